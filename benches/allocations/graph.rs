@@ -1,4 +1,4 @@
-//! The graph of a cluster like the one that `make bench-scale` serves, built of its lists.
+//! The graph of a cluster like the one of `make bench-scale`, built from its lists.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use kube_gc_core::object::{
 
 use crate::large::{Cluster, Number, Type, object};
 
-/// So many objects come at once, as from a monitor.
+/// The size of a batch, as from a monitor.
 const BATCH: usize = 500;
 
-/// A graph, and what it costs.
+/// A graph and its memory.
 #[derive(Debug)]
 pub struct Graph {
-    /// The objects that the API server shows.
+    /// The number of objects.
     pub objects: usize,
-    /// How long their names are together.
+    /// The total length of their names.
     pub names: usize,
-    /// Its partitions, that of the cluster-scoped objects first.
+    /// Its partitions. The first one has the cluster-scoped objects.
     pub partitions: Vec<Partition>,
-    /// What building it has allocated.
+    /// The allocations of the build.
     pub allocated: AllocationInfo,
 }
 
 impl Graph {
-    /// With so many objects.
+    /// A graph with this many objects.
     pub fn new(objects: u64, partitions: NonZeroU16) -> Result<Self, String> {
         let cluster = Cluster::of(objects);
         let mut built = Ok((Vec::new(), 0, 0));
@@ -40,7 +40,7 @@ impl Graph {
         Ok(Self { objects, names, partitions, allocated })
     }
 
-    /// By its own account.
+    /// Its memory by its own account.
     pub fn memory(&self) -> MemoryUsage {
         let mut sum = MemoryUsage::default();
         for partition in &self.partitions {
@@ -55,7 +55,7 @@ impl Graph {
         sum
     }
 
-    /// How many references it knows.
+    /// The number of references.
     pub fn references(&self) -> usize {
         self.partitions.iter().map(|partition| partition.stats().edges).sum()
     }
@@ -106,7 +106,7 @@ fn resource(kind: Type) -> Arc<ResourceType> {
     })
 }
 
-/// Part of a list, as it is read.
+/// A part of a list, as it is read.
 fn page(cluster: &Cluster, numbers: impl Iterator<Item = Number>) -> Result<Vec<ObjectFacts>, String> {
     let mut body = String::from(
         r#"{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"1"},"items":["#,
@@ -121,7 +121,7 @@ fn page(cluster: &Cluster, numbers: impl Iterator<Item = Number>) -> Result<Vec<
     benching::list([body.as_bytes()].into_iter())
 }
 
-/// Brings what is shown to the partitions, and what these tell each other.
+/// Passes batches to the partitions, and messages between them.
 struct Feeder {
     sharding: Sharding,
     partitions: Vec<Partition>,
@@ -163,7 +163,7 @@ impl Feeder {
         }
     }
 
-    /// The partitions that have objects of a type.
+    /// The partitions that contain objects of a type.
     fn of(&self, resource: &ResourceType) -> Vec<PartitionId> {
         match resource.scope {
             Scope::Cluster => vec![Sharding::CLUSTER],

@@ -1,8 +1,8 @@
-//! What the core costs in memory, counted: `make bench`, or
-//! `cargo bench --bench allocations`. `-- --json` prints JSON instead of tables.
+//! Measures the memory of the core: `make bench`, or `cargo bench --bench allocations`. `--
+//! --json` prints JSON instead of tables.
 //!
-//! Apart from the benchmark of time, because an allocator that counts costs some.
-//! A block that grows in place counts as a new one of the new size.
+//! This is not part of the time benchmark, because counting allocations takes time. A block that
+//! grows in place counts as a new one of the new size.
 
 #[expect(dead_code, reason = "the benchmark of time uses more of it")]
 #[path = "../core/cluster.rs"]
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 /// A large cluster.
 const OBJECTS: u64 = 1_000_000;
-/// What HTTP hands on at once when there is much to read.
+/// The length of a chunk from HTTP when there is much to read.
 const CHUNK: usize = 64 << 10;
 
 fn main() -> std::io::Result<()> {
@@ -49,7 +49,7 @@ fn main() -> std::io::Result<()> {
     std::io::stdout().write_all(report.as_bytes())
 }
 
-/// Per object of a body.
+/// Allocations for each object of a body.
 fn decoding() -> Vec<Value> {
     let mut rows = Vec::new();
     for shape in Shape::ALL {
@@ -71,7 +71,7 @@ fn decoding() -> Vec<Value> {
     rows
 }
 
-/// Counts what reading allocates, and what is left of it in the facts.
+/// Counts what reading allocates, and what the facts keep of it.
 fn counted(read: impl FnOnce() -> Result<Vec<ObjectFacts>, String>) -> AllocationInfo {
     let mut facts = Ok(Vec::new());
     let info = measure(|| facts = read());
@@ -79,7 +79,7 @@ fn counted(read: impl FnOnce() -> Result<Vec<ObjectFacts>, String>) -> Allocatio
     info
 }
 
-/// The graph's own account, the allocator's, and what the process has got more.
+/// Compares the graph's own account, the allocator's, and the growth of the process.
 fn graph_rows() -> Result<Vec<Value>, String> {
     let before = resident();
     let graph = Graph::new(OBJECTS, NonZeroU16::MIN.saturating_add(1))?;
@@ -114,7 +114,7 @@ fn graph_rows() -> Result<Vec<Value>, String> {
     ])
 }
 
-/// What the process has in memory, where `/proc` says so.
+/// The resident memory of the process, where `/proc` exists.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,5 +1,5 @@
-//! A cluster as the graph sees it: deployments with their replica sets and pods,
-//! services with their endpoint slices, and what nobody owns.
+//! A cluster as the graph sees it: Deployments with their ReplicaSets and Pods, Services with
+//! their EndpointSlices, and objects without owners.
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use kube_gc_core::object::{
     ResourceVersion, Scope, ServedKind, Uid,
 };
 
-/// So many changes come at once: a page of a list, or the most of a watch.
+/// The size of a batch: a page of a list, or the maximum of a watch.
 pub const BATCH: usize = 500;
-/// As in a cluster of a million objects and 5,000 namespaces.
+/// As in a cluster of a million objects in 5,000 namespaces.
 const OBJECTS_PER_NAMESPACE: usize = 200;
-/// What one application consists of, see [`Cluster::add_application`].
+/// The objects of one application, see [`Cluster::add_application`].
 const OBJECTS_PER_APPLICATION: usize = 12;
 const PODS: usize = 5;
 
-/// Resource, its `apiVersion`'s version, its kind. Owners before what they own.
+/// Resource, version and kind of each type. Owners come before their dependents.
 const TYPES: [(&str, &str, &str); 7] = [
     ("deployments.apps", "v1", "Deployment"),
     ("services", "v1", "Service"),
@@ -36,10 +36,10 @@ const REPLICA_SET: usize = 2;
 const CONFIG_MAP: usize = 3;
 const SECRET: usize = 4;
 const ENDPOINT_SLICE: usize = 5;
-/// The place of the pods in [`Cluster::types`].
+/// The index of Pods in [`Cluster::types`].
 pub const POD: usize = 6;
 
-/// SplitMix64: small, and the same on every run.
+/// A generator of random numbers (SplitMix64): small, and the same in every run.
 #[derive(Debug)]
 pub struct Random(pub u64);
 
@@ -53,7 +53,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A uid as the API server makes them.
+    /// A uid in the format of the API server.
     pub fn uid(&mut self) -> String {
         let (high, low) = (self.next(), self.next());
         let (a, b, c) = (high >> 32, (high >> 16) & 0xffff, high & 0xfff);
@@ -61,13 +61,13 @@ impl Random {
         format!("{a:08x}-{b:04x}-4{c:03x}-{d:04x}-{e:012x}")
     }
 
-    /// The letters at the end of a generated name.
+    /// The random suffix of a generated name.
     pub fn suffix(&mut self, length: usize) -> String {
         const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
         (0..length).map(|_| char::from(LETTERS[self.next() as usize % LETTERS.len()])).collect()
     }
 
-    /// Brings things into disorder.
+    /// Shuffles a slice.
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for end in (1..things.len()).rev() {
             things.swap(end, self.next() as usize % (end + 1));
@@ -87,16 +87,16 @@ pub struct Listing {
 /// A cluster's objects.
 #[derive(Debug)]
 pub struct Cluster {
-    /// What is served.
+    /// The served types.
     pub catalog: Arc<Catalog>,
-    /// By type, owners before what they own.
+    /// The objects by type. Owners come before their dependents.
     pub types: Vec<Listing>,
     random: Random,
     version: u64,
 }
 
 impl Cluster {
-    /// About so many objects.
+    /// A cluster of about this many objects.
     pub fn new(count: usize) -> Self {
         let mut builder = Catalog::builder();
         let mut types = Vec::new();
@@ -120,8 +120,8 @@ impl Cluster {
         cluster
     }
 
-    /// A deployment, its last two replica sets, the pods of the newer one, a service
-    /// with its endpoints, and two things that it reads.
+    /// A Deployment, its last two ReplicaSets, the Pods of the newer one, a Service with its
+    /// EndpointSlice, and two objects that the application reads.
     fn add_application(&mut self, namespace: Option<&Namespace>, number: usize) {
         let name = format!("payments-backend-{number:02}");
         let deployment = self.add(DEPLOYMENT, namespace, &name, None);
@@ -171,7 +171,7 @@ impl Cluster {
         }
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.types.iter().map(|listing| listing.objects.len()).sum()
     }
@@ -187,7 +187,7 @@ impl Cluster {
         })
     }
 
-    /// The first lists of all types as they are delivered, one type after the other.
+    /// The first lists of all types in the order of delivery, one type after the other.
     pub fn lists(&self) -> Vec<Intake> {
         self.types.iter().flat_map(|listing| listing.intakes().collect::<Vec<_>>()).collect()
     }
@@ -207,12 +207,12 @@ impl Listing {
     }
 }
 
-/// What a monitor delivers.
+/// A batch from a monitor.
 pub fn batch(resource: &Arc<ResourceType>, events: Vec<WatchEvent>) -> Intake {
     Intake::Events { resource: Arc::clone(resource), epoch: Epoch(1), events }
 }
 
-/// A partition whose monitors have begun.
+/// A partition whose monitors have started.
 pub fn partition(cluster: &Cluster) -> Partition {
     let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
     let mut partition = Partition::new(PartitionId(1), sharding, Arc::clone(&cluster.catalog));
@@ -226,8 +226,8 @@ pub fn partition(cluster: &Cluster) -> Partition {
     partition
 }
 
-/// Gives a partition what monitors deliver, as its actor does, and returns how
-/// many keys came out.
+/// Passes batches of monitors to a partition, as its actor does, and returns the number of
+/// resulting keys.
 pub fn feed(partition: &mut Partition, intakes: impl IntoIterator<Item = Intake>) -> usize {
     let mut effects = Effects::default();
     let mut keys = 0;

@@ -1,14 +1,14 @@
-//! From bytes to facts: a page of a list, and events of a watch.
+//! Decoding: a page of a list, and events of a watch.
 
 use criterion::{Criterion, Throughput};
 use kube_gc::benching;
 
 use crate::documents::{ITEMS, Shape};
 
-/// What HTTP hands on at once when there is much to read.
+/// The length of a chunk from HTTP when there is much to read.
 const CHUNK: usize = 64 << 10;
 
-/// Lists and watches, in bytes per second.
+/// Measures lists and watches in bytes per second.
 pub fn bench(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decoding");
     for shape in Shape::ALL {

@@ -1,24 +1,24 @@
-//! What API servers answer, in the shapes that are common.
+//! Answers of API servers in common shapes.
 
 use crate::cluster::Random;
 
-/// A page.
+/// The number of items in a page.
 pub const ITEMS: usize = 500;
 
-/// What the objects of a body look like.
+/// The shape of the objects in a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Shape {
-    /// A ConfigMap with a 300 byte annotation, and who manages it.
+    /// A ConfigMap with an annotation of 300 bytes and one managed-fields entry.
     ConfigMap,
-    /// A pod: labels, annotations, an owner, and two who manage it.
+    /// A Pod with labels, annotations, an owner, and two managed-fields entries.
     Pod,
 }
 
 impl Shape {
-    /// All of them.
+    /// All shapes.
     pub const ALL: [Self; 2] = [Self::ConfigMap, Self::Pod];
 
-    /// For people.
+    /// The name of the shape.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ConfigMap => "ConfigMaps",

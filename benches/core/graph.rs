@@ -11,10 +11,10 @@ use crate::cluster::{BATCH, Cluster, Listing, POD, Random, batch, feed, partitio
 
 /// A large cluster.
 const LARGE: usize = 1_000_000;
-/// So many events are timed at once.
+/// The number of events that are timed together.
 const EVENTS: usize = 50_000;
 
-/// Builds and events.
+/// Measures builds and events.
 pub fn bench(criterion: &mut Criterion) {
     let cluster = Cluster::new(LARGE);
     builds(criterion, &cluster);
@@ -37,7 +37,7 @@ fn builds(criterion: &mut Criterion, cluster: &Cluster) {
     group.finish();
 }
 
-/// The caller drops the graph, outside of what is timed.
+/// Builds a graph. The caller drops it after the timing.
 fn built(cluster: &Cluster, lists: Vec<Intake>) -> Partition {
     let mut partition = partition(cluster);
     feed(&mut partition, lists);
@@ -63,7 +63,7 @@ fn events(criterion: &mut Criterion, cluster: &Cluster) {
     group.finish();
 }
 
-/// Times rounds that leave the graph as it was.
+/// Times rounds that leave the graph unchanged.
 fn timed(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
@@ -78,7 +78,7 @@ fn timed(
     assert_eq!(size(bed), before, "every round leaves the graph as it was");
 }
 
-/// A large graph, and some of its pods in the order in which things happen to them.
+/// A large graph, and some of its Pods in the order of their events.
 struct Bed<'a> {
     partition: Partition,
     of: &'a Listing,
@@ -89,7 +89,7 @@ impl<'a> Bed<'a> {
     fn new(cluster: &'a Cluster) -> Self {
         let of = &cluster.types[POD];
         let partition = built(cluster, cluster.lists());
-        // A replica set has five pods, one after the other.
+        // A ReplicaSet has five Pods, one after the other.
         let mut pods: Vec<Pod> = of
             .objects
             .windows(6)
@@ -106,8 +106,8 @@ impl<'a> Bed<'a> {
         Self { partition, of, pods }
     }
 
-    /// Lets the same happen to all pods, and returns how long the graph took. Each
-    /// batch is made right before it is applied, as it is when events arrive.
+    /// Applies the same event to all Pods, and returns how long the graph took. Each batch is
+    /// created right before it is applied, as when events arrive.
     fn happen(&mut self, what: impl Fn(&mut Pod) -> WatchEvent) -> Duration {
         let mut took = Duration::ZERO;
         for pods in self.pods.chunks_mut(BATCH) {
@@ -122,21 +122,21 @@ impl<'a> Bed<'a> {
 
 struct Pod {
     facts: ObjectFacts,
-    /// The owner that it does not have now.
+    /// The owner that it does not have at present.
     other_owner: OwnerReference,
     version: u64,
 }
 
 impl Pod {
-    /// Something has changed that a garbage collector does not care for. Creates the
-    /// pod if it is not there.
+    /// Changes something that does not matter to a garbage collector. Creates the Pod if it does
+    /// not exist.
     fn updated(&mut self) -> WatchEvent {
         self.version += 1;
         self.facts.resource_version = Some(ResourceVersion::number(self.version));
         WatchEvent::Apply(self.facts.clone())
     }
 
-    /// The owner is another one.
+    /// Changes the owner.
     fn adopted(&mut self) -> WatchEvent {
         std::mem::swap(&mut self.facts.owners[0], &mut self.other_owner);
         self.updated()

@@ -1,4 +1,4 @@
-//! The backoff mailbox: keys in, keys out, keys that come back.
+//! The backoff mailbox: keys that are added, taken, finished and retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::cluster::Cluster;
 const KEYS: usize = 100_000;
 /// How many keys wait for their next attempt at the same time.
 const WAITING: [usize; 3] = [1_000, 100_000, 1_000_000];
-/// How fast the workers are. The fewer, the more different times the keys are due at.
+/// The speed of the workers. The slower they are, the more different due times there are.
 const KEYS_PER_MILLISECOND: u64 = 2;
 
-/// Adding, taking, finishing, failing.
+/// Measures adding, taking, finishing and failing.
 pub fn bench(criterion: &mut Criterion) {
     let keys: Vec<Key> = Cluster::new(KEYS).keys().collect();
     let mut group = criterion.benchmark_group("mailbox");
@@ -46,7 +46,7 @@ pub fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Each key fails and is due again exactly when the workers have processed all others.
+/// Each key fails, and is due again exactly when the workers have processed all others.
 fn fail_and_come_back(bencher: &mut criterion::Bencher<'_>, keys: &[Key]) {
     let count = keys.len() as u64;
     let round = count.div_ceil(KEYS_PER_MILLISECOND);
@@ -66,7 +66,7 @@ fn fail_and_come_back(bencher: &mut criterion::Bencher<'_>, keys: &[Key]) {
     });
 }
 
-/// Each key fails and is added again before it is due, in another order.
+/// Each key fails, and is added again before it is due, in another order.
 fn fail_and_be_woken(bencher: &mut criterion::Bencher<'_>, keys: &[Key]) {
     let count = keys.len() as u64;
     let round = count.div_ceil(KEYS_PER_MILLISECOND);

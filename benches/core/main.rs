@@ -1,7 +1,7 @@
-//! What the core costs in time: `make bench`, or `cargo bench --bench core`.
+//! Measures the time of the core: `make bench`, or `cargo bench --bench core`.
 //!
-//! One file for each part of the core. `documents` and `cluster` make what it is
-//! given. What it costs in memory is counted by the benchmark `allocations`.
+//! There is one file for each part of the core. `documents` and `cluster` create the input. The
+//! benchmark `allocations` measures memory.
 
 mod cluster;
 mod decoding;

@@ -1,4 +1,4 @@
-//! From a key to a decision: what a worker does before it acts.
+//! From a key to a decision: what a worker does before it writes.
 
 use std::hint::black_box;
 
@@ -13,7 +13,7 @@ use kube_gc_core::graph::WatchEvent;
 const OBJECTS: usize = 100_000;
 const KEYS: usize = 10_000;
 
-/// Snapshots, and what is decided on them.
+/// Measures snapshots and decisions.
 pub fn bench(criterion: &mut Criterion) {
     let cluster = Cluster::new(OBJECTS);
     let mut keys: Vec<Key> =
@@ -68,7 +68,7 @@ pub fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Snapshots of objects whose owners decide; nothing else would measure that.
+/// Snapshots of objects whose decision depends on their owners.
 fn snapshots(partition: &mut Partition, keys: &[Key]) -> Vec<Snapshot> {
     let mut effects = Effects::default();
     let snapshots: Vec<Snapshot> =

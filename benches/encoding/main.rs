@@ -1,12 +1,12 @@
-//! What a list costs in JSON and in protobuf, compressed and not, here and in a real
+//! Measures lists in JSON and in protobuf, with and without compression, in kube-gc and in a real
 //! kube-apiserver: `cargo bench --bench encoding -- [OBJECTS [ROUNDS [LISTS]]]`.
 //!
-//! The contestants take turns; a round gives each so many lists of every ConfigMap, in
-//! one piece from the server's cache, as at a start. The table has of every figure
-//! minimum, median and maximum over the rounds, per list. Processor time of the server
-//! is the kernel's for the whole process, in hundredths of a second, garbage collection
-//! included; that of the client is for reading the list, TLS and decoding included, and
-//! the last column is decoding alone, of a body in memory.
+//! The contestants take turns. In a round, each one gets this many lists of all ConfigMaps, in
+//! one piece from the server's cache, as at startup. The table has the minimum, the median and
+//! the maximum of each figure over the rounds, per list. The CPU time of the server is that of
+//! the whole process, in hundredths of a second, including garbage collection. The CPU time of
+//! the client is that of reading the list, including TLS and decoding. The last column is
+//! decoding alone, of a body in memory.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod server;
@@ -26,7 +26,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde_json::json;
 use server::Server;
 
-/// A way to ask for a list.
+/// A way to request a list.
 struct Contestant {
     name: &'static str,
     encoding: Encoding,
@@ -40,7 +40,7 @@ const CONTESTANTS: [Contestant; 4] = [
     Contestant { name: "protobuf, gzip", encoding: Encoding::Protobuf, compressed: true },
 ];
 
-/// What one list cost.
+/// The cost of one list.
 struct Cost {
     wall: Duration,
     client: Duration,
@@ -67,7 +67,7 @@ async fn run(objects: usize, rounds: usize, lists: usize) {
     let mut costs: [Vec<Cost>; 4] = Default::default();
     for _ in 0..rounds {
         for (index, contestant) in CONTESTANTS.iter().enumerate() {
-            // What is not compressed, in either pair.
+            // The uncompressed body of the pair.
             let plain = &bodies[index & !1];
             costs[index].push(cost(&config, &server, contestant, plain, objects, lists).await);
         }
@@ -122,7 +122,7 @@ async fn fill(config: &kube::Config, objects: usize) {
     futures::stream::iter(0..objects).map(create).buffer_unordered(50).for_each(|()| async {}).await;
 }
 
-/// The bytes of a list as they come.
+/// The bytes of a list as they arrive.
 async fn body(config: &kube::Config, contestant: &Contestant) -> Bytes {
     let mut config = config.clone();
     config.disable_compression = true;
@@ -157,7 +157,7 @@ async fn cost(
         ..ApiSettings::default()
     };
     let api = Api::connect(config.clone(), settings.clone(), WriteGate::open()).unwrap();
-    // The handshake is not the list's.
+    // The TLS handshake is not part of the list.
     api.probe().await.unwrap();
     let replayed = replay(plain, contestant.encoding, settings);
     let share = u32::try_from(lists).unwrap();
@@ -174,7 +174,7 @@ async fn cost(
     Cost { wall: wall / share, client: client / share, server: there / share, decoding: decoding / share }
 }
 
-/// Reads the whole list, and lets go of each part of it at once.
+/// Reads the whole list, and frees each part of it at once.
 async fn list(api: &Api, objects: usize) {
     let resource = Arc::new(ResourceType {
         group_resource: GroupResource::parse("configmaps"),
@@ -195,7 +195,7 @@ async fn list(api: &Api, objects: usize) {
     assert!(seen >= objects, "{seen}");
 }
 
-/// A server that gives this list out of memory, in chunks as they come from a socket.
+/// A server that answers this list from memory, in chunks like those of a socket.
 fn replay(body: &Bytes, encoding: Encoding, settings: ApiSettings) -> Api {
     const CHUNK: usize = 16 << 10;
     let content_type = match encoding {
@@ -217,7 +217,7 @@ fn replay(body: &Bytes, encoding: Encoding, settings: ApiSettings) -> Api {
     Api::from_clients(client, settings, WriteGate::open())
 }
 
-/// The processor time of this process.
+/// The CPU time of this process.
 fn own_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A server that lives as long as this does.
+/// A control plane that ends when this is dropped.
 pub struct Server {
     pub kubeconfig: PathBuf,
     pub version: String,
@@ -37,11 +37,11 @@ impl Server {
         }
     }
 
-    /// What kube-apiserver has used so far, by the kernel's account.
+    /// The CPU time of kube-apiserver so far.
     pub fn processor_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process)).unwrap();
-        // The name, in parentheses, may hold anything; utime and stime are the 14th and
-        // 15th field, in ticks, of which Linux shows a hundred a second everywhere.
+        // The name in parentheses may contain anything. utime and stime are the 14th and 15th
+        // field, in ticks of a hundredth of a second.
         let (_, after) = stat.rsplit_once(')').unwrap();
         let ticks: u64 =
             after.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().unwrap()).sum();
@@ -51,7 +51,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The script tears everything down when its input ends.
+        // The script ends everything when its input ends.
         self.stdin = None;
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Deletes owners and measures what comes of it: the middle of most rows.
+//! Deletes owners and measures the cascade. Most rows use it.
 
 use std::time::Instant;
 
@@ -14,33 +14,33 @@ use crate::requests;
 use crate::row::Measured;
 use crate::stage::Stage;
 
-/// What was measured.
+/// The measurements of a cascade.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Dependents.
     pub objects: usize,
-    /// From the sending of the first owner's DELETE to the end, in seconds.
+    /// From sending the DELETE of the first owner to the end, in seconds.
     pub seconds: f64,
     /// The contestant's requests about ConfigMaps.
     pub requests: u64,
-    /// The time on a processor of the API server and its etcd, in seconds.
+    /// The CPU time of the API server and its etcd, in seconds.
     pub servers: f64,
-    /// What the collector is like; the limit is none.
+    /// The cost of the collector; `None` for the limit.
     pub collector: Option<Cost>,
 }
 
-/// What it took of a collector.
+/// The cost of a collector.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Its time on a processor, until it was at rest again, in seconds.
+    /// Its CPU time until it was at rest again, in seconds.
     pub cpu: f64,
-    /// Its memory before.
+    /// Its memory before the cascade.
     pub before: Memory,
-    /// Its memory after, with the peak in between.
+    /// Its memory after the cascade, with the peak in between.
     pub after: Memory,
 }
 
-/// The figures that [`Outcome::measured`] gives, with what is wanted of each.
+/// The figures that [`Outcome::measured`] returns, with their targets.
 pub const fn figures(
     objects_per_second: &'static [Target],
     requests_per_object: &'static [Target],
@@ -79,11 +79,11 @@ pub const fn figures(
 }
 
 impl Outcome {
-    /// The figures that most cascades have: `objects_per_second`, `requests_per_object`, and
-    /// `cpu_per_object` and `server_cpu_per_object`, in milliseconds.
+    /// The figures of most cascades: `objects_per_second`, `requests_per_object`, and
+    /// `cpu_per_object` and `server_cpu_per_object` in milliseconds.
     pub fn measured(&self) -> Measured {
         let objects = count(self.objects);
-        // A count; far below what a float holds exactly.
+        // A float represents such a count exactly.
         #[allow(clippy::cast_precision_loss)]
         let requests = self.requests as f64;
         let mut measured =
@@ -96,14 +96,14 @@ impl Outcome {
 
 /// A number of objects as a float.
 pub fn count(objects: usize) -> f64 {
-    // Far below what a float holds exactly.
+    // A float represents such a count exactly.
     #[allow(clippy::cast_precision_loss)]
     let objects = objects as f64;
     objects
 }
 
-/// Makes owners with dependents, starts the contestant, deletes the owners, and waits for the
-/// end of it.
+/// Creates owners with dependents, starts the contestant, deletes the owners, and waits for the
+/// end.
 pub async fn run(
     stage: &Stage,
     contestant: Contestant,
@@ -191,7 +191,7 @@ async fn delete_owners(stage: &Stage, families: &[Family], mode: Mode) -> Result
         .await
 }
 
-/// One watch for each owner that goes while its dependents stay.
+/// Opens a watch for each owner that is deleted while its dependents stay.
 async fn watch_owners(stage: &Stage, families: &[Family], mode: Mode) -> Result<Vec<(Watch, String)>> {
     let mut watches = Vec::new();
     if mode == Mode::Orphan {
@@ -211,7 +211,7 @@ async fn last_deleted(watches: Vec<(Watch, String)>) -> Result<Instant> {
     Ok(last)
 }
 
-/// What is faster because it does something else is not measured.
+/// Checks that the cascade had the right result. Otherwise its figures would be worthless.
 async fn verify(stage: &Stage, namespace: &str, mode: Mode, dependents: usize) -> Result<()> {
     let left = crate::objects::remaining(&stage.client, namespace).await?;
     let expected = if mode == Mode::Orphan { u64::try_from(dependents)? } else { 0 };

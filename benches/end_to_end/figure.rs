@@ -1,26 +1,26 @@
-//! What is measured of whom, and what is wanted of it.
+//! The figures of a row, and their targets.
 
 use serde::Serialize;
 
 use crate::statistics::Spread;
 
-/// Who is measured.
+/// The contestants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Contestant {
-    /// A bare client that knows everything beforehand.
+    /// A bare client that knows everything in advance.
     Limit,
     /// The garbage collector of kube-controller-manager.
     Peer,
-    /// This one.
+    /// kube-gc.
     KubeGc,
 }
 
 impl Contestant {
-    /// All of them.
+    /// All contestants.
     pub const ALL: [Self; 3] = [Self::Limit, Self::Peer, Self::KubeGc];
 
-    /// What it is called in tables.
+    /// Its name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Limit => "limit",
@@ -30,36 +30,36 @@ impl Contestant {
     }
 }
 
-/// One kind of number that a row measures.
+/// One kind of value that a row measures.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// What it is called in the JSON; unique within the row.
+    /// Its name in the JSON, unique within the row.
     pub key: &'static str,
-    /// What it is called in the table.
+    /// Its name in the table.
     pub title: &'static str,
-    /// What it is counted in.
+    /// Its unit.
     pub unit: &'static str,
-    /// How many digits follow the point.
+    /// The number of decimals.
     pub digits: usize,
-    /// What kube-gc is to reach; all of it.
+    /// The targets of kube-gc. All must be met.
     pub targets: &'static [Target],
 }
 
-/// What kube-gc is to reach. A ratio is always one of two numbers of the same round.
+/// A target of kube-gc. A ratio always compares two values of the same round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Target {
-    /// So many times the limit or more, in the median of the rounds.
+    /// At least this multiple of the limit, in the median of the rounds.
     OfLimit(f64),
-    /// So many times the peer or more, in every round.
+    /// At least this multiple of the peer, in every round.
     TimesPeer(f64),
-    /// So many times the peer or less, in every round.
+    /// At most this multiple of the peer, in every round.
     OfPeerAtMost(f64),
-    /// So much or less, in the median of the rounds.
+    /// At most this value, in the median of the rounds.
     AtMost(f64),
 }
 
 impl Target {
-    /// As it is written in the table.
+    /// Its text in the table.
     pub fn text(self) -> String {
         match self {
             Self::OfLimit(factor) => format!("≥ {factor} × limit"),
@@ -70,8 +70,8 @@ impl Target {
     }
 }
 
-/// Numbers of one figure. That of a round is the median of its turns; there is none where
-/// nobody measured it.
+/// The values of one figure. The value of a round is the median of its turns, or missing if it
+/// was not measured.
 #[derive(Clone, Debug, Default)]
 pub struct Samples {
     /// Each contestant's turns, by round.
@@ -79,7 +79,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Adds what a contestant measured in a turn of a round.
+    /// Adds the value that a contestant measured in a turn of a round.
     pub fn add(&mut self, round: usize, contestant: Contestant, value: f64) {
         if self.rounds.len() <= round {
             self.rounds.resize(round + 1, [const { Vec::new() }; 3]);
@@ -87,17 +87,17 @@ impl Samples {
         self.rounds[round][contestant as usize].push(value);
     }
 
-    /// What a contestant measured, in the order of the rounds.
+    /// The values of a contestant, in the order of the rounds.
     pub fn of(&self, contestant: Contestant) -> Vec<f64> {
         self.rounds.iter().filter_map(|round| in_round(round, contestant)).collect()
     }
 
-    /// All that a contestant measured: the turns of each round.
+    /// All values of a contestant: the turns of each round.
     pub fn turns(&self, contestant: Contestant) -> Vec<&[f64]> {
         self.rounds.iter().map(|round| round[contestant as usize].as_slice()).collect()
     }
 
-    /// kube-gc's number over another one's, in each round that has both.
+    /// The ratios of kube-gc to another contestant, in each round that has both values.
     pub fn ratios(&self, to: Contestant) -> Vec<f64> {
         let pairs = self.rounds.iter().filter_map(|round| {
             let (ours, other) = (in_round(round, Contestant::KubeGc)?, in_round(round, to)?);
@@ -106,7 +106,7 @@ impl Samples {
         pairs.collect()
     }
 
-    /// Whether a target is met; `None` if what it takes was not measured.
+    /// Whether a target is met; `None` if it was not measured.
     pub fn meets(&self, target: Target) -> Option<bool> {
         match target {
             Target::OfLimit(factor) => {

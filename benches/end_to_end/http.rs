@@ -1,5 +1,4 @@
-//! A client with nothing in it that takes time: HTTP/1.1 on connections that stay open, by
-//! TLS, and bodies that are bytes.
+//! A minimal client: HTTP/1.1 with TLS on connections that stay open, and bodies as bytes.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -21,35 +20,35 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use kube_gc_testkit::Info;
 
-/// The content type of all bodies but patches.
+/// The content type of all bodies except patches.
 pub const JSON: &str = "application/json";
 
 /// A request.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its verb.
+    /// Its method.
     pub method: Method,
     /// Path and query.
     pub path: String,
-    /// What the body is.
+    /// The content type of the body.
     pub content_type: &'static str,
     /// The body.
     pub body: Bytes,
 }
 
 impl Call {
-    /// One without a body.
+    /// A request without a body.
     pub fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), content_type: JSON, body: Bytes::new() }
     }
 
-    /// One with a body of JSON.
+    /// A request with a JSON body.
     pub fn with(method: Method, path: impl Into<String>, body: &Value) -> Self {
         Self { method, path: path.into(), content_type: JSON, body: body.to_string().into() }
     }
 }
 
-/// What came back.
+/// An answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
@@ -59,23 +58,23 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body, if it was a success.
+    /// The body if the request succeeded.
     pub fn success(self) -> Result<Bytes> {
         ensure!(self.status.is_success(), "{}: {}", self.status, String::from_utf8_lossy(&self.body));
         Ok(self.body)
     }
 
-    /// The body as JSON, if it was a success.
+    /// The body as JSON if the request succeeded.
     pub fn json(self) -> Result<Value> {
         Ok(serde_json::from_slice(&self.success()?)?)
     }
 }
 
-/// Connections to one API server. It opens as many as are used at a time.
+/// Connections to one API server. There are as many as are used at the same time.
 pub struct Client {
     address: SocketAddr,
     tls: TlsConnector,
-    /// The header with it.
+    /// The Authorization header.
     token: Option<HeaderValue>,
     idle: RefCell<Vec<Sender>>,
     sent: Cell<u64>,
@@ -84,7 +83,7 @@ pub struct Client {
 type Sender = SendRequest<Full<Bytes>>;
 
 impl Client {
-    /// One with a token; without one, the administrator, who is in `system:masters`.
+    /// A client with a token. Without one, it is the administrator, who is in `system:masters`.
     pub fn new(plane: &Info, token: Option<&str>) -> Result<Self> {
         let address = plane.url.strip_prefix("https://").context("not by HTTPS")?.parse()?;
         let mut roots = RootCertStore::empty();
@@ -116,7 +115,8 @@ impl Client {
             let (mut sender, answer) = self.begin(call).await?;
             let status = answer.status();
             let body = answer.into_body().collect().await?.to_bytes();
-            // The end of the body may be read before the connection is ready for more.
+            // The end of the body may be read before the connection is ready for the next
+            // request.
             if sender.ready().await.is_ok() {
                 self.idle.borrow_mut().push(sender);
             }
@@ -125,13 +125,13 @@ impl Client {
         exchange.await.with_context(|| format!("{} {}", what.0, what.1))
     }
 
-    /// Has something made, and says what came of it.
+    /// Creates an object and returns the answer.
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let answer = self.send(Call::with(Method::POST, path, body)).await?.json();
         answer.with_context(|| format!("POST {path}"))
     }
 
-    /// Sends a request and hands on the answer as it comes.
+    /// Sends a request and returns the answer as a stream.
     pub async fn stream(&self, call: Call) -> Result<Incoming> {
         let path = call.path.clone();
         let (_, answer) = self.begin(call).await?;
@@ -143,7 +143,7 @@ impl Client {
         Ok(answer.into_body())
     }
 
-    /// Opens connections, so that none has to be opened when it counts.
+    /// Opens connections in advance.
     pub async fn warm_up(&self, connections: usize) -> Result<()> {
         while self.idle.borrow().len() < connections {
             let sender = self.connect().await?;
@@ -152,7 +152,7 @@ impl Client {
         Ok(())
     }
 
-    /// How many requests were sent, streams left aside.
+    /// The number of requests sent, without streams.
     pub fn sent(&self) -> u64 {
         self.sent.get()
     }
@@ -190,7 +190,7 @@ impl Client {
         let name = ServerName::IpAddress(self.address.ip().into());
         let stream = self.tls.connect(name, stream).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends when the sender is dropped; what goes wrong is told by the request.
+        // It ends when the sender is dropped. The request reports errors.
         tokio::spawn(connection);
         Ok(sender)
     }

@@ -1,4 +1,4 @@
-//! Who the contestants are to the API server: all of them the same.
+//! The identity of the contestants on the API server, which is the same for all.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,30 +11,30 @@ use tokio::time::{sleep, timeout};
 use crate::http::{Call, Client};
 use kube_gc_testkit::Info;
 
-/// The service account that the cluster's own garbage collector has where
-/// kube-controller-manager is run with `--use-service-account-credentials`, as kubeadm does. The
-/// API server itself makes its role, and the FlowSchema that it falls under.
+/// The service account of the cluster's own garbage collector if kube-controller-manager runs
+/// with `--use-service-account-credentials`, as with kubeadm. The API server creates its role and
+/// its FlowSchema.
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "generic-garbage-collector";
-/// How long a token is asked for: longer than anything is measured on one control plane.
+/// The lifetime of a token, which exceeds the measurements on one control plane.
 const TOKEN_SECONDS: u32 = 24 * 3600;
-/// How long the API server may take until it knows the role.
+/// The time limit for the role to take effect.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// How long after a refusal it is asked again.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Who they are.
+/// The identities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity {
-    /// The service account of the cluster's own garbage collector, whose requests the server
-    /// puts into the queues of its priority and fairness like anybody's.
+    /// The service account of the cluster's own garbage collector, whose requests the server's
+    /// priority and fairness queues.
     Collector,
-    /// A user in `system:masters`, whose requests it lets pass.
+    /// A user in `system:masters`, whose requests are not limited.
     Exempt,
 }
 
 impl Identity {
-    /// The user, as it stands above the table.
+    /// The name of the user above the table.
     pub const fn user(self) -> &'static str {
         match self {
             Self::Collector => "system:serviceaccount:kube-system:generic-garbage-collector",
@@ -43,17 +43,17 @@ impl Identity {
     }
 }
 
-/// What they prove it with.
+/// The credentials.
 #[derive(Clone, Debug)]
 pub struct Credentials {
     /// For programs.
     pub kubeconfig: PathBuf,
-    /// For the limit; none if a certificate says it.
+    /// The token for the limit; `None` if a certificate is used.
     pub token: Option<String>,
 }
 
 impl Credentials {
-    /// Those of an identity on a control plane. `client` may do everything there.
+    /// The credentials of an identity on a control plane, where `client` may do everything.
     pub async fn of(identity: Identity, plane: &Info, client: &Client) -> Result<Self> {
         match identity {
             Identity::Exempt => Ok(Self { kubeconfig: plane.kubeconfig.clone(), token: None }),
@@ -69,7 +69,7 @@ impl Credentials {
     }
 }
 
-/// Makes the service account, and asks for a token of it.
+/// Creates the service account and requests a token for it.
 async fn token(client: &Client) -> Result<String> {
     let accounts = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts");
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": NAME}});
@@ -95,7 +95,7 @@ fn write(path: &Path, plane: &Info, token: &str) -> Result<()> {
     std::fs::write(path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The server makes the role when it starts, and knows it a little later.
+/// Waits until the role that the server creates at startup takes effect.
 async fn until_allowed(plane: &Info, token: &str) -> Result<()> {
     let client = Client::new(plane, Some(token))?;
     loop {

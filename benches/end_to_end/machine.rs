@@ -1,4 +1,4 @@
-//! What the figures were measured on, and who else was there.
+//! The machine of the measurements, and other load on it.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::proc;
 pub fn processors() -> Result<String> {
     let count = std::thread::available_parallelism()?;
     let info = std::fs::read_to_string("/proc/cpuinfo")?;
-    // Not every architecture names its model.
+    // Some architectures do not name the model.
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     Ok(format!("{count} × {}", model.map_or(std::env::consts::ARCH, |(_, model)| model)))
 }
@@ -22,7 +22,7 @@ pub fn memory_mib() -> Result<u64> {
     Ok(total.context("no MemTotal in /proc/meminfo")?.parse::<u64>()? / 1024)
 }
 
-/// Tells how much of the machine others take.
+/// Measures the share of the machine that other processes use.
 #[derive(Clone, Copy, Debug)]
 pub struct Others {
     begun: Instant,
@@ -30,12 +30,12 @@ pub struct Others {
 }
 
 impl Others {
-    /// From now on. Ours are this process, its children, and these.
+    /// Starts now. Our own processes are this one, its children, and these.
     pub fn begin(ours: &[u32]) -> Result<Self> {
         Ok(Self { begun: Instant::now(), taken: taken_by_others(ours)? })
     }
 
-    /// Their part of all processors since then, of 1. Children must have ended.
+    /// The share of all processors that others used since then, of 1. Children must have ended.
     pub fn end(self, ours: &[u32]) -> Result<f64> {
         let taken = taken_by_others(ours)?.saturating_sub(self.taken);
         let processors = u32::try_from(std::thread::available_parallelism()?.get())?;

@@ -1,8 +1,8 @@
-//! Measures kube-gc from end to end, on a real API server: `make bench-e2e`.
+//! Measures kube-gc end to end on a real API server: `make bench-e2e`.
 //!
-//! Three contestants take turns: a bare client that knows everything beforehand (the limit),
-//! the garbage collector of kube-controller-manager (the peer), and kube-gc. `docs/benchmarks.md`
-//! says what is measured how; a row is one file in `rows/`.
+//! Three contestants take turns: a bare client that knows everything in advance (the limit), the
+//! garbage collector of kube-controller-manager (the peer), and kube-gc. `docs/benchmarks.md`
+//! explains how. Each row is a file in `rows/`.
 
 mod arguments;
 mod cascade;
@@ -48,12 +48,12 @@ fn main() -> Result<()> {
         return say(&list.collect::<String>());
     }
     let rows = chosen(&arguments.rows)?;
-    // One thread: what is measured is to have the rest of the machine.
+    // One thread, which leaves the rest of the machine to what is measured.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(measure(&arguments, &rows))
 }
 
-/// The rows that were asked for, in the order of the table.
+/// The selected rows, in the order of the table.
 fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
     for name in names {
         let known = rows::ALL.iter().any(|row| row.name == name);
@@ -94,7 +94,7 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
         circumstances.api_server = measured.api_server;
         circumstances.others = circumstances.others.max(measured.others);
         results.push(measured.result);
-        // Written as it grows: whoever ends it early has what there is.
+        // Written after each row, so that an early end keeps the figures so far.
         let document = serde_json::to_vec_pretty(&report::json::document(&circumstances, &results))?;
         std::fs::write(&json, document).with_context(|| format!("cannot write {}", json.display()))?;
     }
@@ -103,16 +103,16 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
     failure.map_or(Ok(()), Err)
 }
 
-/// What came of a row.
+/// The results of a row.
 struct MeasuredRow {
     result: report::Result,
     api_server: String,
-    /// The greatest part of the machine that others took.
+    /// The largest share of the machine that others used.
     others: f64,
 }
 
-/// Measures a row. The contestants take turns within a round, and each round begins with
-/// another one of them; so does what follows within a round, if each has several turns.
+/// Measures a row. The contestants take turns within a round, and each round begins with a
+/// different one. If each has several turns in a round, these alternate in the same way.
 async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
     let about = (row.about)(scale.objects);
     progress(&format!("{}: {about}", row.name));
@@ -132,7 +132,7 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
             let stage = match kept.take() {
                 Some(stage) if row.prepare.is_some() => stage,
                 before => {
-                    // What happened in a turn is not to weigh on the next.
+                    // The state of one turn must not affect the next.
                     drop(before);
                     set_up(row, programs, scale).await?
                 }
@@ -147,7 +147,7 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
     Ok(measured)
 }
 
-/// A control plane that has all that the row needs, and is at rest.
+/// A control plane with everything that the row needs, at rest.
 async fn set_up(row: &Row, programs: &Programs, scale: Scale) -> Result<Stage> {
     let stage = Stage::start(programs, scale).await?;
     warm_up(&stage).await?;
@@ -182,7 +182,7 @@ async fn measure_turn(
     Ok(())
 }
 
-/// A server that has just started is slower than it will be: to nobody's cost but its own.
+/// Warms the server up, because a server that has just started is slower.
 async fn warm_up(stage: &Stage) -> Result<()> {
     const NAMESPACE: &str = "warm-up";
     const OBJECTS: usize = 1000;
@@ -210,7 +210,7 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
     Ok(Programs { identity: arguments.identity(), kube_gc, peer })
 }
 
-/// A place in the target directory: this program is in one of its directories.
+/// A path in the target directory, which contains the directory of this program.
 fn beside(kube_gc: &Path) -> PathBuf {
     let place = std::env::current_exe().ok();
     let place = place.as_deref().and_then(|program| program.ancestors().nth(3)).map(Path::to_owned);
@@ -222,6 +222,6 @@ fn say(text: &str) -> Result<()> {
 }
 
 fn progress(line: &str) {
-    // Nobody to tell is no reason to end.
+    // A closed standard error is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! The objects that are collected: ConfigMaps, made many at a time.
+//! The objects that are collected: ConfigMaps, created many at a time.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 
 use crate::http::{Call, Client};
 
-/// How many objects are made at a time.
+/// How many objects are created at a time.
 const MAKERS: usize = 32;
 
 /// How an owner is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It goes, and then its dependents.
+    /// The owner is deleted, and then its dependents.
     Background,
-    /// Its dependents go first.
+    /// The dependents are deleted before the owner.
     Foreground,
-    /// Its dependents stay.
+    /// The dependents stay.
     Orphan,
 }
 
 impl Mode {
-    /// As `propagationPolicy` has it.
+    /// The value of `propagationPolicy`.
     pub const fn policy(self) -> &'static str {
         match self {
             Self::Background => "Background",
@@ -32,7 +32,7 @@ impl Mode {
     }
 }
 
-/// What a client has to know of an object to delete just that.
+/// What a client must know of an object to delete exactly that object.
 #[derive(Clone, Debug)]
 pub struct Object {
     /// Its namespace.
@@ -51,7 +51,7 @@ impl Object {
         format!("{}/{}", config_maps(&self.namespace), self.name)
     }
 
-    /// Its DELETE, as an owner.
+    /// The DELETE of an owner.
     pub fn deletion(&self, mode: Mode) -> Call {
         let body = json!({
             "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": mode.policy(),
@@ -74,12 +74,12 @@ impl Object {
     }
 }
 
-/// Where a namespace's ConfigMaps are.
+/// The path of a namespace's ConfigMaps.
 pub fn config_maps(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
 }
 
-/// An owner and what it owns.
+/// An owner and its dependents.
 #[derive(Clone, Debug)]
 pub struct Family {
     /// The owner.
@@ -88,14 +88,14 @@ pub struct Family {
     pub dependents: Vec<Object>,
 }
 
-/// Makes a namespace.
+/// Creates a namespace.
 pub async fn make_namespace(client: &Client, name: &str) -> Result<()> {
     let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     client.send(Call::with(Method::POST, "/api/v1/namespaces", &body)).await?.success()?;
     Ok(())
 }
 
-/// Makes an owner with dependents.
+/// Creates an owner with dependents.
 pub async fn make_family(client: &Client, namespace: &str, name: &str, size: usize) -> Result<Family> {
     let owner = make(client, namespace, config_map(name, None)).await?;
     let reference = json!([{
@@ -107,7 +107,7 @@ pub async fn make_family(client: &Client, namespace: &str, name: &str, size: usi
     Ok(Family { owner, dependents })
 }
 
-/// Makes objects, many at a time.
+/// Creates objects, many at a time.
 pub async fn make_all(
     client: &Client,
     objects: impl Iterator<Item = (String, Value)>,
@@ -135,7 +135,7 @@ async fn make(client: &Client, namespace: &str, body: Value) -> Result<Object> {
     Object::read(&client.send(call).await?.json()?)
 }
 
-/// Deletes all that a namespace has, many at a time.
+/// Deletes all objects of a namespace, many at a time.
 pub async fn clear(client: &Client, namespace: &str) -> Result<()> {
     let list = client.send(Call::get(config_maps(namespace))).await?.json()?;
     let names = list["items"].as_array().context("not a list")?.iter();
@@ -145,7 +145,7 @@ pub async fn clear(client: &Client, namespace: &str) -> Result<()> {
             let path = format!("{}/{name}", config_maps(namespace));
             let call = Call { method: Method::DELETE, ..Call::get(path) };
             let answer = client.send(call).await?;
-            // A request of a collector that has just ended may be quicker.
+            // A last request of the collector that has just ended may have deleted it.
             if answer.status != StatusCode::NOT_FOUND {
                 answer.success()?;
             }
@@ -158,7 +158,8 @@ pub async fn clear(client: &Client, namespace: &str) -> Result<()> {
     Ok(())
 }
 
-/// How many objects a namespace has: a page of one, and what the server says is beyond.
+/// The number of objects in a namespace: one list with a limit of one, which includes the number
+/// of remaining items.
 pub async fn remaining(client: &Client, namespace: &str) -> Result<u64> {
     let list = client.send(Call::get(format!("{}?limit=1", config_maps(namespace)))).await?.json()?;
     let page = list["items"].as_array().context("not a list")?.len();

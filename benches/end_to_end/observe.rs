@@ -1,5 +1,5 @@
-//! Looking for the end of a cascade, in ways that cost the server next to nothing and are
-//! the same for everybody.
+//! Observes the end of a cascade, in ways that cost the server little and are the same for all
+//! contestants.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,13 @@ use crate::http::{Call, Client};
 use crate::objects::{Object, config_maps, remaining};
 use crate::pace::next_look;
 
-/// How long anything may take.
+/// The time limit of every wait.
 pub const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Waits until a namespace is empty, and says when that was.
+/// Waits until a namespace is empty, and returns when that was.
 ///
-/// It looks again after a part of the time that the rest will take at the speed so far: some
-/// twenty looks at any number of objects, and the end is found to within milliseconds.
+/// The next check follows after a part of the estimated rest of the time: about twenty checks for
+/// any number of objects, and the end is found within milliseconds.
 pub async fn emptied(client: &Client, namespace: &str, size: usize) -> Result<Instant> {
     let begun = Instant::now();
     let size = u64::try_from(size)?;
@@ -42,7 +42,7 @@ pub struct Watch {
     buffer: Vec<u8>,
 }
 
-/// What a watch says.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// When it was read.
@@ -54,13 +54,13 @@ pub struct Event {
 }
 
 impl Watch {
-    /// Of one object, from what is known of it on.
+    /// Watches one object, from its known version.
     pub async fn object(client: &Client, object: &Object) -> Result<Self> {
         let selector = format!("&fieldSelector=metadata.name%3D{}", object.name);
         Self::begin(client, &object.namespace, &selector, &object.version).await
     }
 
-    /// Of all in a namespace, from now on.
+    /// Watches all objects of a namespace from now on.
     pub async fn namespace(client: &Client, namespace: &str) -> Result<Self> {
         let list = client.send(Call::get(format!("{}?limit=1", config_maps(namespace)))).await?.json()?;
         let version = list["metadata"]["resourceVersion"].as_str().context("no version")?;
@@ -93,7 +93,7 @@ impl Watch {
         }
     }
 
-    /// Waits until an object is gone, and says when that was.
+    /// Waits until an object is deleted, and returns when that was.
     pub async fn deleted(&mut self, name: &str) -> Result<Instant> {
         loop {
             let event = self.next().await?;

@@ -1,11 +1,11 @@
-//! Reading pages of metrics.
+//! Parses pages of metrics.
 
 use std::collections::BTreeMap;
 
-/// The API server's count of requests about ConfigMaps, by verb; watches left aside.
+/// The API server's count of requests for ConfigMaps by verb, without watches.
 ///
-/// Those that it has refused because there were too many are requests, too. Older servers do
-/// not count them with the others, but with those that have ended before their time.
+/// Rejected requests count, too. Older servers count them separately, with the requests that
+/// ended early.
 pub fn requests(page: &str) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for line in page.lines() {
@@ -19,7 +19,7 @@ pub fn requests(page: &str) -> BTreeMap<String, u64> {
         let verb = labels.split("verb=\"").nth(1).and_then(|rest| rest.split('"').next());
         let (Some(verb), Ok(value)) = (verb, value.parse::<f64>()) else { continue };
         if verb != "WATCH" {
-            // A count; far below what a float holds exactly.
+            // The value is a count.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let value = value as u64;
             *counts.entry(verb.to_owned()).or_default() += value;
@@ -28,7 +28,7 @@ pub fn requests(page: &str) -> BTreeMap<String, u64> {
     counts
 }
 
-/// The buckets of a histogram without labels: (bound, how many are at or below it).
+/// The buckets of a histogram without labels: (upper bound, cumulative count).
 pub fn buckets(page: &str, name: &str) -> Vec<(f64, f64)> {
     let prefix = format!("{name}_bucket{{le=\"");
     let lines = page.lines().filter_map(|line| line.strip_prefix(&prefix)?.split_once("\"} "));

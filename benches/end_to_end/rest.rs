@@ -1,21 +1,20 @@
-//! When somebody is at rest.
+//! Waits until processes are at rest.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use tokio::time::sleep;
 
-/// How long one look takes.
+/// The length of an interval.
 const INTERVAL: Duration = Duration::from_millis(150);
-/// So many in a row are to show rest.
+/// How many idle intervals in a row mean rest.
 const INTERVALS: u32 = 3;
 
-/// Waits until a processor time has not grown by more than this in each of three intervals of
-/// 150 ms.
+/// Waits until a CPU time has grown by no more than this in each of three intervals of 150 ms.
 ///
 /// # Errors
 ///
-/// It cannot be read, or that takes longer than the deadline.
+/// The CPU time cannot be read, or the deadline has passed.
 pub async fn at_rest(cpu: impl Fn() -> Result<Duration>, most: Duration, deadline: Duration) -> Result<()> {
     let begun = Instant::now();
     let mut before = cpu()?;

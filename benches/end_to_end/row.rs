@@ -1,4 +1,4 @@
-//! A row of the table: what is done, by whom, and what is measured.
+//! A row of the table: what it does, who takes part, and what it measures.
 
 use anyhow::Result;
 use futures::future::LocalBoxFuture;
@@ -6,26 +6,25 @@ use futures::future::LocalBoxFuture;
 use crate::figure::{Contestant, Figure};
 use crate::stage::Stage;
 
-/// What a step of a row becomes.
+/// The future of a step of a row.
 pub type Step<'a, T> = LocalBoxFuture<'a, Result<T>>;
 
-/// What one contestant measured in one round: by the figure's key.
+/// The values of one contestant in one round, by the key of the figure.
 pub type Measured = Vec<(&'static str, f64)>;
 
 /// A row.
 pub struct Row {
-    /// What `--rows` calls it.
+    /// Its name for `--rows`.
     pub name: &'static str,
-    /// What is done, in a line.
+    /// A description in one line.
     pub about: fn(usize) -> String,
-    /// What is measured.
+    /// Its figures.
     pub figures: &'static [Figure],
-    /// Who can take part.
+    /// The contestants that can take part.
     pub contestants: &'static [Contestant],
-    /// What there is before anybody is measured, if it has to be made. As that takes long, such
-    /// a row has one control plane for all of its turns; of another one, each turn has its own.
+    /// Prepares the control plane, if necessary. As that takes long, such a row has one control
+    /// plane for all its turns. Otherwise, each turn has its own.
     pub prepare: Option<fn(&Stage) -> Step<'_, ()>>,
-    /// Measures one contestant, which starts for it and ends with it; in a namespace of its
-    /// own, which exists.
+    /// Measures one contestant, which starts and ends here, in an existing namespace of its own.
     pub measure: for<'a> fn(&'a Stage, Contestant, &'a str) -> Step<'a, Measured>,
 }

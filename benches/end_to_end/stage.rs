@@ -1,4 +1,4 @@
-//! Where a row is measured: a control plane, and the programs that can be started on it.
+//! The place of a measurement: a control plane, and the programs that run on it.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -21,36 +21,36 @@ use crate::proc;
 use crate::rest::at_rest;
 use kube_gc_testkit::ControlPlane;
 
-/// What the servers take in 150 ms when nobody asks anything of them, and some more.
+/// A little more than the CPU time that idle servers use in 150 ms.
 const SERVERS_AT_REST: Duration = Duration::from_millis(30);
-/// How long they may take to come to rest.
+/// The time limit for the servers to come to rest.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The programs, and who they are to the API server.
+/// The programs and their identity.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// All of them, and the limit.
+    /// The identity of all of them, and of the limit.
     pub identity: Identity,
     /// kube-gc.
     pub kube_gc: PathBuf,
-    /// The peer, unless it is left out.
+    /// The peer, unless it takes no part.
     pub peer: Option<Peer>,
 }
 
-/// A control plane, with nobody on it who was not started by the row.
+/// A control plane on which only the row starts programs.
 pub struct Stage {
     plane: ControlPlane,
     programs: Programs,
     credentials: Credentials,
-    /// The observer's connections, which also make the objects.
+    /// The client of the observer, which also creates the objects.
     pub client: Client,
-    /// How large things are.
+    /// The size of the measurements.
     pub scale: Scale,
     sentinels: Cell<u32>,
 }
 
 impl Stage {
-    /// With a control plane of its own.
+    /// Starts a control plane.
     pub async fn start(programs: &Programs, scale: Scale) -> Result<Self> {
         let plane = ControlPlane::start_with(None, &[])?;
         let client = Client::new(plane.info(), None)?;
@@ -59,53 +59,52 @@ impl Stage {
         Ok(Self { plane, programs, credentials, client, scale, sentinels: Cell::new(0) })
     }
 
-    /// The API server's release.
+    /// The release of the API server.
     pub fn version(&self) -> &str {
         &self.plane.info().version
     }
 
-    /// The servers' processes.
+    /// The process ids of the servers.
     pub fn servers(&self) -> Vec<u32> {
         let info = self.plane.info();
         [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
     }
 
-    /// The certificate of the authority that signed the API server's own, as PEM.
+    /// The certificate of the authority that signed the API server's certificate, as PEM.
     pub fn certificates(&self) -> Result<Vec<u8>> {
         let file = self.plane.info().dir.join("ca.crt");
         std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))
     }
 
-    /// The time on a processor that the servers have taken so far.
+    /// The CPU time of the servers so far.
     pub fn servers_cpu(&self) -> Result<Duration> {
         self.servers().into_iter().map(proc::cpu).sum()
     }
 
-    /// Waits until the servers have nothing left to do: neither of their start nor of what was
-    /// asked of them.
+    /// Waits until the servers are at rest, after their start and after requests.
     pub async fn servers_at_rest(&self) -> Result<()> {
         let rest = at_rest(|| self.servers_cpu(), SERVERS_AT_REST, DEADLINE).await;
         rest.context("the servers do not come to rest")
     }
 
-    /// Has the API server collect its garbage, so that nobody's turn contains the removal of
-    /// what was left by those before; of what a contestant leaves itself, it does.
+    /// Makes the API server collect its garbage, so that a turn does not contain the cost of
+    /// garbage from earlier turns. The garbage of a contestant remains part of its turn.
     ///
     /// # Errors
     ///
-    /// The API server does not let itself be profiled.
+    /// The API server does not allow profiling.
     pub async fn collect_garbage(&self) -> Result<()> {
-        // Go collects before it tells what is on the heap, if it is asked to; it answers then.
+        // On request, Go collects garbage before it answers with the heap profile.
         self.client.send(Call::get("/debug/pprof/heap?gc=1")).await?.success()?;
         Ok(())
     }
 
-    /// Connections of the limit's own.
+    /// A client of the limit's own.
     pub fn another_client(&self) -> Result<Client> {
         Client::new(self.plane.info(), self.credentials.token.as_deref())
     }
 
-    /// Starts a collector; `None` for the limit, which is none.
+    /// Starts a collector; `None` for the limit.
     pub fn start_collector(&self, contestant: Contestant) -> Result<Option<Process>> {
         let kubeconfig = &self.credentials.kubeconfig;
         let command = match (contestant, &self.programs.peer) {
@@ -117,7 +116,7 @@ impl Stage {
         Process::start(&command).map(Some)
     }
 
-    /// Starts a collector and waits until it knows all that there is, and is at rest.
+    /// Starts a collector, and waits until it knows all objects and is at rest.
     pub async fn collector_at_rest(
         &self,
         contestant: Contestant,
@@ -129,10 +128,10 @@ impl Stage {
         Ok(Some(process))
     }
 
-    /// Starts two replicas of kube-gc, the leader first, and waits until both know all that there
-    /// is, and the second is at rest.
+    /// Starts two replicas of kube-gc, the leader first, and waits until both know all objects
+    /// and the second one is at rest.
     pub async fn replicas_at_rest(&self, namespace: &str) -> Result<(Process, Process)> {
-        // The role of the cluster's own collector may change a Lease, and not create one.
+        // The role of the cluster's own collector may change a Lease, but not create one.
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-gc"},
@@ -151,10 +150,10 @@ impl Stage {
         Ok((leader, standby))
     }
 
-    /// Waits until a collector has dealt with all that has happened so far, and is at rest.
+    /// Waits until a collector has processed everything so far and is at rest.
     ///
-    /// A small cascade in the same namespace comes last: when that is over, everything of the
-    /// type before it has been seen, for a watch tells things in their order.
+    /// A small cascade in the same namespace comes last. When it is complete, the collector has
+    /// seen everything before it, because a watch delivers events in order.
     pub async fn settle(&self, collector: &Process, namespace: &str) -> Result<()> {
         let number = self.sentinels.get();
         self.sentinels.set(number + 1);
@@ -168,7 +167,7 @@ impl Stage {
     }
 }
 
-/// How a collector's log says that it knows all objects.
+/// The log line of a collector that knows all objects.
 pub fn is_synced(contestant: Contestant) -> fn(&str) -> bool {
     match contestant {
         Contestant::Limit => |_| true,

@@ -1,20 +1,20 @@
-//! What is said of several measurements of one thing.
+//! Statistics of several measurements.
 
 use serde::Serialize;
 
-/// The least, the middle and the greatest of some numbers.
+/// The minimum, the median and the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The one in the middle, or the mean of the two there.
+    /// The median: the middle value, or the mean of the two middle values.
     pub median: f64,
-    /// The greatest.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of these numbers; `None` if there are none.
+    /// The statistics of these values; `None` if there are none.
     pub fn of(numbers: &[f64]) -> Option<Self> {
         let sorted = sorted(numbers);
         let (&min, &max) = (sorted.first()?, sorted.last()?);
@@ -28,8 +28,7 @@ impl Spread {
     }
 }
 
-/// The number below which so many of a hundred are, by the nearest rank; `None` if there
-/// are none.
+/// A percentile by the nearest rank; `None` if there are no values.
 pub fn percentile(numbers: &[f64], percent: usize) -> Option<f64> {
     let sorted = sorted(numbers);
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
@@ -42,8 +41,8 @@ fn sorted(numbers: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The upper bound of the bucket of a histogram that this percentile is in. The buckets are
-/// (bound, how many are at or below it), in order.
+/// The upper bound of the histogram bucket that contains this percentile. The buckets are (upper
+/// bound, cumulative count), in order.
 pub fn bucket_of_percentile(buckets: &[(f64, f64)], percent: f64) -> Option<f64> {
     let all = buckets.last()?.1;
     if all <= 0.0 {

@@ -8,29 +8,29 @@ use clap::{Parser, ValueEnum};
 
 use crate::feeder::WatchEncoding;
 
-/// Measures what kube-gc takes for a large cluster: memory, time and CPU.
+/// Measures the memory, time and CPU that kube-gc takes for a large cluster.
 ///
-/// A feeder inside this program takes the place of the API server. It serves as many objects
-/// as are asked for, in the shape of a real cluster, and remembers none of them. The tables go
-/// to standard output, progress to standard error. docs/scale.md says how to read them. The
-/// exit code is 0 when everything was measured, whatever came of it.
+/// A feeder inside this program replaces the API server. It serves any number of objects in the
+/// shape of a real cluster, and stores none of them. The tables go to standard output, progress
+/// to standard error. docs/scale.md explains how to read them. The exit code is 0 if everything
+/// was measured, whether or not the goals are met.
 #[derive(Debug, Parser)]
 #[command(name = "scale", bin_name = "cargo bench --bench scale --")]
 pub struct Arguments {
-    /// Clusters of so many objects, separated by commas; the last one is what events and churn
-    /// are measured with
+    /// The sizes of the clusters in objects, separated by commas; events and churn are measured
+    /// with the last one
     #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "10000,100000,1000000")]
     pub objects: Vec<u64>,
 
-    /// A cluster of 5,000,000 objects in addition
+    /// Add a cluster of 5,000,000 objects
     #[arg(long)]
     pub full: bool,
 
-    /// Small clusters and short times: to see that it works, not to judge by
+    /// Small clusters and short times, to see that everything works
     #[arg(long, conflicts_with_all = ["objects", "full"])]
     pub quick: bool,
 
-    /// What to measure, separated by commas
+    /// The parts to measure, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "PART", value_enum, default_values_t = Part::ALL)]
     pub parts: Vec<Part>,
 
@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration, default_value = "2m")]
     pub churn: Duration,
 
-    /// Partitions of the graph [default: one for each core, at most 8]
+    /// The partitions of the graph [default: one for each core, at most 8]
     #[arg(long, value_name = "COUNT")]
     pub partitions: Option<u16>,
 
@@ -46,32 +46,32 @@ pub struct Arguments {
     #[arg(long, value_name = "ENCODING", value_enum, default_value_t)]
     pub watch_encoding: WatchEncoding,
 
-    /// The kube-gc to measure; by default the one that
-    /// `cargo build --release --locked --bin kube-gc` makes
+    /// The kube-gc to measure [default: the one that `cargo build --release --locked --bin
+    /// kube-gc` builds]
     #[arg(long, value_name = "PATH")]
     pub kube_gc: Option<PathBuf>,
 
-    /// Where all figures go as JSON
+    /// The file for all figures as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// Where pictures of them go, as SVG; docs/scale in the repository
+    /// The directory for plots as SVG, which is docs/scale in the repository
     #[arg(long, value_name = "DIRECTORY")]
     pub plots: Option<PathBuf>,
 
-    /// What `cargo bench` says to every benchmark.
+    /// `cargo bench` passes this to every benchmark.
     #[arg(long = "bench", hide = true)]
     pub by_cargo: bool,
 }
 
-/// Something to measure.
+/// A part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// Clusters of several sizes: from start to all types read
     Sizes,
-    /// 10,000 updates a second that change nothing for a garbage collector
+    /// 10,000 updates a second that do not matter to a garbage collector
     Updates,
-    /// As many events as the program can take
+    /// As many events as kube-gc can process
     Saturation,
     /// 500 pods created and 500 deleted a second
     Churn,
@@ -86,25 +86,25 @@ impl Part {
         [Self::Sizes, Self::Updates, Self::Saturation, Self::Churn, Self::Namespace, Self::Growth];
 }
 
-/// How much of everything.
+/// The size of the measurements.
 #[derive(Clone, Debug)]
 pub struct Scale {
     /// The sizes of the clusters, ascending.
     pub sizes: Vec<u64>,
-    /// The cluster that growth is measured with.
+    /// The cluster in which growth is measured.
     pub growth: u64,
-    /// For how long there are updates.
+    /// How long there are updates.
     pub updates: Duration,
-    /// How many events there are at saturation.
+    /// The number of events at saturation.
     pub saturation: u64,
-    /// For how long there is churn.
+    /// How long there is churn.
     pub churn: Duration,
-    /// For how long memory is looked at after a namespace was deleted.
+    /// How long memory is observed after a namespace was deleted.
     pub after: Duration,
 }
 
 impl Arguments {
-    /// How much of everything.
+    /// The size of the measurements.
     pub fn scale(&self) -> Result<Scale> {
         if self.quick {
             let short = Duration::from_secs(5);
@@ -132,13 +132,13 @@ impl Arguments {
         })
     }
 
-    /// The cluster that events and churn are measured with.
+    /// The cluster in which events and churn are measured.
     pub fn main_size(&self, scale: &Scale) -> Option<u64> {
         let sizes = if self.quick { &scale.sizes } else { &self.objects };
         sizes.last().copied()
     }
 
-    /// Whether something is to be measured.
+    /// Whether a part is measured.
     pub fn has(&self, part: Part) -> bool {
         self.parts.contains(&part)
     }

@@ -1,9 +1,9 @@
-//! Measures what a large cluster takes: `make bench-scale`.
+//! Measures the cost of a large cluster: `make bench-scale`.
 //!
-//! `cluster` says what the cluster consists of, `feeder` serves it in the place of an API
-//! server, `subject` is the program that is measured, `scenarios` what is measured.
+//! `cluster` defines the objects, `feeder` serves them in place of an API server, `subject` is
+//! the program that is measured, and `scenarios` are the measurements.
 
-// Counts become figures: far below what a float holds exactly.
+// A float represents these counts exactly.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod arguments;
@@ -145,6 +145,6 @@ fn circumstances(program: &Path) -> Result<Circumstances> {
 }
 
 fn progress(line: &str) {
-    // Nobody to tell is no reason to end.
+    // A closed standard error is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{line}");
 }

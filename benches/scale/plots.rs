@@ -1,4 +1,4 @@
-//! Pictures of the figures.
+//! Plots of the figures.
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,7 +14,7 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// A line with its name.
 type Line = (&'static str, Vec<Point>);
 
-/// Draws what there is, one picture for each subject.
+/// Draws a plot for each part that was measured.
 pub fn draw(results: &Results, directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory)?;
     let sizes = |of: fn(&Size) -> f64| -> Vec<Point> {
@@ -72,7 +72,7 @@ struct Pictures<'a> {
 }
 
 impl Pictures<'_> {
-    /// Draws lines, from zero on; nothing if there is nothing to draw.
+    /// Draws lines that begin at zero. Draws nothing if there is no data.
     fn draw(&self, name: &str, title: &str, axes: (&str, &str), lines: &[Line]) -> Result<()> {
         let points = || lines.iter().flat_map(|(_, points)| points);
         if points().nth(lines.len()).is_none() {

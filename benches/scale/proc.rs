@@ -1,4 +1,4 @@
-//! What Linux tells of the threads of a process.
+//! Reads the CPU time of a process and its threads from `/proc`.
 
 use std::time::Duration;
 
@@ -6,37 +6,37 @@ use anyhow::{Context as _, Result};
 
 use crate::linux;
 
-/// Time on a processor.
+/// CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu {
-    /// Of the whole process.
+    /// The CPU time of the whole process.
     pub all: Duration,
-    /// Of the threads that carry the graph, if it has any of its own.
+    /// The CPU time of the threads of the graph, if it has its own.
     pub graph: Option<Duration>,
 }
 
 impl Cpu {
-    /// What has been added since an earlier moment.
+    /// The difference to an earlier moment.
     pub fn since(self, earlier: Self) -> Self {
         let graph = self.graph.zip(earlier.graph).map(|(later, earlier)| later.saturating_sub(earlier));
         Self { all: self.all.saturating_sub(earlier.all), graph }
     }
 
-    /// Seconds of the threads that carry the graph; an error if it has none of its own.
+    /// The seconds of the threads of the graph. Fails if it has none of its own.
     pub fn graph_seconds(self) -> Result<f64> {
         let graph = self.graph.context("the threads of the graph are not found by their name")?;
         Ok(graph.as_secs_f64())
     }
 }
 
-/// The time that a process has spent on processors.
+/// The CPU time of a process.
 pub fn cpu(pid: u32) -> Result<Cpu> {
     let mut cpu = Cpu { all: linux::cpu(pid)?, graph: None };
     for thread in std::fs::read_dir(format!("/proc/{pid}/task"))? {
         let path = thread?.path();
-        // A thread may have ended meanwhile; those of the graph do not.
+        // A thread may have ended in the meantime. Those of the graph do not end.
         let Ok(name) = std::fs::read_to_string(path.join("comm")) else { continue };
-        // The threads that carry partitions.
+        // The threads of the partitions.
         if name.trim() == "graph" {
             let schedule = std::fs::read_to_string(path.join("schedstat"))?;
             let nanoseconds = schedule.split_whitespace().next().and_then(|first| first.parse().ok());

@@ -1,4 +1,4 @@
-//! The figures, for people and as JSON.
+//! The figures as Markdown and JSON.
 
 use std::fmt::Write as _;
 
@@ -8,17 +8,17 @@ use crate::scenarios::{Churn, Deletion, Growth, Saturation, Size, Updates};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Where it was measured.
+/// The machine of the measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct Circumstances {
     pub date: String,
     pub processors: usize,
     pub kube_gc: String,
-    /// The load of the machine before it began.
+    /// The load of the machine before the measurements.
     pub load: f64,
 }
 
-/// All that was measured.
+/// All results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     pub circumstances: Circumstances,
@@ -31,7 +31,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// All of it, as Markdown.
+    /// All results as Markdown.
     pub fn markdown(&self) -> String {
         let Circumstances { date, processors, kube_gc, load } = &self.circumstances;
         let mut page = format!(
@@ -172,7 +172,7 @@ fn size_cells(page: &mut String, size: &Size) {
     );
 }
 
-/// With commas between the thousands.
+/// A number with commas between the thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! kube-gc as it is released, on a feeder.
+//! kube-gc as it is released, connected to a feeder.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::linux::memory;
 use crate::proc::{Cpu, cpu};
 use kube_gc_testkit::Collector;
 
-/// How often a condition is looked at.
+/// The interval at which a condition is checked.
 const POLL: Duration = Duration::from_millis(100);
-/// How long anything may take.
+/// The time limit of every wait.
 const LONGEST: Duration = Duration::from_secs(1800);
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// A collector and what it watches.
+/// A collector and its feeder.
 pub struct Subject {
     pub feeder: Arc<Feeder>,
     collector: Collector,
@@ -29,7 +29,7 @@ pub struct Subject {
     _kubeconfig: tempfile::NamedTempFile,
 }
 
-/// What the program says of its graph.
+/// The numbers of its graph that the program reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Graph {
     pub nodes: f64,
@@ -37,29 +37,29 @@ pub struct Graph {
     pub bytes: f64,
 }
 
-/// How it is set up; all else is as it is by default.
+/// Its settings. All others have their defaults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
-    /// How the feeder writes watches.
+    /// The encoding of watches.
     pub watch_encoding: WatchEncoding,
-    /// Partitions of the graph; `None` for as many as the program makes.
+    /// The partitions of the graph; `None` for the default.
     pub partitions: Option<u16>,
-    /// Who carries the graph.
+    /// The threads of the graph.
     pub graph: GraphThreads,
 }
 
-/// Who carries the graph.
+/// The threads of the graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum GraphThreads {
-    /// Whoever does by default.
+    /// As by default.
     #[default]
     Default,
-    /// Threads of its own on any machine, so that its time can be told from the rest.
+    /// Its own threads on any machine, so that their CPU time can be measured separately.
     Own,
 }
 
 impl Subject {
-    /// Starts one, and what it watches.
+    /// Starts a feeder and a collector.
     pub async fn start(program: &Path, cluster: Cluster, setup: Setup) -> Result<Self> {
         let feeder = Feeder::start(cluster, setup.watch_encoding).await?;
         let kubeconfig = tempfile::NamedTempFile::new()?;
@@ -79,7 +79,7 @@ impl Subject {
         Ok(Self { feeder, collector, started, _kubeconfig: kubeconfig })
     }
 
-    /// Waits until it has read all types, and says how long that took since its start.
+    /// Waits until it has read all types, and returns how long that took since its start.
     pub async fn synced(&self) -> Result<Duration> {
         while self.collector.get("/readyz").await?.status != 200 {
             ensure!(self.started.elapsed() < LONGEST, "not ready after {LONGEST:?}");
@@ -91,7 +91,7 @@ impl Subject {
         Ok(took)
     }
 
-    /// Waits until it has seen something, and has nothing left to do.
+    /// Waits until it has seen an event and has no work left.
     pub async fn seen(&self, last: Option<(Type, u64)>) -> Result<()> {
         let mut path = "/debug/idle".to_owned();
         if let Some((resource, version)) = last {
@@ -112,8 +112,8 @@ impl Subject {
         }
     }
 
-    /// What it says of its graph, when that has so many objects, so many references if they are
-    /// known, and so many links between partitions.
+    /// The numbers of its graph, once it has this many objects, references (if known) and links
+    /// between partitions.
     pub async fn graph(&self, objects: u64, edges: Option<u64>, links: u64) -> Result<Graph> {
         let nodes = objects + 2 * links;
         let began = Instant::now();
@@ -123,7 +123,7 @@ impl Subject {
                 edges: self.collector.metric("kube_gc_graph_edges").await?,
                 bytes: self.collector.metric("kube_gc_graph_bytes").await?,
             };
-            // They are told one after the other.
+            // The metrics are updated one after the other.
             if graph.nodes == nodes as f64 && edges.is_none_or(|edges| graph.edges == edges as f64) {
                 return Ok(graph);
             }
@@ -135,27 +135,27 @@ impl Subject {
         }
     }
 
-    /// What it says of its graph right now.
+    /// The present size of its graph.
     pub async fn graph_bytes(&self) -> Result<f64> {
         self.collector.metric("kube_gc_graph_bytes").await
     }
 
-    /// Its time on processors.
+    /// Its CPU time.
     pub fn cpu(&self) -> Result<Cpu> {
         cpu(self.collector.pid())
     }
 
-    /// The bytes of its memory that are resident.
+    /// Its resident memory in bytes.
     pub fn resident(&self) -> Result<f64> {
         Ok(memory(self.collector.pid())?.resident * MIB)
     }
 
-    /// The most that ever were.
+    /// The peak of its resident memory.
     pub fn peak(&self) -> Result<f64> {
         Ok(memory(self.collector.pid())?.peak * MIB)
     }
 
-    /// Ends it, and fails if that is not clean.
+    /// Stops it. Fails if it does not end cleanly.
     pub async fn stop(self) -> Result<()> {
         self.feeder.understood_all()?;
         self.collector.stop().await

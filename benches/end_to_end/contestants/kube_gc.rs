@@ -1,4 +1,4 @@
-//! kube-gc itself, as it is released.
+//! kube-gc, as it is released.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Builds the binary as users have it. The one that comes with the benchmark will not do: it
-/// can make mistakes on purpose, for the tests.
+/// Builds the release binary. The binary of the benchmark's own build cannot be used, because it
+/// contains the deliberate mistakes of the tests.
 pub fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    // cargo tells a program that it runs where it is; build scripts of dependencies would
-    // take that for a change, and everything would be built anew each time.
+    // cargo sets variables for the programs that it runs. Build scripts of dependencies would
+    // notice the change, and everything would be built again each time.
     for (name, _) in std::env::vars_os() {
         let name_text = name.to_string_lossy();
         if name_text.starts_with("CARGO_PKG_") || name_text.starts_with("CARGO_MANIFEST_") {
@@ -35,7 +35,7 @@ pub fn build() -> Result<PathBuf> {
     }
 }
 
-/// Finds the program in what cargo says.
+/// Finds the program in the output of cargo.
 pub fn executable(messages: &str) -> Option<PathBuf> {
     let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut ours = messages
@@ -43,7 +43,7 @@ pub fn executable(messages: &str) -> Option<PathBuf> {
     ours.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
-/// What a kube-gc says of itself.
+/// The version that a kube-gc prints.
 pub fn version(program: &Path) -> Result<String> {
     let output = Command::new(program).arg("--version").output();
     let output = output.with_context(|| format!("cannot run {}", program.display()))?;
@@ -51,7 +51,7 @@ pub fn version(program: &Path) -> Result<String> {
     Ok(said.trim().trim_start_matches("kube-gc ").to_owned())
 }
 
-/// How it is run: with its defaults.
+/// The command, with default settings.
 pub fn command(program: &Path, kubeconfig: &Path) -> Command {
     let mut command = Command::new(program);
     command.arg("run").arg("--kubeconfig").arg(kubeconfig);
@@ -60,24 +60,24 @@ pub fn command(program: &Path, kubeconfig: &Path) -> Command {
     command
 }
 
-/// How a replica is run that has a Lease in this namespace.
+/// The command of a replica with a Lease in this namespace.
 pub fn replica(program: &Path, kubeconfig: &Path, namespace: &str) -> Command {
     let mut command = command(program, kubeconfig);
     command.env("KUBE_GC__LEADER__ENABLED", "true").env("KUBE_GC__LEADER__NAMESPACE", namespace);
     command
 }
 
-/// Whether a line of its log says that it is the leader.
+/// Whether a log line says that the replica is the leader.
 pub fn leads(line: &str) -> bool {
     entry(line).is_some_and(|entry| entry["message"] == "this replica is the leader")
 }
 
-/// Whether a line of its log says that it knows all objects.
+/// Whether a log line says that all objects are known.
 pub fn is_synced(line: &str) -> bool {
     entry(line).is_some_and(|entry| entry["message"] == "collecting" && entry["why"] == "synced")
 }
 
-/// The address in the line of its log that says where its metrics are.
+/// The address of the metrics in a log line, if it has one.
 pub fn metrics_address(line: &str) -> Option<String> {
     let entry = entry(line)?;
     let is_it = entry["message"] == "listening" && entry["listener"] == "health";
@@ -88,7 +88,7 @@ fn entry(line: &str) -> Option<Value> {
     serde_json::from_str(line).ok()
 }
 
-/// Its page of metrics. By HTTP/1.0: an answer is all there is until the connection closes.
+/// Its metrics. By HTTP/1.0, whose answer ends when the connection closes.
 pub async fn metrics(address: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;

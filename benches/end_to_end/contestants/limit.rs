@@ -1,5 +1,5 @@
-//! The limit: a client that knows all objects beforehand and has nothing to find out, with
-//! as many requests at a time as the others have workers.
+//! The limit: a client that knows all objects in advance, and has as many requests in flight as
+//! the others have workers.
 
 use anyhow::Result;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::http::{Call, Client};
 use crate::objects::{Family, Mode, Object};
 
-/// How many requests are under way at a time.
+/// How many requests are in flight at a time.
 pub const WORKERS: usize = 20;
 
 /// The DELETE of a dependent, with the preconditions that a careful collector sends.
@@ -21,7 +21,7 @@ pub fn deletion(object: &Object) -> Call {
     Call::with(Method::DELETE, object.path(), &body)
 }
 
-/// The PATCH that takes the reference to its owner off a dependent.
+/// The PATCH that removes the reference to its owner from a dependent.
 fn release(object: &Object, owner: &Object) -> Call {
     let body = json!({"metadata": {
         "uid": object.uid, "resourceVersion": object.version,
@@ -31,14 +31,14 @@ fn release(object: &Object, owner: &Object) -> Call {
     Call { content_type: "application/strategic-merge-patch+json", ..call }
 }
 
-/// The PATCH that lets an owner go which has waited.
+/// The PATCH that removes the finalizer of a waiting owner.
 fn farewell(owner: &Object) -> Call {
     let body = json!({"metadata": {"uid": owner.uid, "finalizers": null}});
     let call = Call::with(Method::PATCH, owner.path(), &body);
     Call { content_type: "application/merge-patch+json", ..call }
 }
 
-/// All requests that follow the deletion of owners, made before it.
+/// All requests that follow the deletion of owners, prepared in advance.
 #[derive(Debug)]
 pub struct Cascade {
     dependents: Vec<Call>,
@@ -46,7 +46,7 @@ pub struct Cascade {
 }
 
 impl Cascade {
-    /// For owners that will be deleted like this.
+    /// The requests for owners that will be deleted with this policy.
     pub fn prepare(families: &[Family], mode: Mode) -> Self {
         let dependents = |family: &Family| -> Vec<Call> {
             let dependents = family.dependents.iter();
@@ -64,7 +64,7 @@ impl Cascade {
         Self { dependents: families.iter().flat_map(dependents).collect(), farewells }
     }
 
-    /// Sends them. The owners have been deleted.
+    /// Sends the requests, after the owners were deleted.
     pub async fn run(self, client: &Client) -> Result<()> {
         for calls in [self.dependents, self.farewells] {
             stream::iter(calls)

@@ -1,4 +1,4 @@
-//! Those who are measured.
+//! The contestants.
 
 pub mod kube_gc;
 pub mod limit;

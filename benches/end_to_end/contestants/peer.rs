@@ -1,5 +1,5 @@
-//! The garbage collector of Kubernetes itself: kube-controller-manager with nothing else in
-//! it, and without limits of its own.
+//! Kubernetes' own garbage collector: kube-controller-manager with no other controller and no
+//! client-side rate limit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,12 @@ use anyhow::{Context as _, Result, ensure};
 #[derive(Clone, Debug)]
 pub struct Peer {
     program: PathBuf,
-    /// As it says itself: `1.20.2`.
+    /// Its version, for example `1.20.2`.
     pub version: String,
 }
 
 impl Peer {
-    /// The one at a path.
+    /// The program at a path.
     pub fn at(program: PathBuf) -> Result<Self> {
         let output = Command::new(&program).arg("--version").output();
         let output = output.with_context(|| format!("cannot run {}", program.display()))?;
@@ -25,7 +25,7 @@ impl Peer {
         Ok(Self { program, version: version.to_owned() })
     }
 
-    /// How it is run.
+    /// The command.
     pub fn command(&self, kubeconfig: &Path) -> Result<Command> {
         let minor = self.version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
         let minor = minor.with_context(|| format!("not a version: {}", self.version))?;
@@ -38,7 +38,8 @@ impl Peer {
             "--kube-api-burst=100000",
             "--concurrent-gc-syncs=20",
         ]);
-        // The flag is deprecated from 1.23 on, and then gone; the name has changed in 1.28.
+        // The flag is deprecated since 1.23 and was removed later; the controller was renamed in
+        // 1.28.
         if minor < 23 {
             command.arg("--port=0");
         }
@@ -48,7 +49,7 @@ impl Peer {
     }
 }
 
-/// Whether a line of its log says that it knows all objects.
+/// Whether a log line says that all objects are known.
 pub fn is_synced(line: &str) -> bool {
     let line = line.to_ascii_lowercase();
     line.contains("all resource monitors have synced") && !line.contains("not all")

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 use crate::proc::{self, CPU_STEP, Memory};
 use crate::rest::at_rest;
 
-/// How long a collector may take to do what it is expected to.
+/// The time limit for a collector to do what is expected.
 const DEADLINE: Duration = Duration::from_secs(300);
-/// How much of the log a failure shows.
+/// How many lines of the log a failure shows.
 const TAIL: usize = 40;
 
-/// A line of the log, and when it came.
+/// A line of the log, and when it arrived.
 type Line = (Instant, String);
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ struct Log {
     closed: bool,
 }
 
-/// A running collector. It ends with this value, and also with this process.
+/// A running collector. It ends when this is dropped, and when this process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -36,7 +36,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it, without anything of our environment that it might take for settings.
+    /// Starts it, without variables of our environment that it could take for settings.
     pub fn start(command: &Command) -> Result<Self> {
         let mut child = with_us(command);
         child.env_clear();
@@ -67,7 +67,7 @@ impl Process {
         self.begun
     }
 
-    /// Waits for a line of its log, and says when it came.
+    /// Waits for a log line, and returns it with the time of its arrival.
     pub async fn logged(&self, is_it: impl Fn(&str) -> bool) -> Result<Line> {
         let mut log = self.log.clone();
         let find = |log: &Log| log.lines.iter().find(|(_, line)| is_it(line)).cloned();
@@ -82,12 +82,12 @@ impl Process {
         }
     }
 
-    /// How many bytes of log it has written, line ends included.
+    /// The number of bytes in its log so far, including line ends.
     pub fn logged_bytes(&self) -> usize {
         self.log.borrow().lines.iter().map(|(_, line)| line.len() + 1).sum()
     }
 
-    /// The time on a processor that it has taken.
+    /// Its CPU time so far.
     pub fn cpu(&self) -> Result<Duration> {
         proc::cpu(self.child.id()).with_context(|| format!("the collector has ended:\n{}", self.tail()))
     }
@@ -97,18 +97,18 @@ impl Process {
         proc::memory(self.child.id())
     }
 
-    /// Lets the peak of its memory begin anew.
+    /// Resets the peak of its memory.
     pub fn forget_peak(&self) -> Result<()> {
         proc::forget_peak(self.child.id())
     }
 
-    /// Waits until it does nothing any more, as far as its processor time can tell.
+    /// Waits until it is at rest, by its CPU time.
     pub async fn quiet(&self) -> Result<()> {
         let rest = at_rest(|| self.cpu(), CPU_STEP, DEADLINE).await;
         rest.with_context(|| format!("the collector does not come to rest:\n{}", self.tail()))
     }
 
-    /// The end of its log.
+    /// The last lines of its log.
     fn tail(&self) -> String {
         let log = self.log.borrow();
         let skipped = log.lines.len().saturating_sub(TAIL);
@@ -116,8 +116,7 @@ impl Process {
     }
 }
 
-/// The same command, so that it ends with us, whichever way we end, where the system has what
-/// it takes.
+/// The same command, made to end with this process in any case, where the system supports that.
 fn with_us(command: &Command) -> Command {
     static POSSIBLE: OnceLock<bool> = OnceLock::new();
     let words = ["--pdeathsig", "KILL"];
@@ -127,7 +126,7 @@ fn with_us(command: &Command) -> Command {
     });
     let mut with_us = Command::new(if *possible { "setpriv".as_ref() } else { command.get_program() });
     if *possible {
-        // It becomes the program.
+        // The wrapper executes the program in its own process.
         with_us.args(words).arg(command.get_program());
     }
     with_us.args(command.get_args());

@@ -1,4 +1,4 @@
-//! All figures, for programs.
+//! All figures as JSON.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::{Circumstances, Result};
 use crate::figure::{Contestant, Figure, Samples};
 use crate::statistics::Spread;
 
-/// All of it.
+/// The whole document.
 pub fn document(circumstances: &Circumstances, results: &[Result]) -> Value {
     let rows = results.iter().map(|result| {
         let figures = result.figures.iter();

@@ -6,7 +6,7 @@ use super::{Circumstances, Result};
 use crate::figure::{Contestant, Figure, Samples, Target};
 use crate::statistics::Spread;
 
-/// The part of the processors that others may take.
+/// The share of the processors that others may use without a warning.
 const QUIET: f64 = 0.05;
 const WARNING: &str = " **The machine was not quiet: these figures are not to be judged by.**";
 
@@ -74,8 +74,8 @@ fn cell(numbers: &[f64], digits: usize) -> String {
     }
 }
 
-/// Whether all targets are met. One that could not be looked at leaves it open, unless
-/// another one is missed.
+/// Whether all targets are met. An unmeasured target leaves it open, unless another one is
+/// missed.
 pub fn met(targets: &[Target], samples: &Samples) -> &'static str {
     if targets.is_empty() {
         return "–";

@@ -1,22 +1,22 @@
-//! What is told of the measurements.
+//! The report.
 
 pub mod json;
 pub mod markdown;
 
 use crate::figure::{Figure, Samples};
 
-/// A row that was measured.
+/// The results of a row.
 #[derive(Clone, Debug)]
 pub struct Result {
-    /// What `--rows` calls it.
+    /// Its name for `--rows`.
     pub name: &'static str,
-    /// What was done.
+    /// Its description.
     pub about: String,
     /// Its figures.
     pub figures: Vec<(&'static Figure, Samples)>,
 }
 
-/// What was measured where.
+/// The circumstances of the measurements.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Circumstances {
     /// When the measurements began.
@@ -25,15 +25,15 @@ pub struct Circumstances {
     pub processors: String,
     /// The system's memory in MiB.
     pub memory_mib: u64,
-    /// The greatest part of the processors' time that anybody else took during a turn, of 1.
+    /// The largest share of the processors that other processes used during a turn, of 1.
     pub others: f64,
-    /// Who the contestants were to the API server.
+    /// The identity of the contestants.
     pub contestants: &'static str,
     /// The API server's release.
     pub api_server: String,
-    /// The peer's.
+    /// The release of the peer.
     pub peer: Option<String>,
-    /// kube-gc's own.
+    /// The version of kube-gc.
     pub kube_gc: String,
     /// Dependents of one cascade.
     pub objects: usize,

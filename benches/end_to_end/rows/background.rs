@@ -1,4 +1,4 @@
-//! Many dependents of one owner that is deleted in the background.
+//! An owner of many dependents is deleted in the background.
 
 use crate::cascade;
 use crate::figure::{Contestant, Target};

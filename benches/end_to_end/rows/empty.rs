@@ -1,4 +1,4 @@
-//! What a collector needs where there is nothing to collect.
+//! A collector in a cluster without objects.
 
 use anyhow::Context as _;
 

@@ -1,4 +1,4 @@
-//! A small cascade that begins while a large one is under way, in another namespace.
+//! A small cascade that begins during a large one in another namespace.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use crate::observe::emptied;
 use crate::row::{Measured, Row};
 use crate::stage::Stage;
 
-/// How many dependents the small one has.
+/// The number of dependents of the small one.
 const SMALL: usize = 10;
 
-/// How many the large one has: 10,000 at the usual size.
+/// The number of dependents of the large one: 10,000 at the usual size.
 const fn large(objects: usize) -> usize {
     objects * 5 / 2
 }
 
-/// How much later the small one begins: 2 s at the usual size, and never so late that the
-/// large one is over by then.
+/// The delay of the small one: 2 s at the usual size, and never so late that the large one is
+/// over.
 const fn later(objects: usize) -> Duration {
     Duration::from_millis(objects as u64 / 2)
 }
@@ -61,7 +61,7 @@ async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Resu
     client.send(small.owner.deletion(Mode::Background)).await?.success()?;
     let end = emptied(client, &other, SMALL + 1).await?;
 
-    // Garbage must not be left to the next one.
+    // No garbage may be left for the next contestant.
     drop(collector);
     clear(client, namespace).await?;
     Ok(vec![("seconds", (end - begun).as_secs_f64())])

@@ -1,4 +1,4 @@
-//! Many dependents that block one owner, which is deleted in the foreground.
+//! An owner is deleted in the foreground, and many dependents block it.
 
 use crate::cascade;
 use crate::figure::{Contestant, Target};

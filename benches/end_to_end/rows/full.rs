@@ -1,4 +1,4 @@
-//! Starting in a cluster with many objects, none of which is garbage, and what they take.
+//! A collector starts in a cluster with many objects, none of which is garbage.
 
 use anyhow::{Context as _, Result};
 
@@ -8,12 +8,12 @@ use crate::objects::{config_map, make_all, make_namespace};
 use crate::row::Row;
 use crate::stage::{Stage, is_synced};
 
-/// How many namespaces they are in.
+/// The number of namespaces.
 const NAMESPACES: usize = 100;
-/// The bytes of the annotation that each has.
+/// The length of the annotation of each object.
 const ANNOTATION: usize = 300;
 
-/// How many: 100,000 at the usual size.
+/// The number of objects: 100,000 at the usual size.
 const fn size(objects: usize) -> usize {
     objects * 25
 }
@@ -64,7 +64,7 @@ pub const ROW: Row = Row {
             collector.quiet().await?;
             let rest_cpu = collector.cpu()?;
             let memory = collector.memory()?;
-            // Whoever says that it knows everything is to show that it works.
+            // A contestant that says that it knows everything must prove it.
             stage.settle(&collector, namespace).await?;
             Ok(vec![
                 ("sync_seconds", (synced - collector.begun()).as_secs_f64()),
@@ -89,8 +89,8 @@ async fn prepare(stage: &Stage) -> Result<()> {
         (name(number), object)
     });
     make_all(&stage.client, objects).await?;
-    // Whoever is the first to list so much also waits for the memory that the server asks the
-    // system for; on a virtual machine that can take as long as all the rest.
+    // The first list of this size makes the server request memory from the system, which can take
+    // as long as everything else on a virtual machine.
     stage.client.send(Call::get("/api/v1/configmaps?resourceVersion=0")).await?.success()?;
     Ok(())
 }

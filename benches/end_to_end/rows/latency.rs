@@ -1,5 +1,4 @@
-//! Cascades of one object each, one after another: how quickly somebody reacts who has
-//! nothing else to do.
+//! Cascades of one object each, one after another: the reaction time of an idle collector.
 
 use std::time::Duration;
 
@@ -17,12 +16,12 @@ use crate::row::{Measured, Row};
 use crate::stage::{Stage, is_synced};
 use crate::statistics::{bucket_of_percentile, percentile};
 
-/// From one cascade to the next: each is to find everybody idle.
+/// The pause between two cascades, so that each one begins when everything is idle.
 const PAUSE: Duration = Duration::from_millis(25);
-/// kube-gc's own measure of it.
+/// kube-gc's own measurement.
 const HISTOGRAM: &str = "kube_gc_deletion_lag_seconds";
 
-/// How many cascades: 200 at the usual size.
+/// The number of cascades: 200 at the usual size.
 const fn cascades(objects: usize) -> usize {
     objects / 20
 }
@@ -74,7 +73,7 @@ async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Resu
     Ok(measured)
 }
 
-/// The milliseconds that each cascade takes: between two events on a watch of our own.
+/// The milliseconds of each cascade, between two events on a watch of the benchmark.
 async fn cascade_by_cascade(
     stage: &Stage,
     contestant: Contestant,
@@ -110,8 +109,8 @@ async fn cascade_by_cascade(
     Ok(times)
 }
 
-/// What kube-gc measures itself, from the reading of the owner's event to the handing over of
-/// the DELETE.
+/// kube-gc's own measurement, from reading the owner's event to passing the DELETE to the
+/// transport.
 struct Own {
     address: String,
     before: Vec<(f64, f64)>,

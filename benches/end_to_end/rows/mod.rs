@@ -13,7 +13,7 @@ mod orphan;
 mod orphan_memory;
 mod owners;
 
-/// All of them, in the order of the table.
+/// All rows, in the order of the table.
 pub const ALL: &[&Row] = &[
     &background::ROW,
     &foreground::ROW,

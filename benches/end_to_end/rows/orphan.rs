@@ -1,4 +1,4 @@
-//! Many dependents that stay when their owner goes.
+//! An owner of many dependents is deleted, and the dependents stay.
 
 use crate::cascade;
 use crate::figure::{Contestant, Target};

@@ -1,4 +1,4 @@
-//! The memory that it takes to let many dependents live on.
+//! The memory that orphaning many dependents takes.
 
 use anyhow::Context as _;
 
@@ -7,7 +7,7 @@ use crate::figure::{Contestant, Figure, Target};
 use crate::objects::Mode;
 use crate::row::Row;
 
-/// How many: 5,000 at the usual size.
+/// The number of dependents: 5,000 at the usual size.
 const fn dependents(objects: usize) -> usize {
     objects * 5 / 4
 }

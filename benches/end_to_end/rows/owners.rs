@@ -5,10 +5,10 @@ use crate::figure::{Contestant, Target};
 use crate::objects::Mode;
 use crate::row::Row;
 
-/// How many dependents each has.
+/// The number of dependents of each owner.
 const DEPENDENTS: usize = 10;
 
-/// How many owners: 500 at the usual size.
+/// The number of owners: 500 at the usual size.
 const fn owners(objects: usize) -> usize {
     objects / 8
 }

@@ -1,4 +1,4 @@
-//! What objects say besides their names, however it is written.
+//! The content of objects apart from their names, independent of the encoding.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use super::names::{app, hex, mix};
 use super::shape::BuiltIn;
 use super::{Cluster, Number, Place};
 
-/// When an object was created: in March 2026.
+/// The creation time of an object, in March 2026.
 pub struct Created {
     pub day: u64,
     pub hour: u64,
@@ -14,14 +14,14 @@ pub struct Created {
     pub second: u64,
 }
 
-/// When an object was created.
+/// The creation time of an object.
 pub fn created(number: Number) -> Created {
     let random = mix(number.0);
     Created { day: random % 28 + 1, hour: random % 24, minute: random / 32 % 60, second: random / 2048 % 60 }
 }
 
-/// The labels at a version. That of the version changes with every update: what nobody but its
-/// owner looks at.
+/// The labels at a version. One of them changes with every update and does not matter to a
+/// garbage collector.
 pub fn labels(cluster: &Cluster, number: Number, version: u64, put: &mut dyn FnMut(&str, &str)) {
     let (block, index) = match cluster.place(number) {
         Place::Block { block, index, .. }

@@ -1,4 +1,4 @@
-//! Objects as the API server shows their metadata.
+//! The metadata of objects in the JSON of the API server.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::names::{name, namespace, uid};
 use super::shape::BUILT_IN;
 use super::{Cluster, Number, Type};
 
-/// What a type is called.
+/// The names of a type.
 #[derive(Clone, Debug)]
 pub struct Called {
     pub group: String,
@@ -18,7 +18,7 @@ pub struct Called {
 }
 
 impl Type {
-    /// What it is called.
+    /// The names of a type.
     pub fn called(self) -> Called {
         match BUILT_IN.get(self.0) {
             Some(built_in) => Called {
@@ -41,7 +41,7 @@ impl Type {
         }
     }
 
-    /// Whether it is none of the custom ones.
+    /// Whether it is a built-in type.
     pub fn is_built_in(self) -> bool {
         self.0 < BUILT_IN.len()
     }
@@ -51,7 +51,7 @@ impl Type {
     }
 }
 
-/// Appends a watch event: what happened to an object at a version.
+/// Appends a watch event about an object at a version.
 pub fn event(out: &mut String, cluster: &Cluster, number: Number, happened: &str, version: u64) {
     out.push_str(r#"{"type":""#);
     out.push_str(happened);
@@ -60,7 +60,7 @@ pub fn event(out: &mut String, cluster: &Cluster, number: Number, happened: &str
     out.push_str("}\n");
 }
 
-/// A bookmark: how far the store has come.
+/// A bookmark at a version.
 pub fn bookmark(version: u64) -> String {
     format!(
         r#"{{"type":"BOOKMARK","object":{{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}","creationTimestamp":null}}}}}}"#

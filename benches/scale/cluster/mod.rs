@@ -1,4 +1,4 @@
-//! A cluster that nobody has to remember: each object is a function of its number.
+//! A cluster that needs no memory: each object is computed from its number.
 
 mod content;
 mod json;
@@ -18,20 +18,20 @@ use self::shape::{DEPLOYMENTS, NAMESPACE, OFFSETS, PODS, REPLICA_SETS, REPLICAS}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Number(pub u64);
 
-/// The number of a resource type: first [`BUILT_IN`], then custom ones.
+/// The number of a resource type: first those of [`BUILT_IN`], then custom types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Type(pub usize);
 
-/// The pods.
+/// Pods.
 pub const POD: Type = Type(PODS);
 
-/// How large a cluster is. First come the blocks, then custom objects, then pods that are
-/// created while it runs.
+/// The size of a cluster. Blocks come first, then custom objects, then Pods that are created
+/// later.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cluster {
     /// Blocks of [`BLOCK`] objects, each with a namespace and a node.
     pub blocks: u64,
-    /// So many blocks, the first ones, are in one namespace.
+    /// How many of the first blocks share one namespace.
     pub merged: u64,
     pub custom: Custom,
 }
@@ -41,14 +41,14 @@ pub struct Cluster {
 pub struct Custom {
     pub types: usize,
     pub objects: u64,
-    /// How many owners each has: deployments of its namespace, up to [`APPS`].
+    /// How many owners each one has: Deployments of its namespace, up to [`APPS`].
     pub owners: u64,
 }
 
-/// What an object is.
+/// The place of an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Place {
-    /// One of a block.
+    /// In a block.
     Block {
         block: u64,
         family: usize,
@@ -59,7 +59,7 @@ pub enum Place {
         resource: Type,
         index: u64,
     },
-    /// A pod that is created while the cluster runs.
+    /// A Pod that is created while the cluster is running.
     Later {
         block: u64,
         index: u64,
@@ -67,12 +67,12 @@ pub enum Place {
 }
 
 impl Cluster {
-    /// With so many objects, in the usual shape.
+    /// A cluster with this many objects, in the usual shape.
     pub const fn of(objects: u64) -> Self {
         Self { blocks: objects / BLOCK, merged: 0, custom: Custom { types: 0, objects: 0, owners: 0 } }
     }
 
-    /// All types that are served.
+    /// All served types.
     pub fn types(&self) -> impl Iterator<Item = Type> {
         (0..BUILT_IN.len() + self.custom.types).map(Type)
     }
@@ -81,41 +81,41 @@ impl Cluster {
         self.blocks * BLOCK
     }
 
-    /// The number of the first object that is not there from the beginning.
+    /// The number after the last object that exists at the beginning.
     pub const fn end(&self) -> Number {
         Number(self.in_blocks() + self.custom.objects)
     }
 
-    /// How many objects there are in the beginning.
+    /// The number of objects at the beginning.
     pub const fn objects(&self) -> u64 {
-        // A namespace of many blocks is one object.
+        // A namespace that several blocks share is one object.
         self.end().0 - self.merged.saturating_sub(1)
     }
 
-    /// How many owner references there are in the beginning.
+    /// The number of owner references at the beginning.
     pub fn edges(&self) -> u64 {
         let owned = FAMILIES.iter().filter(|family| family.owner.is_some());
         self.blocks * owned.map(|family| family.count).sum::<u64>() + self.custom.objects * self.custom.owners
     }
 
-    /// How many references lead to an owner in another partition of the graph, which has
-    /// a stub for the owner then, and another one for the dependent: from leases to nodes.
+    /// The number of references to owners in another partition of the graph: from Leases to
+    /// Nodes. Each has a stub in the owner's partition and one in the dependent's.
     pub const fn links(&self) -> u64 {
         self.blocks
     }
 
-    /// How many types have objects in the graph; events are ignored.
+    /// The number of types that have objects in the graph. Events are ignored.
     pub fn watched(&self) -> usize {
         BUILT_IN.iter().filter(|built_in| built_in.plural != "events").count() + self.custom.types
     }
 
-    /// Whether there is such an object in the beginning, or could be later.
+    /// Whether this object exists at the beginning or can be created later.
     pub fn is_possible(&self, number: Number) -> bool {
         let is_spare = |block| 0 < block && block < self.merged;
         !matches!(self.place(number), Place::Block { block, family: NAMESPACE, .. } if is_spare(block))
     }
 
-    /// What the object with this number is.
+    /// The place of the object with this number.
     pub fn place(&self, Number(number): Number) -> Place {
         if number < self.in_blocks() {
             let (block, position) = (number / BLOCK, number % BLOCK);
@@ -125,7 +125,7 @@ impl Cluster {
         let index = number - self.in_blocks();
         if index < self.custom.objects {
             let types = self.custom.types as u64;
-            // As many as there are types, of which there are few.
+            // There are as many numbers as types, which are few.
             let resource = Type(BUILT_IN.len() + (index % types) as usize);
             return Place::Custom { block: index / types % self.blocks, resource, index: index / types };
         }
@@ -161,7 +161,8 @@ impl Cluster {
         (first.0..first.0 + count).map(Number)
     }
 
-    /// The objects of a type from a number on, ascending; later ones up to `end`.
+    /// The objects of a type from this number on, ascending. Objects that are created later are
+    /// included up to `end`.
     pub fn list(&self, resource: Type, from: Number, end: Number) -> impl Iterator<Item = Number> + use<> {
         let positions: Vec<u64> = FAMILIES
             .iter()
@@ -186,8 +187,8 @@ impl Cluster {
             .filter(move |&number| number >= from && cluster.is_possible(number))
     }
 
-    /// All objects of the namespace that has several blocks, type by type as the API server
-    /// lists these, the namespace itself last.
+    /// All objects of the shared namespace, type by type as the API server lists them. The
+    /// namespace itself is last.
     pub fn of_merged(&self) -> impl Iterator<Item = Number> + use<> {
         let (cluster, blocks) = (*self, self.merged);
         let types = (0..BUILT_IN.len()).map(Type).filter(|&resource| resource.called().namespaced);
@@ -199,10 +200,10 @@ impl Cluster {
         content.chain([Self::number(0, NAMESPACE, 0)])
     }
 
-    /// The pod that goes as the so-manieth: first those of replica sets, in no order that
-    /// means anything, then those that were created meanwhile, the oldest first.
+    /// The Pod that is deleted in this turn: first those of ReplicaSets in a pseudorandom order,
+    /// then those that were created later, the oldest first.
     pub fn victim(&self, turn: u64) -> Number {
-        /// A prime, greater than any count of pods here: every pod has its turn once.
+        /// A prime that is greater than any count of Pods here, so that each Pod has one turn.
         const STEP: u64 = 2_147_483_647;
         let each = FAMILIES[REPLICAS].count;
         let pods = self.blocks * each;
@@ -213,7 +214,7 @@ impl Cluster {
         Self::number(pod / each, REPLICAS, pod % each)
     }
 
-    /// An object, at random: the same for the same turn.
+    /// A pseudorandom object, which is the same for the same turn.
     pub fn any(&self, turn: u64) -> Number {
         let range: Range<u64> = 0..self.end().0;
         let mut turn = turn;

@@ -1,4 +1,4 @@
-//! What objects are called, and their uids.
+//! The names and uids of objects.
 
 use std::fmt::Write as _;
 
@@ -44,10 +44,10 @@ const WORDS: [&str; 16] = [
 ];
 const ROLES: [&str; 8] = ["api", "worker", "web", "gateway", "consumer", "scheduler", "cache", "exporter"];
 
-/// What Kubernetes makes random names of: no vowels, so that no words come of it.
+/// The characters of random names in Kubernetes. They have no vowels and form no words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Mixes the bits of a number; different numbers stay different (splitmix64).
+/// Mixes the bits of a number (SplitMix64). Different numbers stay different.
 pub const fn mix(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -55,7 +55,7 @@ pub const fn mix(number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// The way back.
+/// The inverse of [`mix`].
 const fn unmix(mixed: u64) -> u64 {
     let mut number = mixed ^ mixed >> 31 ^ mixed >> 62;
     number = number.wrapping_mul(0x3196_42b2_d24d_8ec3);
@@ -65,7 +65,7 @@ const fn unmix(mixed: u64) -> u64 {
     number.wrapping_sub(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Appends the uid of an object: a UUID that looks as random as any (version 4).
+/// Appends the uid of an object: a UUID that looks random (version 4).
 pub fn uid(out: &mut String, Number(number): Number) {
     let (mixed, fill) = (mix(number), mix(!number));
     let parts: [(u64, usize); 5] = [
@@ -83,14 +83,14 @@ pub fn uid(out: &mut String, Number(number): Number) {
     }
 }
 
-/// Appends a number in so many hexadecimal digits.
+/// Appends a number with this many hexadecimal digits.
 pub fn hex(out: &mut String, number: u64, digits: usize) {
     for digit in (0..digits).rev() {
         out.push(char::from(b"0123456789abcdef"[(number >> (4 * digit) & 0xf) as usize]));
     }
 }
 
-/// The number of the object that has this uid.
+/// The number of the object with this uid.
 pub fn number_of(text: &str) -> Option<Number> {
     let digits: String = text.chars().filter(|&character| character != '-').collect();
     let part = |range: std::ops::Range<usize>| u64::from_str_radix(digits.get(range)?, 16).ok();

@@ -1,4 +1,4 @@
-//! Watch events as the API server writes them for whoever asks for Kubernetes' protobuf.
+//! Watch events in Kubernetes' protobuf.
 
 use super::content::{Created, annotations, api_version, created, labels};
 use super::names::{name, namespace, uid};
@@ -8,7 +8,7 @@ use super::{Cluster, Number};
 /// The first of March 2026, in seconds since 1970.
 const MARCH: u64 = 1_772_323_200;
 
-/// Appends a frame: what happened to an object at a version.
+/// Appends the frame of an event about an object at a version.
 pub fn event(out: &mut Vec<u8>, cluster: &Cluster, number: Number, happened: &str, version: u64) {
     let mut metadata = Vec::with_capacity(640);
     let mut text = String::with_capacity(64);
@@ -60,14 +60,14 @@ pub fn event(out: &mut Vec<u8>, cluster: &Cluster, number: Number, happened: &st
     frame(out, happened, &metadata);
 }
 
-/// Appends the frame of a bookmark: how far the store has come.
+/// Appends the frame of a bookmark at a version.
 pub fn bookmark(out: &mut Vec<u8>, version: u64) {
     let mut metadata = Vec::new();
     bytes(&mut metadata, 6, version.to_string().as_bytes());
     frame(out, "BOOKMARK", &metadata);
 }
 
-/// A `WatchEvent` around a `PartialObjectMetadata` with its type, and its length before it.
+/// A `WatchEvent` with a `PartialObjectMetadata`, preceded by its length.
 fn frame(out: &mut Vec<u8>, happened: &str, metadata: &[u8]) {
     let room = metadata.len() + 128;
     let nested = |parts: &[(u8, &[u8])]| {
@@ -82,7 +82,7 @@ fn frame(out: &mut Vec<u8>, happened: &str, metadata: &[u8]) {
     let typed = [b"k8s\0", &*nested(&[(1, &kind), (2, &object), (3, b""), (4, b"")])].concat();
     let embedded = nested(&[(1, &typed)]);
     let event = nested(&[(1, happened.as_bytes()), (2, &embedded)]);
-    // An event of a few hundred bytes.
+    // An event has a few hundred bytes.
     out.extend((event.len() as u32).to_be_bytes());
     out.extend(event);
 }

@@ -1,6 +1,6 @@
-//! What a cluster consists of: the same block of objects over and over, as a namespace has them.
+//! The shape of a cluster: equal blocks of objects, each like a usual namespace.
 
-/// A resource type that the API server has by itself.
+/// A built-in resource type.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltIn {
     pub group: &'static str,
@@ -10,40 +10,40 @@ pub struct BuiltIn {
     pub namespaced: bool,
 }
 
-/// Objects of one type in a block that are alike.
+/// Similar objects of one type in a block.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
     /// The index of its type in [`BUILT_IN`].
     pub resource: usize,
-    /// How many a block has.
+    /// How many of them a block has.
     pub count: u64,
     pub naming: Naming,
     pub owner: Option<Owner>,
 }
 
-/// Whom the objects of a family belong to.
+/// The owners of a family.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     /// The index of the owners' family in [`FAMILIES`].
     pub family: usize,
-    /// Which of them, for each of the dependents.
+    /// The index of the owner for each dependent.
     pub index: fn(u64) -> u64,
 }
 
-/// What objects are called.
+/// The pattern of names.
 #[derive(Clone, Copy, Debug)]
 pub enum Naming {
     Namespace,
     Node,
-    /// As the node of their block.
+    /// The name of the node of the block.
     OfNode,
-    /// As an application, with one of these behind it.
+    /// The name of an application, followed by one of these.
     App(&'static [&'static str]),
-    /// As their owner, with ten random letters and digits behind it.
+    /// The name of the owner, followed by ten random letters and digits.
     Hash,
-    /// As their owner, with five of these.
+    /// The name of the owner, followed by five of these.
     Short,
-    /// As their owner, with the minute of their schedule.
+    /// The name of the owner, followed by the minute of the schedule.
     Minute,
 }
 
@@ -64,7 +64,7 @@ const fn of(group: &'static str, version: &'static str, plural: &'static str, ki
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// The types, those of one group and version side by side.
+/// The types. Those of one group and version are adjacent.
 pub const BUILT_IN: [BuiltIn; 20] = [
     cluster("namespaces", "Namespace"),
     cluster("nodes", "Node"),
@@ -102,10 +102,10 @@ pub const NAMESPACE: usize = 0;
 pub const NODE: usize = 1;
 pub const DEPLOYMENTS: usize = 2;
 pub const REPLICA_SETS: usize = 3;
-/// The pods of replica sets.
+/// The Pods of ReplicaSets.
 pub const REPLICAS: usize = 4;
 
-/// What a block has. Of the four replica sets of a deployment, the last one has pods; the
+/// The families of a block. Of the four ReplicaSets of a Deployment, the last one has Pods; the
 /// others are its history.
 pub const FAMILIES: [Family; 20] = [
     free(0, 1, Naming::Namespace),
@@ -130,7 +130,7 @@ pub const FAMILIES: [Family; 20] = [
     free(18, 3, Naming::App(&[""])),
 ];
 
-/// Where each family begins in a block.
+/// The offset of each family in a block.
 pub const OFFSETS: [u64; FAMILIES.len()] = {
     let mut offsets = [0; FAMILIES.len()];
     let mut family = 1;
@@ -141,8 +141,8 @@ pub const OFFSETS: [u64; FAMILIES.len()] = {
     offsets
 };
 
-/// How many objects a block has.
+/// The number of objects in a block.
 pub const BLOCK: u64 = OFFSETS[FAMILIES.len() - 1] + FAMILIES[FAMILIES.len() - 1].count;
 
-/// A million objects are to be 5,000 namespaces.
+/// A million objects must have 5,000 namespaces.
 const _: () = assert!(BLOCK == 200);

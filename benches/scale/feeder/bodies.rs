@@ -1,4 +1,4 @@
-//! Bodies of lists and watches, made while they are sent.
+//! Bodies of lists and watches, generated while they are sent.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::cluster::{Number, Type, bookmark, event, object, protobuf};
 /// The body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A list is sent in pieces of this size, about.
+/// The approximate size of the chunks of a list.
 const PIECE: usize = 128 << 10;
 /// Fewer events than this are written one by one, as an API server does.
 const FEW: usize = 16;
-/// So many events are put into one piece when there are many.
+/// How many events are combined into one chunk when there are many.
 const MANY: usize = 128;
-/// How often a watch tells how far the store has come.
+/// The interval of bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
-/// A body that is there at once.
+/// A complete body.
 pub fn whole(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).boxed_unsync()
 }
@@ -37,9 +37,9 @@ fn streamed(pieces: impl Stream<Item = impl Into<Bytes>> + Send + 'static) -> Bo
     StreamBody::new(pieces.map(|piece| Ok(Frame::data(piece.into())))).boxed_unsync()
 }
 
-/// A list of a type from a number on, of at most so many objects.
+/// A list of a type from a number on, with at most this many objects.
 pub fn list(feeder: &Arc<Feeder>, resource: Type, from: Number, limit: usize) -> Body {
-    // Before the objects: what changes from here on, the watch shows again.
+    // Read before the objects, so that the watch shows later changes again.
     let version = feeder.version.load(Ordering::SeqCst);
     let end = feeder.end();
     let mut numbers = feeder.cluster.list(resource, from, end).take(limit).peekable();
@@ -89,7 +89,7 @@ struct Watch {
     encoding: WatchEncoding,
 }
 
-/// A watch of a type for so long.
+/// A watch of a type with this duration.
 pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration, encoding: WatchEncoding) -> Body {
     let now = Instant::now();
     let watch = Watch {
@@ -156,7 +156,7 @@ impl Watch {
         }
     }
 
-    /// How far the store has come.
+    /// A bookmark at a version.
     fn bookmark(&self, version: u64) -> Vec<u8> {
         let mut piece = Vec::new();
         match self.encoding {

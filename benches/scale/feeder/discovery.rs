@@ -38,7 +38,7 @@ pub fn groups(cluster: &Cluster, core: bool) -> Value {
     })
 }
 
-/// The `APIService`s: every group is served here.
+/// The `APIService`s. This server serves every group.
 pub fn services(cluster: &Cluster) -> Value {
     let items: Vec<Value> = cluster
         .types()

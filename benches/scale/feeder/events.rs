@@ -1,5 +1,4 @@
-//! What watches show, kept for a while: records of a few bytes, from which each event is made
-//! when somebody reads it.
+//! The recent events of watches: small records, from which an event is generated when it is read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,9 +7,9 @@ use tokio::sync::Notify;
 
 use crate::cluster::Number;
 
-/// So far may the slowest reader be behind until whoever adds more has to wait.
+/// If the slowest reader is this far behind, writers wait.
 const BEHIND: u64 = 10_000;
-/// So many are kept for watches that are resumed.
+/// How many records are kept for resumed watches.
 const KEPT: usize = 100_000;
 
 /// What happened to an object.
@@ -22,7 +21,7 @@ pub enum Happened {
 }
 
 impl Happened {
-    /// As watches call it.
+    /// The type of the watch event.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Added => "ADDED",
@@ -51,9 +50,9 @@ pub struct Log {
 #[derive(Debug, Default)]
 struct State {
     records: VecDeque<Record>,
-    /// How many records were dropped, and the version of the last one of these.
+    /// The number of dropped records, and the version of the last of them.
     dropped: (u64, u64),
-    /// How many each reader has read, of all that there ever were.
+    /// How many records each reader has read, counted from the beginning.
     readers: BTreeMap<u64, u64>,
     next_reader: u64,
 }
@@ -64,7 +63,7 @@ impl State {
     }
 }
 
-/// Reads on where it is, and is waited for as long as it exists.
+/// A position in the events. Writers wait for it as long as it exists.
 #[derive(Debug)]
 pub struct Reader {
     log: std::sync::Arc<Log>,
@@ -73,12 +72,12 @@ pub struct Reader {
 
 impl Log {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Each change is one of a whole record.
+        // Each change replaces a whole record.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event; its version comes from `version`, so that they ascend. Waits while a
-    /// reader is far behind.
+    /// Adds an event, whose version is taken from `version` so that versions ascend. Waits while
+    /// a reader is far behind.
     pub async fn add(&self, number: Number, happened: Happened, version: impl Fn() -> u64) -> u64 {
         loop {
             let room = self.room.notified();
@@ -102,7 +101,7 @@ impl Log {
         }
     }
 
-    /// Reads what came after a version; `None` when that is not known any more.
+    /// A reader of the events after a version; `None` if they are no longer kept.
     pub fn read_after(self: std::sync::Arc<Self>, version: u64) -> Option<Reader> {
         let mut state = self.state();
         let (dropped, last) = state.dropped;
@@ -119,8 +118,8 @@ impl Log {
 }
 
 impl Reader {
-    /// What has come, at most so many, and the store's version when there is nothing: no
-    /// earlier one follows.
+    /// At most this many of the next events. If there are none, the store's version, which no
+    /// earlier event will follow.
     pub fn take(&self, most: usize, present: impl Fn() -> u64) -> Result<Vec<Record>, u64> {
         let mut state = self.log.state();
         let read = state.readers.get(&self.id).copied().unwrap_or_default();
@@ -136,7 +135,7 @@ impl Reader {
         Ok(taken)
     }
 
-    /// Waits until there may be more. To be made before looking.
+    /// Resolves when there may be more events. Must be created before checking.
     pub fn news(&self) -> tokio::sync::futures::Notified<'_> {
         self.log.news.notified()
     }

@@ -1,5 +1,5 @@
-//! A server that a collector takes for an API server: it serves a [`Cluster`] that takes no
-//! memory, and shows what is done to it.
+//! A minimal API server for a collector: it serves a [`Cluster`], which takes no memory, and
+//! records deletions.
 
 mod bodies;
 mod discovery;
@@ -17,13 +17,13 @@ use crate::cluster::{Cluster, Number, Type};
 
 pub use self::events::Happened;
 
-/// How watches are written.
+/// The encoding of watches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum WatchEncoding {
-    /// As protobuf for whoever asks for it; custom types as JSON
+    /// Protobuf for clients that accept it; JSON for custom types
     #[default]
     Protobuf,
-    /// All as JSON
+    /// JSON for all types
     Json,
 }
 
@@ -35,17 +35,17 @@ pub struct Feeder {
     address: String,
     version: AtomicU64,
     gone: RwLock<Gone>,
-    /// How many pods were created.
+    /// How many Pods were created later.
     later: AtomicU64,
     logs: Vec<Arc<Log>>,
-    /// Bytes of lists that were sent.
+    /// How many bytes of lists were sent.
     listed: AtomicU64,
-    /// Objects that were deleted by requests.
+    /// How many objects were deleted by requests.
     deleted: AtomicU64,
     unexpected: Mutex<Vec<String>>,
 }
 
-/// Which objects are no more: a bit for each.
+/// The deleted objects: one bit for each object.
 #[derive(Debug, Default)]
 struct Gone(Vec<u64>);
 
@@ -54,7 +54,7 @@ impl Gone {
         self.0.get((number / 64) as usize).is_some_and(|bits| bits >> (number % 64) & 1 == 1)
     }
 
-    /// Whether it was there before.
+    /// Marks an object as deleted. Returns whether it existed before.
     fn insert(&mut self, Number(number): Number) -> bool {
         let place = (number / 64) as usize;
         if self.0.len() <= place {
@@ -67,14 +67,14 @@ impl Gone {
 }
 
 impl Feeder {
-    /// Starts one, on the runtime that this is called on.
+    /// Starts a feeder on the current runtime.
     pub async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Arc<Self>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let feeder = Arc::new(Self {
             cluster,
             encoding,
             address: listener.local_addr()?.to_string(),
-            // Objects have the versions below.
+            // Objects have lower versions.
             version: AtomicU64::new(cluster.end().0 + 1000),
             gone: RwLock::default(),
             later: AtomicU64::new(0),
@@ -87,7 +87,7 @@ impl Feeder {
         Ok(feeder)
     }
 
-    /// What a client needs to find it.
+    /// The kubeconfig for clients.
     pub fn kubeconfig(&self) -> String {
         let server = &self.address;
         format!(
@@ -102,7 +102,7 @@ impl Feeder {
         self.gone.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number that the next object gets.
+    /// The number of the next object.
     fn end(&self) -> Number {
         Number(self.cluster.end().0 + self.later.load(Ordering::SeqCst))
     }
@@ -124,35 +124,35 @@ impl Feeder {
         self.tell(number, Happened::Added).await
     }
 
-    /// Deletes an object; `None` if it was gone before.
+    /// Deletes an object; `None` if it was deleted before.
     pub async fn delete(&self, number: Number) -> Option<(Type, u64)> {
         let was_there = self.gone.write().unwrap_or_else(PoisonError::into_inner).insert(number);
         if was_there { Some(self.tell(number, Happened::Deleted).await) } else { None }
     }
 
-    /// Whether an object is there.
+    /// Whether an object exists.
     fn is_there(&self, number: Number) -> bool {
         number < self.end() && self.cluster.is_possible(number) && !self.gone().contains(number)
     }
 
-    /// The bytes of all lists so far.
+    /// The number of bytes of lists so far.
     pub fn listed(&self) -> u64 {
         self.listed.load(Ordering::SeqCst)
     }
 
-    /// The objects that were deleted by requests so far.
+    /// The number of objects that were deleted by requests so far.
     pub fn deleted(&self) -> u64 {
         self.deleted.load(Ordering::SeqCst)
     }
 
-    /// Whether it was asked for nothing that it cannot answer truly.
+    /// Fails if there was a request that the feeder does not serve.
     pub fn understood_all(&self) -> Result<()> {
         let unexpected = self.unexpected.lock().unwrap_or_else(PoisonError::into_inner);
         ensure!(unexpected.is_empty(), "requests that a feeder does not know: {unexpected:?}");
         Ok(())
     }
 
-    /// A reader of a type's events after a version.
+    /// A reader of the events of a type after a version.
     fn reader(&self, resource: Type, version: u64) -> Option<events::Reader> {
         Arc::clone(&self.logs[resource.0]).read_after(version)
     }

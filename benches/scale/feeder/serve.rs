@@ -1,4 +1,4 @@
-//! HTTP: what is asked, and which answer it gets.
+//! The HTTP server and its routes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use crate::cluster::{Number, Type, name, namespace, number_of};
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// Answers until the runtime ends.
+/// Serves until the runtime ends.
 pub async fn serve(listener: TcpListener, feeder: Arc<Feeder>) {
     while let Ok((stream, _)) = listener.accept().await {
-        // Without it, small events wait for each other; an API server does the same.
+        // Without this, small events wait for each other. An API server sets it, too.
         let _ = stream.set_nodelay(true);
         let feeder = Arc::clone(&feeder);
         tokio::spawn(async move {
@@ -33,10 +33,10 @@ pub async fn serve(listener: TcpListener, feeder: Arc<Feeder>) {
                 let feeder = Arc::clone(&feeder);
                 async move { Ok::<_, Infallible>(answer(&feeder, request).await) }
             });
-            // Events are small: copying them together takes less than a system call for a few.
+            // Events are small: copying a few of them together is cheaper than a system call.
             let connection =
                 http1::Builder::new().writev(false).serve_connection(TokioIo::new(stream), service);
-            // A client that goes away is no failure.
+            // A client that disconnects is no error.
             let _ = connection.await;
         });
     }
@@ -95,7 +95,7 @@ async fn answer(feeder: &Arc<Feeder>, request: Request<Incoming>) -> Response<Bo
     }
 }
 
-/// Kept, so that nothing is measured where something was answered wrongly.
+/// Records the request, so that nothing is measured after a wrong answer.
 fn unexpected(feeder: &Feeder, method: &Method, path: &str) -> Response<Body> {
     if let Ok(mut unexpected) = feeder.unexpected.lock() {
         unexpected.push(format!("{method} {path}"));
@@ -103,7 +103,7 @@ fn unexpected(feeder: &Feeder, method: &Method, path: &str) -> Response<Body> {
     status(StatusCode::NOT_IMPLEMENTED, "NotImplemented", "a feeder knows nothing of this")
 }
 
-/// The path of a type, and what comes behind it.
+/// The rest of a path behind the path of a type.
 fn of_type(resource: Type, path: &str) -> Option<&str> {
     let called = resource.called();
     let rest = if called.group.is_empty() {
@@ -113,7 +113,7 @@ fn of_type(resource: Type, path: &str) -> Option<&str> {
     };
     let rest = rest.strip_prefix(called.version)?.strip_prefix('/')?;
     let rest = match rest.strip_prefix("namespaces/") {
-        // Of a namespaced type, the namespace comes first.
+        // The path of a namespaced type begins with the namespace.
         Some(below) if called.namespaced => below.split_once('/')?.1,
         _ => rest,
     };
@@ -124,7 +124,7 @@ fn collection(feeder: &Feeder, path: &str) -> Option<Type> {
     feeder.cluster.types().find(|&resource| of_type(resource, path) == Some(""))
 }
 
-/// Whether it is what is asked for first.
+/// Whether protobuf is the first choice.
 fn wants_protobuf(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
     accept.is_some_and(|accept| accept.starts_with(PROTOBUF))
@@ -162,15 +162,13 @@ fn uid_in_json(options: &[u8]) -> Option<String> {
     Some(options["preconditions"]["uid"].as_str()?.to_owned())
 }
 
-/// In the `DeleteOptions` of an envelope, the preconditions are the second field, and in
-/// them the uid is the first.
+/// The uid in the preconditions of `DeleteOptions`: the first field of the second field.
 fn uid_in_protobuf(envelope: &[u8]) -> Option<String> {
     let options = field(envelope.strip_prefix(b"k8s\0")?, 2)?;
     Some(str::from_utf8(field(field(options, 2)?, 1)?).ok()?.to_owned())
 }
 
-/// A field of a message that has nothing in it but texts and messages, each shorter than
-/// 128 bytes.
+/// A field of a message that consists of texts and messages of less than 128 bytes each.
 fn field(mut message: &[u8], number: u8) -> Option<&[u8]> {
     loop {
         let (&[tag, length], rest) = message.split_first_chunk()?;
@@ -182,7 +180,7 @@ fn field(mut message: &[u8], number: u8) -> Option<&[u8]> {
     }
 }
 
-/// The object is found by the uid of its precondition, and must be the one that the path names.
+/// The uid of the precondition finds the object, which must also match the path.
 async fn delete(feeder: &Arc<Feeder>, path: &str, uid: &str) -> Response<Body> {
     let Some(number) = number_of(uid).filter(|&number| path_of(feeder, number) == path) else {
         return unexpected(feeder, &Method::DELETE, path);

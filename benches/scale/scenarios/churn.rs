@@ -1,4 +1,4 @@
-//! Pods come and go.
+//! Pods are created and deleted.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use super::{Course, Point, paced};
 use crate::subject::Subject;
 
 const PER_SECOND: u64 = 500;
-/// How often memory is looked at.
+/// The interval at which memory is read.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What became of memory meanwhile.
+/// The results of churn.
 #[derive(Clone, Debug, Serialize)]
 pub struct Churn {
     pub seconds: f64,
-    /// How many pods were created, and as many deleted.
+    /// How many Pods were created. Equally many were deleted.
     pub pods: u64,
-    /// Of one core; 1 is all of it.
+    /// The CPU time in cores.
     pub cores: f64,
-    /// Memory, from the beginning.
+    /// Memory over time.
     pub course: Course,
-    /// By how many bytes resident memory grows in an hour: of the line that fits best, the first
-    /// quarter left aside.
+    /// By how many bytes resident memory grows in an hour: the slope of the regression line,
+    /// without the first quarter.
     pub slope: f64,
 }
 
@@ -49,7 +49,7 @@ pub async fn churn(subject: &Subject, lasting: Duration) -> Result<Churn> {
     Ok(Churn { seconds: took, pods, cores: cpu.all.as_secs_f64() / took, course, slope })
 }
 
-/// Of the line with the least squares.
+/// The slope of the regression line.
 pub fn slope(points: &[Point]) -> f64 {
     let count = points.len().max(1) as f64;
     let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / count;

@@ -1,4 +1,4 @@
-//! Events that change nothing: at a pace that is usual, and as many as can be taken.
+//! Events that change nothing: at a usual rate, and at the highest rate that kube-gc can process.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,13 @@ use serde::Serialize;
 use super::paced;
 use crate::subject::Subject;
 
-/// What a steady stream of updates takes.
+/// The cost of a steady stream of updates.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Updates {
     pub per_second: f64,
-    /// Of one core; 1 is all of it.
+    /// The CPU time in cores.
     pub cores: f64,
-    /// Of that, on the threads of the graph, if it has any of its own.
+    /// The part on the threads of the graph, if it has its own.
     pub graph_cores: Option<f64>,
 }
 
@@ -46,13 +46,13 @@ pub async fn updates(subject: &Subject, lasting: Duration) -> Result<Updates> {
     })
 }
 
-/// What can be taken.
+/// The results at saturation.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Saturation {
     pub events: u64,
     pub seconds: f64,
     pub cpu: f64,
-    /// Of that, on the threads of the graph.
+    /// The part on the threads of the graph.
     pub graph_cpu: f64,
 }
 
@@ -61,18 +61,18 @@ impl Saturation {
         self.events as f64 / self.seconds
     }
 
-    /// Per second of CPU, reading and decoding included.
+    /// Events per second of CPU, including reading and decoding.
     pub fn per_core(&self) -> f64 {
         self.events as f64 / self.cpu
     }
 
-    /// Per second of CPU on the threads of the graph.
+    /// Events per second of CPU on the threads of the graph.
     pub fn per_graph_core(&self) -> f64 {
         self.events as f64 / self.graph_cpu
     }
 }
 
-/// As many updates as the program can take: the feeder waits for the slowest watch.
+/// As many updates as kube-gc can process: the feeder waits for the slowest watch.
 pub async fn saturation(subject: &Subject, events: u64) -> Result<Saturation> {
     subject.seen(None).await?;
     let (before, began) = (subject.cpu()?, Instant::now());

@@ -1,4 +1,4 @@
-//! How cost grows: with references, with types, with partitions.
+//! Growth of the cost with references, types and partitions.
 
 use std::path::Path;
 
@@ -9,17 +9,17 @@ use super::sizes::{Size, size};
 use crate::cluster::{BLOCK, Cluster, Custom};
 use crate::subject::{GraphThreads, Setup, Subject};
 
-/// A cluster as it grows in one way.
+/// One step of growth.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Growth {
-    /// What is more from one to the next.
+    /// What grows.
     pub of: &'static str,
-    /// How many there are.
+    /// How much of it there is.
     pub count: u64,
     pub size: Size,
 }
 
-/// Measures clusters of so many objects, half of which are of custom types.
+/// Measures clusters of this many objects, half of which are of custom types.
 pub async fn growth(program: &Path, objects: u64, told: impl Fn(&Growth)) -> Result<Vec<Growth>> {
     let cluster = |types, owners| Cluster {
         blocks: objects / 2 / BLOCK,

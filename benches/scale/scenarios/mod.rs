@@ -1,4 +1,4 @@
-//! What is measured.
+//! The measurements.
 
 mod churn;
 mod events;
@@ -21,14 +21,13 @@ pub use self::growth::{Growth, growth};
 pub use self::namespace::{Deletion, namespace};
 pub use self::sizes::{Size, size};
 
-/// A moment of a run: seconds since its beginning, and a figure.
+/// A point of a curve: seconds since the beginning, and a value.
 pub type Point = (f64, f64);
 
-/// Steps of this length, in which something is done at an even pace.
+/// The length of a step at an even rate.
 const STEP: Duration = Duration::from_millis(1);
 
-/// Calls for as many turns as are due, at so many a second, until the time is over. Says how
-/// many turns there were.
+/// Runs `turn` at this rate until the time is over, and returns the number of turns.
 async fn paced<F>(per_second: u64, lasting: Duration, mut turn: impl FnMut(u64) -> F) -> u64
 where
     F: Future<Output = ()>,
@@ -37,7 +36,7 @@ where
     let mut done = 0;
     let mut step = 0;
     loop {
-        // From the clock, so that a late step is made up for, the last one too.
+        // By the clock, so that a late step is made up for, even the last one.
         let elapsed = began.elapsed().min(lasting);
         let due = (elapsed.as_secs_f64() * per_second as f64) as u64;
         while done < due {
@@ -55,14 +54,14 @@ where
 /// Memory over time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Course {
-    /// Bytes that are resident.
+    /// Resident bytes.
     pub resident: Vec<Point>,
     /// Bytes of the graph by its own account.
     pub graph: Vec<Point>,
 }
 
 impl Course {
-    /// Looks at memory again and again, until it is dropped or fails.
+    /// Reads memory at this interval until it is dropped or fails.
     async fn follow(&mut self, subject: &Subject, every: Duration) -> Result<Infallible> {
         let began = Instant::now();
         loop {

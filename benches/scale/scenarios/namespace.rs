@@ -9,33 +9,34 @@ use tokio::time::sleep;
 use super::Course;
 use crate::subject::Subject;
 
-/// How often memory is looked at.
+/// The interval at which memory is read.
 const EVERY: Duration = Duration::from_millis(500);
 
-/// What became of memory.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Deletion {
     /// Objects in the namespace.
     pub objects: u64,
-    /// Those of them that the collector deleted: the others went before it got to them.
+    /// How many of them the collector deleted. The others were deleted before it reached them.
     pub by_requests: u64,
-    /// Until the collector had seen it all and had nothing left to do.
+    /// Until the collector had seen everything and had no work left.
     pub seconds: f64,
     pub before: f64,
     pub graph_before: f64,
     pub graph_after: f64,
-    /// Memory, from the beginning of the deletion.
+    /// Memory over time, from the beginning of the deletion.
     pub course: Course,
 }
 
 impl Deletion {
-    /// What is resident at the end.
+    /// The resident memory at the end.
     pub fn after(&self) -> f64 {
         self.course.resident.last().map_or(self.before, |&(_, resident)| resident)
     }
 }
 
-/// Deletes it, faster than the real thing, and looks at memory until a while after that.
+/// Deletes the namespace, faster than a real cluster does, and observes memory until some time
+/// afterwards.
 pub async fn namespace(subject: &Subject, after: Duration) -> Result<Deletion> {
     let feeder = &subject.feeder;
     let (before, graph_before) = (subject.resident()?, subject.graph_bytes().await?);

@@ -1,4 +1,4 @@
-//! From start to all types read.
+//! From the start until all types are read.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use tokio::time::sleep;
 use crate::cluster::{Cluster, Number, name};
 use crate::subject::Subject;
 
-/// What a cluster takes.
+/// The cost of a cluster.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Size {
     pub objects: u64,
     pub edges: u64,
     pub types: usize,
     pub graph_bytes: f64,
-    /// The letters of all names, which the graph keeps.
+    /// The total length of all names, which the graph stores.
     pub name_bytes: u64,
     pub resident: f64,
     pub peak: f64,
     /// From the start of the process until it is ready.
     pub seconds: f64,
     pub cpu: f64,
-    /// Of that, on the threads of the graph.
+    /// The part on the threads of the graph.
     pub graph_cpu: f64,
-    /// What the lists were long.
+    /// The length of the lists.
     pub json_bytes: u64,
 }
 
@@ -38,18 +38,18 @@ impl Size {
         (self.graph_bytes - self.name_bytes as f64) / self.objects as f64
     }
 
-    /// JSON per second of CPU, everything included.
+    /// JSON per second of CPU, including everything.
     pub fn json_per_cpu(&self) -> f64 {
         self.json_bytes as f64 / self.cpu
     }
 
-    /// JSON per second of CPU of all threads but the graph's: they read and decode.
+    /// JSON per second of CPU on all threads except those of the graph, which read and decode.
     pub fn json_per_reading_cpu(&self) -> f64 {
         self.json_bytes as f64 / (self.cpu - self.graph_cpu)
     }
 }
 
-/// Waits until everything is read, and measures what that took.
+/// Waits until everything is read, and measures the cost.
 pub async fn size(subject: &Subject) -> Result<Size> {
     let took = subject.synced().await?;
     let cpu = subject.cpu()?;
@@ -57,7 +57,7 @@ pub async fn size(subject: &Subject) -> Result<Size> {
     let cluster = subject.feeder.cluster;
     let edges = cluster.edges() + cluster.links();
     let graph = subject.graph(cluster.objects(), Some(edges), cluster.links()).await?;
-    // What is freed at once is freed by then; what is kept is kept.
+    // Memory that is returned to the system soon is returned by then.
     sleep(Duration::from_secs(2)).await;
     Ok(Size {
         objects: cluster.objects(),

@@ -1,5 +1,5 @@
-//! What hostile tenants cost everybody else: one with objects of thousands of owner
-//! references, and one whose admission webhook never answers.
+//! The effect of hostile tenants on others: one with objects of thousands of owner references,
+//! and one whose admission webhook never answers.
 
 use anyhow::Result;
 
@@ -33,7 +33,7 @@ const CPU_TITLE: &str = "CPU per minute beside the references";
 const CPU: Figure = figure("cpu", CPU_TITLE, "s", 2, &[Target::OfPeerAtMost(1.0)]);
 const STANDBY_CPU: Figure = figure("cpu", CPU_TITLE, "s", 2, &[]);
 
-/// References to a kind that nobody serves, and then a webhook.
+/// References to a kind that is not served, and then a webhook.
 pub const ROW: Row = Row {
     name: "hostile",
     about: |objects| format!("{}, then a webhook that hangs", about(objects, "a kind that nobody serves")),
@@ -71,7 +71,7 @@ pub const LIVING: Row = variant(
     },
 );
 
-/// What the references cost a replica that is not the leader.
+/// The cost of the references for a replica that is not the leader.
 pub const STANDBY: Row = Row {
     name: "hostile-standby",
     about: |objects| format!("on a standby: {}", about(objects, "a kind that nobody serves")),

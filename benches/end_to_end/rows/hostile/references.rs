@@ -1,5 +1,5 @@
-//! Objects with thousands of owner references. The API server accepts them; any tenant who may
-//! create ConfigMaps can write them.
+//! Objects with thousands of owner references. The API server accepts them from any tenant who
+//! may create ConfigMaps.
 
 use std::time::{Duration, Instant};
 
@@ -15,29 +15,29 @@ use crate::row::Measured;
 use crate::stage::Stage;
 use crate::statistics::Spread;
 
-/// How many of them there are.
+/// The number of these objects.
 pub const OBJECTS: usize = 20;
-/// How many cascades are measured before they come.
+/// How many cascades are measured before they are created.
 const QUIET_CASCADES: usize = 20;
-/// How many dependents each cascade has.
+/// The number of dependents of each cascade.
 const DEPENDENTS: usize = 10;
-/// From one cascade to the next.
+/// The interval between cascades.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How many references each of them has: 8,000 at the usual size.
+/// The number of references of each object: 8,000 at the usual size.
 pub const fn references(objects: usize) -> usize {
     objects * 2
 }
 
-/// For how long they are looked at: a minute at the usual size.
+/// How long the collector is observed: a minute at the usual size.
 const fn window(objects: usize) -> Duration {
     Duration::from_millis(objects as u64 * 15)
 }
 
-/// What the references name.
+/// The owners that the references name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owners {
-    /// Objects of a kind that nobody serves.
+    /// Objects of a kind that is not served.
     Unserved,
     /// Objects of a served kind that do not exist.
     Absent,
@@ -45,7 +45,8 @@ pub enum Owners {
     Living,
 }
 
-/// Measures one collector: cascades in a namespace of their own, without and beside them.
+/// Measures one collector: cascades in another namespace, before and after the objects are
+/// created.
 pub async fn measure(
     stage: &Stage,
     contestant: Contestant,
@@ -57,7 +58,7 @@ pub async fn measure(
     cascades(stage, &collector, namespace, owners).await
 }
 
-/// Measures a replica that does not write, beside the one that does.
+/// Measures a standby, beside the leader.
 pub async fn measure_standby(stage: &Stage, namespace: &str) -> Result<Measured> {
     let (_leader, standby) = stage.replicas_at_rest(namespace).await?;
     cascades(stage, &standby, namespace, Owners::Unserved).await
@@ -106,7 +107,7 @@ async fn cascade(stage: &Stage, namespace: &str, name: &str) -> Result<f64> {
     Ok((end - begun).as_secs_f64())
 }
 
-/// The references of one of the objects. Owners that have to exist are created.
+/// The references of one object. Owners that must exist are created.
 async fn references_to(stage: &Stage, namespace: &str, owners: Owners) -> Result<Value> {
     let count = references(stage.scale.objects);
     let name = |number: usize| format!("owner-{number}");
@@ -127,7 +128,7 @@ async fn references_to(stage: &Stage, namespace: &str, owners: Owners) -> Result
     })
 }
 
-/// What a collector had taken before they came.
+/// The cost of a collector before the objects were created.
 struct Before {
     at: Instant,
     resident: f64,
@@ -146,7 +147,7 @@ impl Before {
         })
     }
 
-    /// What it has taken since.
+    /// The cost since then.
     #[allow(clippy::cast_precision_loss)]
     fn until_now(&self, collector: &Process) -> Result<Measured> {
         let minutes = self.at.elapsed().as_secs_f64() / 60.0;

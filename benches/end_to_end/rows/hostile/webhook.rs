@@ -21,22 +21,22 @@ use crate::row::Measured;
 use crate::stage::Stage;
 use crate::statistics::Spread;
 
-/// From one garbage object of another namespace to the next.
+/// The interval between two garbage objects in another namespace.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long the API server waits for the webhook: its default.
 const TIMEOUT_SECONDS: u32 = 10;
 
-/// How many garbage objects the webhook holds up: 500 at the usual size.
+/// How many garbage objects the webhook blocks: 500 at the usual size.
 const fn held(objects: usize) -> usize {
     objects / 8
 }
 
-/// How many garbage objects another namespace has, one after another: 60 at the usual size.
+/// How many garbage objects another namespace gets, one after another: 60 at the usual size.
 const fn others(objects: usize) -> usize {
     objects * 3 / 200
 }
 
-/// Measures one collector: how long garbage of another namespace lives.
+/// Measures one collector: how long garbage in another namespace exists.
 pub async fn measure(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
     let (held, free) = (format!("{namespace}-held"), format!("{namespace}-free"));
     make_labelled_namespace(stage, &held, "hangs").await?;
@@ -94,7 +94,7 @@ async fn make_labelled_namespace(stage: &Stage, name: &str, webhook: &str) -> Re
     Ok(())
 }
 
-/// A webhook that accepts connections and says nothing.
+/// A webhook that accepts connections and never answers.
 struct Silent {
     url: String,
     asked: watch::Receiver<usize>,
@@ -116,8 +116,8 @@ impl Silent {
         Ok(Self { url, asked, accepting })
     }
 
-    /// Has the API server ask it about the deletions of a namespace's ConfigMaps, and waits
-    /// until it does.
+    /// Configures the webhook for deletions of a namespace's ConfigMaps, and waits until it takes
+    /// effect.
     async fn guard(&self, stage: &Stage, namespace: &str) -> Result<()> {
         let certificates = ByteString(stage.certificates()?);
         let configuration = json!({
@@ -145,7 +145,7 @@ impl Silent {
                 .await?;
             let call =
                 Call { method: Method::DELETE, ..Call::get(format!("{}/probe", config_maps(namespace))) };
-            // Either it is deleted, or the webhook is asked and holds it up.
+            // Either the object is deleted, or the webhook is called and blocks the deletion.
             tokio::select! {
                 answer = stage.client.send(call) => { answer?; }
                 _ = asked.changed() => {}
