@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_state_of_a_pair_replaces_the_one_that_waits() {
+    fn the_last_state_of_a_pair_replaces_a_queued_one() {
         let mut outbox = Outbox::default();
         outbox.put(PartitionId(0), unlink("x"));
         outbox.put(PartitionId(0), unlink("y"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_passed_only_when_all_before_it_was_applied() {
+    fn a_mark_is_passed_only_when_everything_before_it_was_applied() {
         let mut outbox = Outbox::default();
         outbox.put(PartitionId(0), unlink("x"));
         let mark = outbox.mark();

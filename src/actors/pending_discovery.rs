@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn it_gives_up_after_the_last_delay() {
+    fn repeated_discovery_ends_after_the_last_delay() {
         let without = catalog(&[]);
         let mut pending = PendingDiscovery::default();
         pending.add(ExpectedDiscovery::Served(widgets()), Some(&without));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_a_served_type_is_met_by_any_difference_in_its_group() {
+    fn a_change_of_a_served_type_is_seen_in_any_difference_of_its_group() {
         let (one, two) = (catalog(&["v1"]), catalog(&["v1", "v2"]));
         let mut pending = PendingDiscovery::default();
         pending.add(ExpectedDiscovery::Served(widgets()), Some(&one));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_that_went_is_expected_to_be_gone() {
+    fn a_removed_type_is_expected_to_be_missing() {
         let (without, with) = (catalog(&[]), catalog(&["v1"]));
         let mut pending = PendingDiscovery::default();
         pending.add(ExpectedDiscovery::NotServed(widgets()), Some(&with));

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_of_the_machine_goes_forward() {
+    fn the_system_clock_goes_forward() {
         let clock = Clock::default();
         let (before, then) = (clock.now(), std::time::Instant::now());
         while then.elapsed() < Duration::from_millis(2) {}

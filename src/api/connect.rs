@@ -274,7 +274,7 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
     }
 
     #[tokio::test]
-    async fn a_token_that_cannot_be_sent_is_not_taken_for_a_server_out_of_reach() {
+    async fn an_invalid_token_is_not_reported_as_an_unreachable_server() {
         let token = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(token.path(), "SECRET\n").unwrap();
         let file = format!("{{tokenFile: '{}'}}", token.path().display());
@@ -292,7 +292,7 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
     }
 
     #[tokio::test]
-    async fn the_probe_tells_the_version_and_wrong_credentials() {
+    async fn the_probe_reports_the_version_and_wrong_credentials() {
         let version = r#"{"major":"1","minor":"33","gitVersion":"v1.33.1","platform":"linux/amd64"}"#;
         let server = Server::replying([Reply::ok(version), Reply::ok("{}")]);
         assert_eq!(server.api().probe().await.unwrap().git_version, "v1.33.1");

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_cannot_be_made_or_breaks_raises_a_doubt() {
+    async fn a_connection_that_fails_or_breaks_raises_the_restore_fence() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         for says in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
             let api = api(&listener).await;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn where_nothing_was_seen_there_is_no_doubt() {
+    async fn before_anything_was_seen_the_fence_is_not_raised() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = api(&listener).await;
         api.restore_fence().reset();
@@ -124,7 +124,7 @@ mod tests {
 
     /// API servers close what nobody uses.
     #[tokio::test]
-    async fn that_an_idle_connection_is_closed_is_no_sign_of_anything() {
+    async fn a_closed_idle_connection_does_not_raise_the_fence() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let api = Arc::new(api(&listener).await);
         let widget = widget();

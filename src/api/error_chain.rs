@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_documentation_are_cut_off() {
+    fn links_to_documentation_are_removed() {
         let text =
             "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/latest/x.html";
         let error = io::Error::other(text);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_or_hangs_up_is_described_in_plain_words() {
+    async fn a_missing_or_disconnecting_server_is_described_in_plain_words() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let config = kube::Config::new(url.parse().unwrap());

@@ -228,7 +228,7 @@ mod tests {
 
     /// Rule 9.2.
     #[tokio::test]
-    async fn the_same_warning_counts_up() {
+    async fn a_repeated_warning_increases_the_count() {
         let exists = Reply::status(409, "already exists", "{}");
         let event = Reply::ok(r#"{"metadata":{"resourceVersion":"4"},"count":2}"#);
         let server = Server::replying([exists, event, Reply::ok("{}")]);

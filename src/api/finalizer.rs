@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_rest_stays_and_uid_and_version_hold() {
+    async fn other_finalizers_stay_and_uid_and_version_are_preconditions() {
         let server = Server::replying([live(r#"["x/y","orphan","z"]"#), live(r#"["x/y","z"]"#)]);
         assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Removed(_))));
         let request = &server.seen()[1];
@@ -132,7 +132,7 @@ mod tests {
 
     /// Rule 1.10.
     #[tokio::test]
-    async fn nothing_is_patched_that_should_not_be() {
+    async fn finalizers_are_patched_only_if_necessary() {
         let other = widget_json(r#","deletionTimestamp":"t","finalizers":["orphan"]"#)
             .replace(r#""uid":"u""#, r#""uid":"v""#);
         let living = widget_json(r#","finalizers":["orphan"]"#);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn conflicts_are_read_afresh_but_not_for_ever() {
+    async fn conflicts_lead_to_another_read_up_to_a_limit() {
         let conflict = || Reply::status(409, "conflict", "{}");
         let holding = || live(r#"["orphan"]"#);
         let server = Server::replying([holding(), conflict(), holding(), live("[]")]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_object_re_created_in_between_is_left_alone() {
+    async fn an_object_recreated_in_between_is_left_alone() {
         let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
         let server = Server::replying([live(r#"["orphan"]"#), other_uid]);
         assert_eq!(remove(&server).await, Ok(FinalizerRemoval::Gone));

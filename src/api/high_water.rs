@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_rises_and_falls_only_when_told_to() {
+    fn the_high_water_mark_rises_with_events_and_falls_only_on_request() {
         let (high_water, pods) = (HighWater::default(), GroupResource::parse("pods"));
         let number = ResourceVersion::number;
         for version in [5, 9, 7] {

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_in_the_range_and_repeats_with_the_seed() {
+    fn jitter_stays_in_the_range_and_depends_only_on_the_seed() {
         let range = Duration::from_secs(2)..Duration::from_secs(4);
         let draw = |seed| {
             let jitter = Jitter::new(seed);

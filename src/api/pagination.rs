@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_that_goes_on_goes_on() {
+    fn a_list_with_more_pages_continues() {
         let mut pages = Pagination::default();
         for page in 0..1000 {
             pages.go_on(&page.to_string(), page % 100).unwrap();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_would_never_end_is_an_error() {
+    fn a_list_that_would_never_end_is_an_error() {
         let mut pages = Pagination::default();
         pages.go_on("a", 1).unwrap();
         assert!(pages.go_on("a", 1).is_err());

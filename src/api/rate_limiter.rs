@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_burst_of_its_own_a_second_is_one() {
+    async fn without_a_configured_burst_one_second_of_requests_is_the_burst() {
         let start = Instant::now();
         let limiter = RateLimiter::new(10, 0);
         for _ in 0..10 {

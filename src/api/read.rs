@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_or_a_patch_that_is_answered_with_a_failure_has_failed() {
+    async fn a_list_or_patch_answered_with_a_failure_status_has_failed() {
         let failure = || Reply::status(500, "not at home", "{}").with_code(200);
         let server = Server::answering(move |_| failure());
         let mut found = 0;
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_would_never_end_is_given_up() {
+    async fn an_endless_list_is_cancelled() {
         let page = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3","continue":"t"},"items":[{}]}"#;
         let server = Server::answering(move |_| Reply::ok(page));
         let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
@@ -293,7 +293,7 @@ mod tests {
     /// A tenant's objects may be as fat as the API server allows. Fails if a page of them
     /// keeps the rest of the type from being listed.
     #[tokio::test]
-    async fn a_page_that_is_too_long_is_asked_for_in_smaller_ones() {
+    async fn a_page_that_is_too_long_is_requested_in_smaller_ones() {
         let fat = Bytes::from(format!(r#"{{"metadata":{{"x":"{}"}}}},"#, "x".repeat(1 << 20)));
         let server = Server::answering(move |seen| {
             let limit: usize = seen.query("limit").unwrap().parse().unwrap();
@@ -321,7 +321,7 @@ mod tests {
 
     /// Rule 1.14.
     #[tokio::test]
-    async fn a_look_up_is_live_and_asks_for_metadata_only() {
+    async fn a_lookup_is_live_and_requests_only_metadata() {
         let server = Server::replying([Reply::ok(widget_json(r#","labels":{"a":"b"}"#))]);
         server.api().look_up(&widget()).await.unwrap();
         let request = &server.seen()[0];
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_shows_every_page_and_starts_anew_when_it_expires() {
+    async fn a_list_returns_every_page_and_restarts_when_it_expires() {
         let page = |version: u64, next: &str, name: &str| {
             Reply::ok(format!(
                 r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},

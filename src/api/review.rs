@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_server_says_of_a_token_is_passed_on_whole() {
+    async fn the_servers_answer_about_a_token_is_returned_unchanged() {
         let user = r#"{"username":"u","uid":"1","groups":["a","b"],"extra":{"k":["v","w"]}}"#;
         let server = Server::replying([
             Reply::code(201, format!(r#"{{"status":{{"authenticated":true,"user":{user}}}}}"#)),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_does_not_answer_has_not_said_yes() {
+    async fn an_unanswered_review_is_no_approval() {
         tokio::time::pause();
         let server = Server::replying([
             Reply::status(403, "tokenreviews is forbidden", "{}"),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn few_reviews_are_under_way_at_a_time() {
+    async fn few_reviews_are_in_flight_at_a_time() {
         tokio::time::pause();
         let server = Server::replying([]);
         let reviews = reviews(&server);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_turn_is_for_goes_without_a_wait() {
+    async fn requests_in_a_write_slot_do_not_wait_again() {
         let server = Server::answering(|seen| match &*seen.method {
             "GET" => Reply::ok(widget_json("")),
             _ => Reply::not_found(),
@@ -120,7 +120,7 @@ mod tests {
 
     /// With one slot, a turn that waited for another one would wait for ever.
     #[tokio::test(start_paused = true)]
-    async fn all_requests_of_a_turn_go_in_its_one_place_and_others_wait_for_it() {
+    async fn all_requests_of_a_write_slot_use_its_one_place_and_others_wait() {
         let server = Server::answering(|_| Reply::status(429, "too busy", "{}"));
         let api = server.api_with(settings(0), WriteGate::open());
         let widget = widget();
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_is_no_turn_while_the_gate_is_closed() {
+    async fn there_is_no_write_slot_while_the_gate_is_closed() {
         let server = Server::replying([]);
         let api = server.api();
         api.gate().pause();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dry_run_may_look_and_is_refused_at_the_end() {
+    async fn a_dry_run_may_read_and_its_write_is_rejected() {
         let server = Server::replying([Reply::ok(widget_json(""))]);
         let api = server.api_with(settings(0), WriteGate::dry_run());
         let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_wait_for_the_lease_and_a_single_one_does_not() {
+    fn replicas_wait_for_the_lease_and_a_single_collector_does_not() {
         assert!(gate(&settings(false, false)).permit().is_ok());
         assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
     }

@@ -94,7 +94,7 @@ mod tests {
     const SHORT_WORK: Duration = Duration::from_micros(20);
 
     #[test]
-    fn a_thread_that_is_woken_all_the_time_sleeps() {
+    fn a_thread_with_many_wakeups_sleeps() {
         assert!(sleeps(SOON_WAKEUPS, Duration::from_micros(100), SHORT_WORK));
         assert!(!sleeps(SOON_WAKEUPS - 1, Duration::from_micros(100), SHORT_WORK));
     }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_again_until_a_wakeup_comes_late() {
+    fn a_thread_sleeps_until_a_wakeup_is_late() {
         let mut pace = Pace::NEW;
         let mut now = Instant::now();
         for _ in 0..SOON_WAKEUPS {

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn one_whose_brake_is_engaged_is_ready_and_says_why_it_deletes_nothing() {
+    fn a_collector_with_an_engaged_brake_is_ready_and_says_why_it_deletes_nothing() {
         let readiness = Readiness::assess(&Facts {
             discovery: Ok(()),
             started: true,

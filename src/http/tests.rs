@@ -159,7 +159,7 @@ fn json_of((status, content_type, body): Answer) -> (StatusCode, Value) {
 }
 
 #[tokio::test]
-async fn monitors_have_exactly_the_promised_fields() {
+async fn monitors_have_exactly_the_documented_fields() {
     let answer = json_of(get_debug("/debug/monitors").await);
     let expected = json!([{
         "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
@@ -169,7 +169,7 @@ async fn monitors_have_exactly_the_promised_fields() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_discovered_has_exactly_the_promised_fields() {
+async fn undiscovered_groups_have_exactly_the_documented_fields() {
     let answer = json_of(get_debug("/debug/discovery").await);
     let expected = json!([{
         "group": "things.example.com", "version": "v1",
@@ -195,7 +195,7 @@ async fn a_graph_of_unknown_uids_is_not_found() {
 }
 
 #[tokio::test]
-async fn parameters_that_mean_nothing_are_refused() {
+async fn unknown_parameters_are_rejected() {
     for path in [
         "/debug/graph?uid=",
         "/debug/graph?format=svg",
@@ -212,7 +212,7 @@ async fn parameters_that_mean_nothing_are_refused() {
 
 /// Rule 9.8.
 #[tokio::test]
-async fn idle_is_asked_by_version_and_answers_with_reasons() {
+async fn the_idle_page_takes_versions_and_gives_reasons() {
     let fake = Arc::new(Fake::new());
     let router = debug_router(Arc::clone(&fake) as Arc<dyn Introspection>);
     let path = "/debug/idle?seen=pods=7&seen=deployments.apps%3D8&parked=ok";
@@ -247,7 +247,7 @@ async fn idle_is_asked_by_version_and_answers_with_reasons() {
 }
 
 #[test]
-fn anything_to_do_is_a_reason_not_to_be_idle() {
+fn any_work_is_a_reason_not_to_be_idle() {
     let parked_ok = IdleQuery { parked_ok: true, ..IdleQuery::default() };
     let judge = |counts, unseen, others| {
         let queues = BTreeMap::from([("q".to_owned(), counts)]);
@@ -264,7 +264,7 @@ fn anything_to_do_is_a_reason_not_to_be_idle() {
 }
 
 #[tokio::test]
-async fn queues_show_what_keeps_failing() {
+async fn queues_show_failing_objects() {
     let answer = json_of(get_debug("/debug/queues").await);
     let expected = json!([{
         "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
@@ -295,7 +295,7 @@ async fn the_index_names_every_page() {
 }
 
 #[tokio::test]
-async fn a_page_that_hangs_is_given_up() {
+async fn a_page_that_hangs_is_cancelled() {
     tokio::time::pause();
     let answer = page::within_timeout(std::future::pending()).await;
     assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
@@ -381,7 +381,7 @@ async fn a_type_that_cannot_sync_is_named_and_does_not_fail_readiness() {
 }
 
 #[tokio::test]
-async fn before_discovery_and_sync_it_is_not_ready_and_says_why() {
+async fn the_collector_is_not_ready_before_discovery_and_sync_and_says_why() {
     let (status, _, body) = get(health(assess(Err("connection refused"), false)), "/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(body.contains("[-]discovery failed: connection refused\n"), "{body}");
@@ -407,7 +407,7 @@ async fn exchange(address: SocketAddr, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_listener_serves_until_it_is_told_to_stop() {
+async fn a_listener_serves_until_it_is_stopped() {
     let any = "127.0.0.1:0".parse().unwrap();
     let listening = bind(Listener::Health, any).await.unwrap();
     let address = listening.address();

@@ -125,14 +125,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_nobody_takes_is_given_up() {
+    async fn an_answer_that_is_not_read_is_cancelled() {
         tokio::time::pause();
         let (sent, after) = taken(1, 10 * TIMEOUT).await;
         assert_eq!((sent.unwrap_err().kind(), after.as_secs()), (io::ErrorKind::TimedOut, TIMEOUT.as_secs()));
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_taken_by_drops_is_given_up_as_soon() {
+    async fn an_answer_that_is_read_too_slowly_is_cancelled_as_soon() {
         tokio::time::pause();
         for part in [1, MIN_PROGRESS / 20] {
             let (sent, after) = taken(part, TIMEOUT / 10).await;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_taken_slowly_is_not() {
+    async fn an_answer_that_is_read_slowly_is_not_cancelled() {
         tokio::time::pause();
         let (sent, after) = taken(MIN_PROGRESS, TIMEOUT - Duration::from_secs(1)).await;
         sent.unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_told_when_all_is_written() {
+    async fn the_end_of_an_answer_is_reported() {
         let (ours, mut theirs) = duplex(4);
         let mut flushes = 0;
         let mut ours = WriteTimeout::new(ours, TIMEOUT, || flushes += 1);

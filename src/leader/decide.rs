@@ -90,7 +90,7 @@ mod tests {
     const OTHERWISE: Duration = Duration::from_secs(15);
 
     #[test]
-    fn a_lease_that_is_not_there_is_made_and_one_that_nobody_holds_is_taken() {
+    fn a_missing_lease_is_created_and_a_free_one_is_taken() {
         let me = ReplicaId::new("me");
         assert_eq!(decide(None, at(0), &me), LeaseAction::Create);
         let free = Observation::after(None, record(None, Some(60), 1), at(5), OTHERWISE);
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_elses_lease_is_taken_before_it_expires(
+        fn the_lease_of_another_is_not_taken_before_it_expires(
             since in 0..1_000_000_u64,
             seconds in proptest::option::of(1..100_u64),
             later in 0..200_000_u64,
@@ -118,7 +118,7 @@ mod tests {
         }
 
         #[test]
-        fn a_record_that_changes_counts_anew_and_one_that_is_read_again_does_not(
+        fn a_changed_record_restarts_the_lease_duration_and_an_unchanged_one_does_not(
             first in 0..1_000_u64, second in 0..100_000_u64, changes in any::<bool>(),
         ) {
             let before = record(Some("other"), Some(10), 0);
@@ -130,7 +130,7 @@ mod tests {
         }
 
         #[test]
-        fn ones_own_lease_is_renewed_however_old_it_is(since in 0..1_000_u64, later in 0..1_000_000_u64) {
+        fn our_own_lease_is_renewed_at_any_age(since in 0..1_000_u64, later in 0..1_000_000_u64) {
             let me = ReplicaId::new("me");
             let seen = Observation::after(None, record(Some(me.as_str()), Some(1), 0), at(since), OTHERWISE);
             prop_assert_eq!(decide(Some(&seen), at(since + later), &me), LeaseAction::Renew);

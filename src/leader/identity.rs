@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_two_are_the_same_even_if_they_are_called_the_same() {
+    fn two_identities_differ_even_with_the_same_name() {
         let (one, other) = (ReplicaId::new("pod"), ReplicaId::new("pod"));
         assert!(one.as_str().starts_with("pod_"), "{one}");
         assert_ne!(one, other);

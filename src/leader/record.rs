@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(record in records()) {
+        fn a_written_lease_is_read_back(record in records()) {
             let mut lease = Lease::default();
             lease.metadata.labels = Some([("kept".to_owned(), "yes".to_owned())].into());
             record.write_to(&mut lease);
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_is_kept_and_what_makes_no_sense_is_not_believed() {
+    fn fields_of_others_are_kept_and_invalid_values_ignored() {
         let spec = LeaseSpec {
             holder_identity: Some(String::new()),
             lease_duration_seconds: Some(-5),

@@ -209,7 +209,7 @@ async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_of_one_that_was_killed_is_taken_when_it_has_expired() {
+async fn the_lease_of_a_killed_leader_is_taken_when_it_has_expired() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
     let two = Replica::start("two", one.server.again());
@@ -222,7 +222,7 @@ async fn the_lease_of_one_that_was_killed_is_taken_when_it_has_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_back_is_taken_at_the_next_look() {
+async fn a_released_lease_is_taken_at_the_next_read() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
     let two = Replica::start("two", one.server.again());
@@ -244,7 +244,7 @@ async fn a_standby_that_ends_leaves_the_lease_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_cannot_renew_stops_before_another_begins_and_goes_on_as_a_standby() {
+async fn a_leader_that_cannot_renew_stops_before_another_begins_and_becomes_a_standby() {
     for way in [Way::Refused, Way::Silent] {
         let one = Replica::start("one", Server::default());
         one.leads().await;
@@ -292,7 +292,7 @@ async fn a_renewal_whose_answer_is_lost_is_found_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_whose_first_answer_was_lost_is_given_back_all_the_same() {
+async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     let one = Replica::start("one", Server::default());
     sleep(SECOND).await;
     one.killed();
@@ -308,7 +308,7 @@ async fn a_lease_whose_first_answer_was_lost_is_given_back_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_was_frozen_wakes_up_behind_a_closed_gate() {
+async fn a_leader_that_was_frozen_resumes_behind_a_closed_gate() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
     // Nobody in the process gets to run, the elector neither.
@@ -319,7 +319,7 @@ async fn one_that_was_frozen_wakes_up_behind_a_closed_gate() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_replicas_that_find_no_lease_together_one_leads() {
+async fn one_of_several_replicas_that_find_no_lease_leads() {
     let server = Server::default();
     let replicas: Vec<_> = (0..5)
         .map(|number| {
@@ -335,7 +335,7 @@ async fn of_replicas_that_find_no_lease_together_one_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_deleted_is_made_again() {
+async fn a_deleted_lease_is_created_again() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
     one.server.stored.lock().unwrap().lease = None;
@@ -411,7 +411,7 @@ async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
 proptest! {
     /// Rule 8.11.
     #[test]
-    fn never_do_two_write_and_in_the_end_one_does(fates in fates()) {
+    fn two_replicas_never_write_and_finally_one_does(fates in fates()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(live_through(fates));
     }

@@ -110,7 +110,7 @@ mod tests {
 
     /// Rule 7.2.
     #[test]
-    fn absence_is_of_an_identity_not_of_a_uid() {
+    fn absence_belongs_to_an_identity_and_not_to_a_uid() {
         let cache = IdentityCache::new(10);
         cache.remember(&identity("a"));
         assert!(cache.contains(&identity("a")));
@@ -119,7 +119,7 @@ mod tests {
 
     /// Rule 7.1.
     #[test]
-    fn the_least_recently_used_go_first_and_the_bound_holds() {
+    fn the_least_recently_used_entries_are_evicted_first_and_the_bound_holds() {
         let cache = IdentityCache::new(8);
         for name in 0..8 {
             cache.remember(&identity(&name.to_string()));

@@ -208,7 +208,7 @@ mod tests {
     use crate::api::scripted::{Reply, Server, widget};
 
     #[test]
-    fn of_one_dependent_with_thousands_of_wrong_references_few_are_told() {
+    fn few_warnings_are_sent_about_a_dependent_with_thousands_of_wrong_references() {
         let mut told = Told::default();
         let why = discriminant(&Report::UidCollision { first: widget(), second: widget() });
         let uid = |number: usize| Uid::parse(&format!("owner-{number}")).unwrap();
@@ -221,7 +221,7 @@ mod tests {
 
     /// A standby that becomes the leader, say.
     #[tokio::test(start_paused = true)]
-    async fn what_could_not_be_told_while_nothing_was_to_be_written_is_told_the_next_time_and_then_no_more() {
+    async fn a_warning_that_could_not_be_written_is_sent_once_later() {
         let server = Server::answering(|_| Reply::code(201, "{}"));
         let api = server.api();
         let (event_recorder, told) = EventRecorder::new(api.clone(), CancellationToken::new());

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_denial_is_told_from_a_failure() {
+    fn a_denial_is_distinguished_from_a_failure() {
         assert_eq!(reason_of(ErrorClass::Denied), Some(StuckReason::Denied));
         assert_eq!(reason_of(ErrorClass::Transient), Some(StuckReason::Failed));
         assert_eq!(reason_of(ErrorClass::Refused), Some(StuckReason::Failed));

@@ -88,14 +88,14 @@ mod tests {
     }
 
     #[test]
-    fn the_last_finalizer_ends_the_object_and_another_one_keeps_its_next_version() {
+    fn removing_the_last_finalizer_removes_the_object_and_any_other_gives_a_new_version() {
         assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("8"))), version("8"));
         assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("7"))), Some(ExpectedChange::Removed));
         assert_eq!(expected("7", &FinalizerRemoval::Gone), None);
     }
 
     #[test]
-    fn a_finalizer_that_somebody_else_removed_is_not_expected_again() {
+    fn a_finalizer_removed_by_another_client_is_not_expected_again() {
         for removal in [FinalizerRemoval::NotPresent, FinalizerRemoval::NotBeingDeleted] {
             assert_eq!(expected("7", &removal(facts("8"))), version("8"));
             assert_eq!(expected("7", &removal(facts("7"))), None, "it is known");

@@ -78,7 +78,7 @@ mod tests {
     use crate::actors::tests::key;
 
     #[test]
-    fn a_line_is_news_when_it_says_something_else_and_not_all_the_time() {
+    fn a_line_is_logged_again_only_if_it_differs_and_not_too_often() {
         let (repeats, began) = (Repeats::default(), Instant::now());
         let (object, other) = (key("a", "x"), key("a", "y"));
         assert_eq!(repeats.news(&object, "parked", began), Some(0));
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_remembered_lines_is_bounded() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         for number in 0..=REMEMBERED {
             assert_eq!(repeats.news(&key("a", &number.to_string()), "parked", now), Some(0));

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_and_watches_are_told_by_type() {
+    fn requests_and_watches_are_counted_by_type() {
         let widgets = ResourceName::new("example.com", "widgets");
         let mut counts = Counts::default();
         counts.add("LIST", &widgets);

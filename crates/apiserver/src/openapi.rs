@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_document_is_what_the_client_can_read() {
+    fn the_openapi_document_is_readable_by_kubectl() {
         let Body::Written(bytes, content_type) = v2(PROTOBUF, "v1").body else { panic!("no protobuf") };
         assert_eq!(content_type, PROTOBUF);
         assert_eq!(&*bytes, b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x02v1\x42\x00");

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_kubectl_creates_is_read() {
+    fn objects_that_kubectl_creates_are_decoded() {
         let owner =
             [field(1, b"Pod"), field(3, b"p"), field(4, b"u"), field(5, b"v1"), vec![6 << 3, 0, 7 << 3, 1]];
         let metadata = [
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_read() {
+    fn unknown_types_are_not_decoded() {
         assert_eq!(read(&message("Pod", b"")), None);
         assert_eq!(read(b"k8s\0\xff\xff"), None);
         assert_eq!(read(b"{}"), None);
     }
 
     #[test]
-    fn what_would_be_read_in_half_is_not_read() {
+    fn partially_known_fields_are_not_decoded() {
         // As kubectl sends it: no finalizers and an empty phase.
         let nothing = [field(2, b""), field(3, &field(1, b""))].concat();
         assert!(read(&message("Namespace", &nothing)).is_some());

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_twice_is_said_once_and_counted_twice() {
+    fn a_repeated_error_is_listed_once_and_counted_twice() {
         let one = FieldError::invalid("metadata.uid", "\"x\"", "field is immutable");
         let other = FieldError::required("metadata.name", "a name");
         let status =

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_written_and_read_back() {
+    fn times_round_trip() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),
             (951_782_400, "2000-02-29T00:00:00Z"),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_at_all_is_not_read() {
+    fn invalid_times_are_rejected() {
         let most = u64::MAX;
         for text in [
             "2026-00-01T00:00:00Z",

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_failing_keeps_its_time_and_has_the_last_words() {
+    fn a_continuing_failure_keeps_its_time_and_has_the_latest_error() {
         let first = SystemTime::UNIX_EPOCH;
         let second = first + Duration::from_secs(1);
         let before = after(&[], &[failure("a", "one"), failure("b", "two")], first);
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_learns_nothing_ends_no_failure() {
+    fn a_discovery_without_an_answer_ends_no_failure() {
         let error = ApiError {
             class: ErrorClass::Transient,
             action: "GET",

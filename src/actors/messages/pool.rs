@@ -99,7 +99,7 @@ mod tests {
     use crate::actors::tests::key;
 
     #[test]
-    fn each_key_keeps_the_moment_of_its_cause_wherever_messages_are_cut() {
+    fn each_key_keeps_the_time_of_its_trigger_in_split_messages() {
         let origin = Instant::now();
         let at = |seconds| origin + Duration::from_secs(seconds);
         let keys: Vec<_> = (0..10).map(|number| key("a", &number.to_string())).collect();

@@ -93,7 +93,7 @@ async fn status(pool: &Addr<Pool<Scripted>>) -> PoolStatus {
 }
 
 #[test]
-fn a_panic_and_a_key_that_always_fails_delay_no_other_key() {
+fn a_panic_or_a_key_that_always_fails_delays_no_other_key() {
     let (recorder, exporter) = Exporter::local().unwrap();
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {

@@ -42,7 +42,7 @@ fn retry_after<T: std::fmt::Debug>(result: Result<T, ApiError>) -> Duration {
 
 /// A hundred workers, whose places in the window are twenty at first.
 #[tokio::test(start_paused = true)]
-async fn requests_that_hang_in_one_namespace_leave_places_to_all_others() {
+async fn hanging_requests_of_one_namespace_leave_slots_to_all_others() {
     let (server, start) = (server(), Instant::now());
     let api = server.api();
     let bad = join_all((0..100).map(|n| {
@@ -69,7 +69,7 @@ async fn requests_that_hang_in_one_namespace_leave_places_to_all_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_namespaces_that_hang_do_not_take_everything_together() {
+async fn many_hanging_namespaces_together_do_not_take_all_slots() {
     let server = server();
     let api = server.api();
     // Eight workers, which step aside, take turns between 1000 bad namespaces and a good one.
@@ -117,7 +117,7 @@ async fn many_namespaces_that_hang_do_not_take_everything_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_failed_slowly_is_left_alone_and_its_failure_is_named() {
+async fn a_compartment_that_failed_slowly_pauses_and_its_failure_is_named() {
     let server = server();
     let api = server.api();
     let limit = api.settings().request_timeout;
@@ -152,7 +152,7 @@ async fn one_that_failed_slowly_is_left_alone_and_its_failure_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_ends_it_and_another_object_probes_next_time() {
+async fn an_answer_ends_the_pause_and_another_object_probes_next_time() {
     let server = Server::answering(|seen| match seen.path.as_str() {
         path if path.ends_with("/always") => Reply::never(),
         _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
@@ -169,7 +169,7 @@ async fn an_answer_ends_it_and_another_object_probes_next_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_hang_together_are_one_failure_and_nothing_is_left_of_them() {
+async fn requests_that_hang_together_count_as_one_failure_and_leave_nothing_behind() {
     let server = server();
     let api = server.api();
     let all = join_all((0..20).map(|n| {
@@ -189,7 +189,7 @@ async fn requests_that_hang_together_are_one_failure_and_nothing_is_left_of_them
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_sent_takes_nobodys_turn() {
+async fn an_unsent_request_takes_no_turn() {
     let server = server();
     let settings = ApiSettings { qps: 1, burst: 1, seed: 1, ..ApiSettings::default() };
     let api = server.api_with(settings, WriteGate::open());
@@ -203,7 +203,7 @@ async fn what_is_not_sent_takes_nobodys_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn compartments_that_nobody_asks_for_are_forgotten() {
+async fn unused_compartments_are_forgotten() {
     let bulkhead = Bulkhead::default();
     let widgets = crate::api::scripted::widgets();
     for n in 0..100 {

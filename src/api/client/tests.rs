@@ -40,7 +40,7 @@ async fn no_write_passes_a_closed_gate() {
 
 /// Rule 6.8.
 #[tokio::test(start_paused = true)]
-async fn the_gate_is_asked_after_the_wait_for_the_rate_limit() {
+async fn the_gate_is_checked_after_the_wait_for_the_rate_limit() {
     let server = Server::answering(|_| Reply::ok(widget_json("")));
     let gate = WriteGate::open();
     let settings = ApiSettings { qps: 1, burst: 1, ..ApiSettings::default() };
@@ -74,7 +74,7 @@ async fn only_requests_about_single_objects_wait_for_the_rate_limit() {
 }
 
 #[tokio::test]
-async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
+async fn a_gate_that_closes_in_the_clients_queue_is_reported_as_closed() {
     use tower::Layer as _;
 
     let below = WriteGate::open();
@@ -92,7 +92,7 @@ async fn a_gate_that_closes_in_the_clients_queue_is_told_as_such() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_under_way_is_given_up_when_the_lease_is_lost() {
+async fn a_write_in_flight_is_cancelled_when_the_lease_is_lost() {
     let clock = Clock::runtime();
     let gate = WriteGate::leased(clock);
     gate.grant(clock.now().after(Duration::from_secs(10)));
@@ -149,7 +149,7 @@ impl RequestObserver for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_observer_hears_of_every_request() {
+async fn every_request_is_reported_to_the_observer() {
     let server = Server::replying([Reply::ok(widget_json("")), Reply::not_found(), Reply::never()]);
     let notes = Arc::new(Notes::default());
     let settings = ApiSettings { observer: Arc::clone(&notes) as Arc<_>, ..ApiSettings::default() };
@@ -163,7 +163,7 @@ async fn the_observer_hears_of_every_request() {
 
 /// By any client, also one that has no layer that sees requests leave.
 #[tokio::test(start_paused = true)]
-async fn the_lag_of_a_deletion_ends_with_a_delete_that_went_out_and_with_no_other() {
+async fn the_lag_of_a_deletion_ends_only_with_a_delete_that_was_sent() {
     let server = Server::answering(|seen| match seen.method.as_str() {
         "DELETE" => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
         _ => Reply::ok(widget_json("")),
@@ -205,7 +205,7 @@ fn small_server(bears: usize) -> Server {
 /// (rule 8.7). Fails if each worker finds out by itself, again and again, that the server
 /// is overloaded.
 #[tokio::test(start_paused = true)]
-async fn a_429_is_heard_by_all() {
+async fn a_429_halves_the_shared_limit() {
     let server = small_server(4);
     let api = server.api();
     let (widget, start) = (widget(), tokio::time::Instant::now());
@@ -225,7 +225,7 @@ async fn a_429_is_heard_by_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_429_that_is_about_one_object_holds_up_no_other() {
+async fn a_429_about_one_object_delays_no_other() {
     let denial = r#"admission webhook "x.y" denied the request: come back later"#;
     for (reply, elapsed) in [(Reply::status(429, denial, "{}"), 0), (too_many(), 50)] {
         let server = Server::answering(move |_| reply.clone());
@@ -241,7 +241,7 @@ async fn a_429_that_is_about_one_object_holds_up_no_other() {
 
 /// Nor do they say anything about single objects.
 #[tokio::test(start_paused = true)]
-async fn lists_wait_for_no_place() {
+async fn lists_need_no_concurrency_slot() {
     let list = r#"{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}"#;
     let server = Server::answering(
         move |seen| {
@@ -265,7 +265,7 @@ async fn lists_wait_for_no_place() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_gate_is_asked_after_the_wait_for_a_place() {
+async fn the_gate_is_checked_after_the_wait_for_a_slot() {
     let server = Server::replying([too_many(), too_many(), Reply::ok(widget_json(""))]);
     let gate = WriteGate::open();
     let api = server.api_with(ApiSettings::default(), gate.clone());
@@ -284,7 +284,7 @@ async fn the_gate_is_asked_after_the_wait_for_a_place() {
 
 /// Fails if a server that has much to do looks as if it hung.
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_a_place_is_no_part_of_the_timeout() {
+async fn the_wait_for_a_slot_does_not_count_towards_the_timeout() {
     let slow = || Reply::stream([Part::Pause(Duration::from_secs(3)), Part::Data(widget_json("").into())]);
     let mut replies = vec![slow(), slow(), slow(), too_many()];
     let server = Server::answering(move |_| replies.pop().unwrap_or_else(slow));

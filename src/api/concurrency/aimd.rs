@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn one_crowd_is_one_refusal_and_halves_what_was_in_flight() {
+    fn simultaneous_429s_halve_the_limit_once() {
         let mut aimd = Aimd::new(CEILING);
         let crowd: Vec<_> = (0..20).map(|_| aimd.acquire()).collect();
         let changes: Vec<_> = crowd
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_a_cut_does_not_make_it_grow() {
+    fn requests_sent_before_a_cut_do_not_raise_the_limit() {
         let mut aimd = Aimd::new(8);
         let crowd = fill(&mut aimd);
         aimd.record(crowd[0], Signal::Rejected, false);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn lone_refusals_pause_longer_and_longer_until_something_is_served() {
+    fn repeated_429s_at_the_minimum_pause_longer_until_a_success() {
         let mut aimd = Aimd::new(1);
         let mut lone = |signal, awaited| {
             let epoch = aimd.acquire();
@@ -277,7 +277,7 @@ mod tests {
     /// Each climb costs one rejection and takes at least `PATIENCE` successes: at most one request
     /// in 16 is rejected, fewer the more the server handles. Most of its capacity is used.
     #[test]
-    fn a_small_server_is_used_well_and_refuses_little() {
+    fn a_small_server_is_well_used_and_rejects_few_requests() {
         for bears in 1..=19 {
             let requests = 10_000;
             let (refused, rounds) = play(bears, 20, requests);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_willing_server_is_never_held_back() {
+    fn a_server_that_accepts_everything_is_never_limited() {
         assert_eq!(play(usize::MAX, 20, 10_000), (0, 500));
         let mut aimd = Aimd::new(CEILING);
         let mut in_flight: VecDeque<_> = fill(&mut aimd).into();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn it_grows_fast_only_until_the_first_refusal_and_no_further_than_is_asked_for() {
+    fn the_limit_grows_fast_only_until_the_first_429_and_only_while_it_is_used() {
         let mut aimd = Aimd::new(CEILING);
         for _ in 0..1000 {
             let crowd: Vec<_> = (0..aimd.limit().min(30)).map(|_| aimd.acquire()).collect();

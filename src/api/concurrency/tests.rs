@@ -20,7 +20,7 @@ async fn limiter(limit: usize) -> Arc<Limiter> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_are_given_in_the_order_in_which_they_were_asked_for() {
+async fn slots_are_granted_in_the_order_of_requests() {
     let limiter = limiter(1).await;
     let first = limiter.slot().await;
     let order = std::sync::Mutex::new(Vec::new());
@@ -46,7 +46,7 @@ async fn slots_are_given_in_the_order_in_which_they_were_asked_for() {
 
 /// Those who give up before their turn, and one to whom a slot has been handed already.
 #[tokio::test(start_paused = true)]
-async fn whoever_stops_waiting_takes_no_slot_away() {
+async fn a_cancelled_waiter_takes_no_slot() {
     let limiter = limiter(1).await;
     let first = limiter.slot().await;
     let mut given_up: Vec<_> = (0..5).map(|_| Box::pin(limiter.slot())).collect();
@@ -68,7 +68,7 @@ async fn whoever_stops_waiting_takes_no_slot_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cut_holds_for_those_who_come_and_success_lets_more_in() {
+async fn a_cut_applies_to_new_requests_and_success_raises_the_limit() {
     let limiter = limiter(2).await;
     let (one, two) = (limiter.slot().await, limiter.slot().await);
     let mut third = pin!(limiter.slot());
@@ -84,7 +84,7 @@ async fn a_cut_holds_for_those_who_come_and_success_lets_more_in() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_one_at_a_time_is_refused_the_next_one_waits_a_little() {
+async fn after_a_429_at_the_minimum_the_next_request_pauses() {
     let limiter = limiter(1).await;
     let start = Instant::now();
     limiter.slot().await.end(Signal::Rejected);
@@ -103,7 +103,7 @@ async fn where_one_at_a_time_is_refused_the_next_one_waits_a_little() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_gives_up_in_a_pause_leaves_the_pause_to_the_next() {
+async fn a_request_cancelled_in_a_pause_leaves_the_pause_to_the_next() {
     let limiter = limiter(1).await;
     let start = Instant::now();
     limiter.slot().await.end(Signal::Rejected);
@@ -114,7 +114,7 @@ async fn whoever_gives_up_in_a_pause_leaves_the_pause_to_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_hangs_is_not_in_the_way_for_long_and_its_end_still_counts() {
+async fn a_hanging_request_gives_up_its_slot_and_its_result_still_counts() {
     let limiter = limiter(1).await;
     let start = Instant::now();
     let mut slot = limiter.slot().await;
@@ -151,7 +151,7 @@ async fn every_server_has_its_own_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_learned_shows_in_the_metrics() {
+async fn the_limit_is_shown_in_the_metrics() {
     let (recorder, exporter) = Exporter::local().unwrap();
     let _recording = metrics::set_default_local_recorder(&recorder);
     let has = |line: &str| exporter.render().lines().any(|found| found == line);

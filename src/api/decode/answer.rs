@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_what_it_says_it_is() {
+    fn an_answer_has_the_encoding_of_its_content_type() {
         let encoding = |content_type: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_line_waits_for_its_end_and_blank_ones_are_skipped() {
+    fn an_incomplete_line_waits_for_its_end_and_blank_ones_are_skipped() {
         let mut splitter = LineSplitter::new(100);
         splitter.feed(b"one\n\n \r\ntw");
         assert_eq!(all(&mut splitter), ["one"]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_is_an_error_and_not_a_leak() {
+    fn an_endless_line_is_an_error_and_does_not_grow_memory() {
         let mut splitter = LineSplitter::new(10);
         splitter.feed(b"0123456789");
         assert_eq!(splitter.next_line(), Ok(None));

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_list_is_an_error() {
+    fn an_incomplete_list_is_an_error() {
         for body in [
             "",
             "{}",

@@ -312,7 +312,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn nothing_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn no_input_makes_the_decoder_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = serde_json::from_slice::<ObjectView<'_>>(&bytes);
         }
     }
@@ -343,7 +343,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn depth_is_no_danger() {
+    fn deep_nesting_is_harmless() {
         let deep = "[".repeat(100_000) + &"]".repeat(100_000);
         let json = format!(r#"{{"spec":{deep},"metadata":{{"uid":"u","annotations":{deep}}}}}"#);
         assert!(serde_json::from_str::<ObjectView<'_>>(&json).is_ok());

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_is_an_error_that_quotes_nothing() {
+    fn an_invalid_event_is_an_error_that_quotes_nothing() {
         for line in [
             r#"{"type":"SECRET","object":{}}"#,
             r#"{"type":"ADDED"}"#,

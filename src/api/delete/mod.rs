@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn preconditions_and_policy_go_with_it() {
+    async fn a_delete_has_preconditions_and_a_policy() {
         let server =
             Server::replying([Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#)]);
         let version = ResourceVersion::number(7);
@@ -142,7 +142,7 @@ mod tests {
     const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
     #[tokio::test]
-    async fn a_type_that_is_answered_in_protobuf_is_also_written_to_in_it() {
+    async fn a_type_read_in_protobuf_is_also_deleted_in_protobuf() {
         let server = Server::answering(|seen| match seen.header("content-type") {
             PROTOBUF => Reply::not_found(),
             _ => Reply::status(409, "the UID in the precondition", "{}"),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_refuses_protobuf_gets_json_at_once_and_from_then_on() {
+    async fn a_server_that_rejects_protobuf_gets_json_at_once_and_from_then_on() {
         for code in [400, 406, 415] {
             let server = Server::answering(move |seen| match seen.header("content-type") {
                 PROTOBUF => Reply::status(code, "what is that?", "{}"),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_refusal_is_not_repeated_in_json() {
+    async fn any_other_rejection_is_not_repeated_in_json() {
         for (code, class) in [(409, ErrorClass::Conflict), (500, ErrorClass::Transient)] {
             let server = Server::answering(move |_| Reply::status(code, "no", "{}"));
             let api = server.api();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answered_object_is_pending_only_while_something_holds_it() {
+    async fn an_answered_object_is_pending_only_while_a_finalizer_keeps_it() {
         let held =
             delete(Reply::ok(widget_json(r#","deletionTimestamp":"t","finalizers":["foregroundDeletion"]"#)))
                 .await;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_says_nothing_is_an_error() {
+    async fn an_answer_without_content_is_an_error() {
         for (reply, class) in [
             (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
             (Reply::status(409, "the UID in the precondition", "{}"), ErrorClass::Conflict),

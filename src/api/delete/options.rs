@@ -100,7 +100,7 @@ mod tests {
     const TYPED: &[u8] = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions";
 
     #[test]
-    fn uid_and_version_and_policy_are_where_kubernetes_looks_for_them() {
+    fn uid_version_and_policy_are_encoded_as_kubernetes_expects() {
         let options = b"\x12\x10\x12\x06\x0a\x01u\x12\x017\x22\x06Orphan";
         assert_eq!(write(Some("u"), Some(7)), [TYPED, options].concat());
         let options = b"\x12\x0d\x12\x03\x0a\x01u\x22\x06Orphan";

@@ -116,7 +116,7 @@ const AGGREGATED_CORE: &str = r#"{"kind":"APIGroupDiscoveryList","apiVersion":"a
     "verbs":["delete","get","list","watch"]}]}]}]}"#;
 
 #[tokio::test]
-async fn aggregated_discovery_takes_two_requests_and_asks_after_what_is_stale() {
+async fn aggregated_discovery_takes_two_requests_and_rereads_stale_groups() {
     let server = server([
         ("/api", Reply::ok(AGGREGATED_CORE)),
         ("/apis", Reply::ok(AGGREGATED)),
@@ -134,7 +134,7 @@ async fn aggregated_discovery_takes_two_requests_and_asks_after_what_is_stale() 
 }
 
 #[tokio::test]
-async fn what_fails_keeps_what_was_known_and_nothing_else_does() {
+async fn a_failed_group_keeps_its_known_types_and_others_do_not() {
     let apis = || groups(&[("a.io", &["v1"], "v1"), ("b.io", &["v1"], "v1")]);
     let widgets = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
     let gadgets = || plain("b.io/v1", &[("gadgets", "Gadget", ALL)]);
@@ -192,7 +192,7 @@ async fn too_many_types_or_versions_are_a_failure() {
 }
 
 #[tokio::test]
-async fn a_version_that_was_never_read_is_marked_and_one_that_was_is_kept_instead() {
+async fn an_unread_version_is_marked_and_a_version_read_earlier_is_kept() {
     let apis = || groups(&[("a.io", &["v1", "v2"], "v2")]);
     let v1 = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
     let v2 = || plain("a.io/v2", &[("widgets", "Widget", ALL)]);
@@ -229,7 +229,7 @@ fn aggregated(discovered: &Discovered) -> Vec<bool> {
 }
 
 #[tokio::test]
-async fn who_serves_what_is_known_or_assumed_to_be_others() {
+async fn the_server_of_a_group_is_known_or_assumed_to_be_foreign() {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
     let apis = || groups(&[("a.io", &["v1"], "v1"), ("b.io", &["v1"], "v1")]);
     let documents = || {
@@ -274,7 +274,7 @@ async fn a_deletable_resource_keeps_a_kind_that_two_claim() {
 
 /// An aggregated API may claim whatever it likes to serve; each type would be watched.
 #[tokio::test]
-async fn absurd_counts_and_names_of_types_are_not_believed() {
+async fn absurd_numbers_and_names_of_types_are_rejected() {
     let many: Vec<String> = (0..2_001).map(|n| format!("types{n}")).collect();
     let many: Vec<_> = many.iter().map(|name| (&**name, "Type", ALL)).collect();
     let absurd = [("..", "A", ALL), ("a?b", "B", ALL), ("a%2Fb", "C", ALL), ("fine", "D", ALL)];

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_too_large_is_told_by_cause_or_words() {
+    fn a_too_large_version_is_recognized_by_cause_or_message() {
         let cause = r#"{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
         assert_eq!(sort(504, cause), ErrorClass::TooLargeResourceVersion);
         let words = r#"{"message":"Too large resource version: 9, current: 5"}"#;
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_is_told_by_code_reason_or_words() {
+    fn expiry_is_recognized_by_code_reason_or_message() {
         assert_eq!(sort(410, "{}"), ErrorClass::Expired);
         assert_eq!(sort(500, r#"{"reason":"Expired"}"#), ErrorClass::Expired);
         assert_eq!(sort(0, r#"{"message":"too old resource version: 1 (5)"}"#), ErrorClass::Expired);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_left_alone_for_longer_than_a_minute() {
+    fn a_retry_after_counts_for_at_most_a_minute() {
         let minute = ErrorClass::Throttled { retry_after: Some(Duration::from_secs(60)) };
         let header = Some(Duration::from_secs(u64::MAX));
         assert_eq!(classify(429, &Status::default(), header, None), minute);

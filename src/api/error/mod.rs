@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_it_is_about_it_is_not_longer_than_what_is_shown() {
+    fn an_error_is_never_longer_than_a_log_line() {
         let error = ApiError {
             class: ErrorClass::Refused,
             action: "GET",
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_write_has_done_is_said_as_far_as_it_is_known() {
+    fn the_effect_of_a_failed_write_is_reported_as_far_as_it_is_known() {
         use ErrorClass::{Conflict, Deferred, Denied, Fenced, GateClosed, Refused, Transient, Unusable};
         let deferred = Deferred { retry_after: Duration::ZERO };
         for (action, class, message, code, effect) in [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_like_a_sentence() {
+    fn an_error_reads_like_a_sentence() {
         let error = ApiError {
             class: ErrorClass::Denied,
             action: "DELETE",

@@ -66,7 +66,7 @@ async fn strategic_of_twenty(server: &Server) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_patch_finds_out_for_all_that_are_under_way() {
+async fn one_patch_discovers_the_supported_format_for_all_others() {
     let server = Server::answering(|seen| match seen.header("content-type") {
         kind if kind.contains("strategic") => unsupported(),
         _ => Reply::ok(widget_json(OWNERS)),
@@ -77,7 +77,7 @@ async fn one_patch_finds_out_for_all_that_are_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_patch_that_hangs_holds_up_the_others_for_a_second() {
+async fn a_hanging_first_patch_delays_the_others_for_a_second() {
     let mut first = true;
     let server = Server::answering(move |_| {
         if std::mem::take(&mut first) { Reply::never() } else { Reply::ok(widget_json("")) }
@@ -96,7 +96,7 @@ async fn a_first_patch_that_hangs_holds_up_the_others_for_a_second() {
 }
 
 #[tokio::test]
-async fn custom_resources_get_the_rest_of_the_list_verbatim_and_are_remembered() {
+async fn custom_resources_get_the_remaining_list_verbatim_and_are_remembered() {
     let live = || Reply::ok(widget_json(OWNERS));
     let done = || Reply::ok(widget_json(""));
     let server = Server::replying([unsupported(), live(), done(), live(), done()]);
@@ -119,7 +119,7 @@ async fn custom_resources_get_the_rest_of_the_list_verbatim_and_are_remembered()
 }
 
 #[tokio::test]
-async fn what_was_decided_on_another_version_is_not_patched() {
+async fn a_decision_on_another_version_is_not_patched() {
     let server = Server::replying([unsupported(), Reply::ok(widget_json(OWNERS))]);
     let version = ResourceVersion::number(6);
     let owners = [uid("ua")];
@@ -130,7 +130,7 @@ async fn what_was_decided_on_another_version_is_not_patched() {
 }
 
 #[tokio::test]
-async fn exact_references_go_alone_though_they_share_a_uid() {
+async fn exact_references_are_removed_alone_although_they_share_a_uid() {
     let server = Server::replying([Reply::ok(widget_json(OWNERS)), Reply::ok(widget_json(""))]);
     let unwanted = [reference("v2", "b", false)];
     changed(server.api().remove_references(&widget(), References::Exactly(&unwanted), None).await);
@@ -158,7 +158,7 @@ async fn the_last_reference_leaves_null_behind() {
 }
 
 #[tokio::test]
-async fn what_is_gone_already_needs_nothing() {
+async fn a_missing_reference_needs_no_patch() {
     let owners = [uid("uz")];
     // Old servers merge the entry in as an incomplete reference, and refuse it.
     let refused = Reply::status(422, "invalid", r#"{"causes":[{"field":"metadata.ownerReferences.name"}]}"#);
@@ -168,7 +168,7 @@ async fn what_is_gone_already_needs_nothing() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_gone_or_another_is_gone() {
+async fn a_missing_or_recreated_object_counts_as_gone() {
     let owners = [uid("ua")];
     let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"other""#));
     let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
@@ -189,7 +189,7 @@ async fn an_object_that_is_gone_or_another_is_gone() {
 }
 
 #[tokio::test]
-async fn a_conflict_is_the_callers_when_it_named_a_version_and_ours_otherwise() {
+async fn a_conflict_is_returned_if_the_caller_gave_a_version_and_retried_otherwise() {
     let conflict = || Reply::status(409, "conflict", "{}");
     let live = || Reply::ok(widget_json(OWNERS));
     let unwanted = [reference("v1", "a", true)];
@@ -228,7 +228,7 @@ async fn blocking_stops_by_uid_or_by_the_whole_list() {
 }
 
 #[tokio::test]
-async fn what_comes_after_two_that_share_a_uid_stops_blocking_too() {
+async fn references_after_two_with_one_uid_stop_blocking_too() {
     let blocking = OWNERS.replace(
         r#""uid":"ub"}]"#,
         r#""uid":"ub"},{"apiVersion":"v1","kind":"C","name":"c","uid":"uc","blockOwnerDeletion":true}]"#,
@@ -243,7 +243,7 @@ async fn what_comes_after_two_that_share_a_uid_stops_blocking_too() {
 }
 
 #[tokio::test]
-async fn thousands_of_references_are_not_each_compared_with_all() {
+async fn comparing_thousands_of_references_takes_linear_time() {
     const REFERENCES: usize = 1_000;
     let steps = async |count: usize, is_exact: bool| {
         let names: Vec<_> = (0..count).map(|number| format!("o{number}")).collect();
@@ -272,7 +272,7 @@ async fn thousands_of_references_are_not_each_compared_with_all() {
 
 /// Other API servers may ignore the uid and the version that a patch is bound to.
 #[tokio::test]
-async fn what_another_server_answers_for_is_read_before_it_is_patched() {
+async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
     let (owners, version) = ([uid("ub")], ResourceVersion::number(7));
     for (found, outcome, requests) in [
         (widget_json(OWNERS), None, 2),

@@ -58,7 +58,7 @@ fn each_second(server: &Server, from: Duration) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn three_failures_hold_what_follows_and_one_at_a_time_probes() {
+async fn three_failures_hold_later_requests_and_one_at_a_time_probes() {
     let away = Arc::new(AtomicBool::new(true));
     let server = server(&away, unavailable());
     let api = server.api();
@@ -90,7 +90,7 @@ async fn three_failures_hold_what_follows_and_one_at_a_time_probes() {
 const LONGEST: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn failures_of_a_server_that_is_there_hold_nothing_for_longer_than_a_probe_takes() {
+async fn failures_of_a_reachable_server_hold_requests_only_for_one_probe() {
     let server = Server::answering(|seen| match seen.path.as_str() {
         "/version" => Reply::ok("{}"),
         _ => unavailable(),
@@ -107,7 +107,7 @@ async fn failures_of_a_server_that_is_there_hold_nothing_for_longer_than_a_probe
 
 /// Answers that say that somebody is there, whatever they refuse, are between the failures.
 #[tokio::test(start_paused = true)]
-async fn a_success_in_between_is_no_outage() {
+async fn failures_with_successes_in_between_are_no_outage() {
     let server = Server::answering(|seen| match seen.path.as_str() {
         path if path.ends_with("/fine") => Reply::status(403, "no", "{}"),
         path if path.ends_with("/webhook") => Reply::status(500, "failed calling webhook", "{}"),
@@ -207,7 +207,7 @@ async fn server_time(server: &Server, api: &Api) -> Duration {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_of_503s_costs_few_probes_and_ends_for_all_at_once() {
+async fn an_outage_of_503s_costs_few_probes_and_ends_for_all_requests_at_once() {
     outage(unavailable(), Duration::from_secs(120)).await;
 }
 
@@ -217,14 +217,14 @@ async fn an_outage_of_broken_connections_costs_few_probes_and_ends_for_all_at_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_costs_few_probes_and_is_back_for_all_at_once() {
+async fn a_hanging_server_costs_few_probes_and_returns_for_all_requests_at_once() {
     outage(Reply::never(), Duration::from_secs(120)).await;
 }
 
 /// A role that is loaded a moment after the server: no backoff from the outage, and none of
 /// many seconds from the refusals.
 #[tokio::test(start_paused = true)]
-async fn after_an_outage_refusals_are_tried_again_soon() {
+async fn denied_requests_are_retried_soon_after_an_outage() {
     let (away, refuses) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
     let (is_away, is_refusing) = (Arc::clone(&away), Arc::clone(&refuses));
     let server = Server::answering(move |seen| {

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_window_has_a_few_lines_and_one_that_says_so() {
+    async fn a_window_has_few_lines_and_one_that_says_so() {
         let mut unanswered = Unanswered::default();
         for _ in 0..2 {
             let mut lines = |_| unanswered.one_more(Instant::now());

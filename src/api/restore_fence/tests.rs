@@ -41,7 +41,7 @@ fn asked(server: &Server) -> Vec<String> {
 
 /// Rule 1.22.
 #[tokio::test(start_paused = true)]
-async fn the_first_write_after_a_broken_watch_makes_sure() {
+async fn the_first_write_after_a_broken_watch_waits_for_a_consistent_list() {
     let server = server(|seen| match seen.method.as_str() {
         "DELETE" => Reply::ok(widget_json("")),
         _ => list(60),
@@ -77,7 +77,7 @@ async fn nothing_is_written_to_a_store_that_went_back() {
 
 /// A backup may be younger than what was last seen of the type whose watch broke.
 #[tokio::test(start_paused = true)]
-async fn the_greatest_version_seen_of_any_type_counts() {
+async fn the_greatest_version_of_any_type_counts() {
     let server = server(|_| list(70));
     let api = server.api();
     follow(&api, &widgets(), false).await;
@@ -95,7 +95,7 @@ async fn the_greatest_version_seen_of_any_type_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_can_not_be_listed_holds_up_nobody() {
+async fn an_unlistable_type_does_not_keep_the_fence_raised() {
     for broken in ["widgets", "namespaces"] {
         let server = server(move |seen| match seen.method.as_str() {
             "DELETE" => Reply::ok(widget_json("")),
@@ -114,7 +114,7 @@ async fn a_type_that_can_not_be_listed_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_can_not_make_sure_writes_later() {
+async fn without_a_consistent_list_writes_are_deferred() {
     for (reply, why) in [(Reply::code(500, "oops"), "oops"), (Reply::never(), "within 10 s")] {
         let server = server(move |_| reply.clone());
         let api = server.api();
@@ -128,7 +128,7 @@ async fn who_can_not_make_sure_writes_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_question_answers_everybody() {
+async fn one_list_answers_all_waiting_writes() {
     for (reply, class, questions) in
         [(list(60), ErrorClass::Fenced, 1), (Reply::never(), ErrorClass::GateClosed, 2)]
     {
@@ -143,7 +143,7 @@ async fn one_question_answers_everybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_monitors_own_look_dispels_its_doubt() {
+async fn a_monitors_own_list_lowers_the_fence() {
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
     let server = Server::replying([
         list(50),
@@ -171,7 +171,7 @@ async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
 
 /// A write by somebody who may not write asks nothing either.
 #[tokio::test(start_paused = true)]
-async fn a_closed_gate_is_closed_without_a_question() {
+async fn a_closed_gate_rejects_without_a_list() {
     let server = server(|_| list(60));
     let api = server.api();
     follow(&api, &widgets(), false).await;
@@ -182,7 +182,7 @@ async fn a_closed_gate_is_closed_without_a_question() {
 
 /// One that was read for another reason, say to confirm that nobody names an owner.
 #[tokio::test(start_paused = true)]
-async fn any_list_that_is_behind_is_a_proof() {
+async fn any_older_list_proves_a_restore() {
     for (version, proves) in [(59, true), (60, false)] {
         let server = server(move |_| list(version));
         let api = server.api();
@@ -197,7 +197,7 @@ async fn any_list_that_is_behind_is_a_proof() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_warning_is_not_held_up() {
+async fn a_warning_event_is_not_delayed() {
     let server = server(|_| Reply::code(201, "{}"));
     let api = server.api();
     follow(&api, &widgets(), false).await;
@@ -208,7 +208,7 @@ async fn a_warning_is_not_held_up() {
 /// A watch that is told again and again that its version is too old would hold up
 /// every write.
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_no_reason_to_doubt() {
+async fn an_answered_request_does_not_raise_the_fence() {
     let gone =
         r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
     for watched in [Reply::stream([lines([gone])]), Reply::code(500, "oops")] {
@@ -233,7 +233,7 @@ fn told_of_all(restore_fence: &RestoreFence) -> u64 {
 
 /// A restore that raises the version: no list shows anything.
 #[tokio::test(start_paused = true)]
-async fn what_was_decided_before_watches_broke_is_not_sent_when_all_is_well_again() {
+async fn a_decision_from_before_watches_broke_is_not_sent_after_the_check() {
     let server = server(|seen| match seen.method.as_str() {
         "DELETE" => Reply::ok(widget_json("")),
         _ => list(1_000_000),
@@ -254,7 +254,7 @@ async fn what_was_decided_before_watches_broke_is_not_sent_when_all_is_well_agai
 /// Who decides after watches broke, but before everybody has forgotten what was proved
 /// until then, rests on it.
 #[tokio::test(start_paused = true)]
-async fn a_decision_counts_only_when_everybody_was_told() {
+async fn a_decision_counts_only_after_all_partitions_know_of_the_disturbance() {
     let server = server(|seen| match seen.method.as_str() {
         "DELETE" => Reply::ok(widget_json("")),
         _ => list(60),
@@ -295,7 +295,7 @@ async fn a_write_that_waits_for_a_connection_is_not_sent_when_watches_break() {
 
 /// A transport that does not tell whether a request has its connection.
 #[tokio::test(start_paused = true)]
-async fn a_write_under_way_is_given_up_when_watches_break() {
+async fn a_write_in_flight_is_cancelled_when_watches_break() {
     let server = Server::answering(|seen| match seen.method.as_str() {
         "DELETE" => Reply::never(),
         _ => list(50),
@@ -318,7 +318,7 @@ async fn a_write_under_way_is_given_up_when_watches_break() {
 /// A store that is exchanged behind its API server: watches end with 410, and no
 /// connection breaks.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_expires_before_its_time_is_a_reason_to_doubt() {
+async fn a_watch_that_expires_early_raises_the_fence() {
     let gone =
         r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
     let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
@@ -339,7 +339,7 @@ async fn a_watch_that_expires_before_its_time_is_a_reason_to_doubt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_graphs_proof_of_a_restore_closes_the_gate_and_voids_what_was_decided() {
+async fn a_restore_proved_by_the_graph_closes_the_gate_and_voids_decisions() {
     let server = Server::answering(|_| Reply::ok(widget_json("")));
     let api = server.api();
     let (way, restores) = (api.under(api.restore_fence().acknowledged()), api.restore_fence().restores());

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_makes_room_and_what_is_empty_goes() {
+    fn the_end_of_a_stream_frees_its_place_and_empty_connections_are_closed() {
         let pool = pool(2);
         let mut slots: Vec<_> = (0..4).map(|_| open(&pool)).collect();
         drop(slots.remove(0));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_in_vain_beside_others_shows_the_limit() {
+    async fn a_stream_that_waits_beside_open_ones_reveals_the_limit() {
         let pool = pool(10);
         let _open: Vec<_> = (0..4).map(|_| open(&pool)).collect();
         let waiting: Vec<_> = (0..3).map(|_| pool.slot()).collect();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_has_other_reasons_shows_no_limit() {
+    async fn waits_with_other_causes_reveal_no_limit() {
         let pool = pool(10);
         let silent: Vec<_> = (0..5).map(|_| pool.slot()).collect();
         tokio::time::advance(PATIENCE).await;

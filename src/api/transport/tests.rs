@@ -20,7 +20,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// A connection whose other end has vanished without a word, or that something in between
 /// swallows, is closed by neither. Fails if it is not asked whether it lives.
 #[tokio::test]
-async fn watches_on_a_connection_that_is_swallowed_end_and_others_take_their_place() {
+async fn watches_on_a_dead_connection_end_and_are_replaced() {
     let server = Server::start(Manners::default()).await;
     let relay = relay::Relay::start(server.config()).await;
     let config = relay.config();
@@ -103,7 +103,7 @@ async fn many_watches_share_few_connections() {
 }
 
 #[tokio::test]
-async fn a_server_of_http_1_is_spoken_to_in_it() {
+async fn a_server_without_http2_is_used_with_http1() {
     let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
     let client = connect(&server.config(), SOON);
     let mut open = watches(&client, "/hello", 10).await;
@@ -115,7 +115,7 @@ async fn a_server_of_http_1_is_spoken_to_in_it() {
 }
 
 #[tokio::test]
-async fn an_answer_of_http_1_has_a_connection_and_ends_with_it() {
+async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
     let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
     let client = connect(&server.config(), SOON);
     let mut open = watches(&client, "/flood", 3).await;
@@ -136,7 +136,7 @@ async fn an_answer_of_http_1_has_a_connection_and_ends_with_it() {
 }
 
 #[tokio::test]
-async fn a_server_is_named_in_http_1() {
+async fn requests_by_http1_have_a_host_header() {
     let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
     let client = connect(&server.config(), SOON);
     let _open = watch(&client, "/hello?watch=1").await;
@@ -145,7 +145,7 @@ async fn a_server_is_named_in_http_1() {
 }
 
 #[tokio::test]
-async fn who_is_not_read_from_holds_up_nobody() {
+async fn a_watch_that_is_not_read_delays_no_other() {
     let server = Server::start(Manners::default()).await;
     let client = connect(&server.config(), SOON);
     let _unread = watches(&client, "/flood", STREAMS as usize - 1).await;
@@ -167,7 +167,7 @@ async fn the_event_of_a_large_object_waits_for_no_reader() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_ends_its_watches_and_another_one_comes() {
+async fn a_broken_connection_ends_its_watches_and_is_replaced() {
     let server = Server::start(Manners::default()).await;
     let client = connect(&server.config(), SOON);
     let mut open = watches(&client, "/hello", 20).await;
@@ -187,7 +187,7 @@ async fn a_connection_that_breaks_ends_its_watches_and_another_one_comes() {
 }
 
 #[tokio::test]
-async fn a_server_that_bears_fewer_streams_gets_more_connections() {
+async fn a_server_that_admits_fewer_streams_gets_more_connections() {
     let server = Server::start(Manners { streams: 4, ..Manners::default() }).await;
     let patience = Duration::from_secs(2);
     let client = connect(&server.config(), patience);
@@ -209,7 +209,7 @@ async fn a_server_that_bears_fewer_streams_gets_more_connections() {
 }
 
 #[tokio::test]
-async fn a_token_that_changes_is_sent_with_new_watches() {
+async fn a_changed_token_is_sent_with_new_watches() {
     let server = Server::start(Manners::default()).await;
     let directory = tempfile::tempdir().unwrap();
     // A program that tells another token whenever it is asked, each out of date at once.
@@ -236,7 +236,7 @@ async fn a_token_that_changes_is_sent_with_new_watches() {
 }
 
 #[tokio::test]
-async fn the_name_in_the_certificate_can_be_another() {
+async fn the_name_in_the_certificate_can_be_configured() {
     let server = Server::start(Manners { name: "apiserver.example", ..Manners::default() }).await;
     let mut config = server.config();
     let request = Request::get("/hello").body(Body::empty()).unwrap();

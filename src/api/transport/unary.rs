@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_handshake_that_hangs_is_given_up() {
+    async fn a_hanging_handshake_is_cancelled() {
         let hanging = service_fn(|_: Uri| pending::<Result<(), BoxError>>());
         let connector = Timely { inner: hanging, limit: Some(Duration::from_secs(30)) };
         let error = connector.oneshot(Uri::from_static("https://localhost")).await.unwrap_err();
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_in_time_is_handed_on() {
+    async fn a_timely_connection_is_returned() {
         let connecting = service_fn(|_: Uri| async { Ok::<_, BoxError>("connection") });
         for limit in [None, Some(Duration::from_secs(30))] {
             let connector = Timely { inner: connecting, limit };

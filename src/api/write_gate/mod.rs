@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_a_lease_nothing_is_written_and_after_its_deadline_neither() {
+    async fn nothing_is_written_without_a_lease_or_after_its_deadline() {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         assert!(gate.needs_lease());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_permit_is_outlived_by_its_time_and_by_the_loss_of_the_lease() {
+    async fn a_permit_ends_with_its_deadline_or_the_loss_of_the_lease() {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         gate.announce(ReplicaRole::Leading { term: 1 });
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_permit_without_an_end_is_never_outlived() {
+    async fn a_permit_without_a_deadline_does_not_expire() {
         let gate = WriteGate::open();
         let permit = gate.permit().unwrap();
         assert!(futures::poll!(Box::pin(gate.expired(permit))).is_pending());

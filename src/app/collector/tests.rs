@@ -20,7 +20,7 @@ fn server() -> ApiServer {
 
 /// The runtime of the caller has a single thread here, which is enough.
 #[tokio::test]
-async fn its_status_names_what_it_watches() {
+async fn the_status_names_the_watched_types() {
     let server = server();
     let collector = Collector::builder(server.client()).start().await.unwrap();
     collector.wait_idle().await.unwrap();
@@ -48,7 +48,7 @@ async fn refused(settings: Settings) -> Error {
 }
 
 #[tokio::test]
-async fn a_setting_that_cannot_be_used_is_named() {
+async fn an_invalid_setting_is_named() {
     let workers = WorkerSettings { delete: 0, ..WorkerSettings::default() };
     let error = refused(Settings { workers, ..Settings::default() }).await;
     assert_eq!(error.kind(), ErrorKind::Settings);
@@ -74,7 +74,7 @@ async fn a_server_that_rejects_the_client_is_an_error_that_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_none_is_an_error() {
+async fn an_invalid_version_is_an_error() {
     let server = server();
     let collector = Collector::builder(server.client()).start().await.unwrap();
     assert!(collector.wait_seen("configmaps", "").await.is_err());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_remembered_for_its_time_and_no_longer() {
+    async fn an_answer_is_cached_for_its_lifetime() {
         tokio::time::pause();
         let cache = Numbers::new(2);
         assert_eq!(get(&cache, 1, 10, MINUTE).await, 10);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_who_ask_the_same_ask_once() {
+    async fn concurrent_equal_reviews_are_sent_once() {
         tokio::time::pause();
         let cache = Numbers::new(2);
         let (lookups, answer) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_soonest_is_out_of_date_makes_room() {
+    async fn the_cache_evicts_the_entry_that_expires_first() {
         let cache = Numbers::new(2);
         for (key, keep) in [(1, MINUTE), (2, 2 * MINUTE), (3, MINUTE)] {
             get(&cache, key, key, keep).await;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_questions_than_there_is_room_for_are_refused() {
+    async fn more_reviews_in_flight_than_the_cache_can_hold_are_refused() {
         let cache = Numbers::new(1);
         let mut first = Box::pin(cache.get(1, std::future::pending));
         assert!(futures::poll!(&mut first).is_pending());

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_has_a_burst_and_then_one_question_after_the_other() {
+    async fn a_source_has_a_burst_and_then_a_steady_rate() {
         tokio::time::pause();
         let rate = RateLimiter::default();
         let asks = |times: u32| (0..times).filter(|_| rate.try_acquire(source(1))).count();
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_so_many_sources_are_remembered() {
+    async fn the_number_of_remembered_sources_is_bounded() {
         tokio::time::pause();
         let rate = RateLimiter::default();
         let asks =

@@ -64,7 +64,7 @@ fn unavailable() -> Result<(), Rejection> {
 }
 
 #[tokio::test]
-async fn what_was_allowed_is_remembered_for_a_minute_and_the_rest_for_ten_seconds() {
+async fn approvals_are_cached_for_a_minute_and_denials_for_ten_seconds() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
@@ -90,7 +90,7 @@ async fn what_was_allowed_is_remembered_for_a_minute_and_the_rest_for_ten_second
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_unless_the_authority_has_said_so() {
+async fn nobody_is_admitted_without_an_approval() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
@@ -122,7 +122,7 @@ async fn users_of_one_name_and_different_groups_are_different() {
 /// Fails if a client can cause a review for each token that it makes up, as fast as the API
 /// server answers.
 #[tokio::test]
-async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
+async fn made_up_tokens_cost_the_api_server_little_and_block_no_other_client() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
@@ -141,7 +141,7 @@ async fn made_up_tokens_cost_the_api_server_little_and_keep_nobody_else_out() {
 
 /// Fails if paths of any length are reviewed and cached: 1,024 of 60 KiB.
 #[tokio::test]
-async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
+async fn paths_that_are_no_pages_are_neither_reviewed_nor_cached() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
@@ -155,7 +155,7 @@ async fn a_user_makes_us_neither_ask_about_nor_remember_what_is_no_page() {
 }
 
 #[test]
-fn a_token_shows_itself_to_nobody() {
+fn a_token_is_never_printed() {
     let token = Token::new("secret").unwrap();
     assert_eq!(format!("{token:?}"), "Token(…)");
     assert!(Token::new("").is_none() && Token::new("a b").is_none() && Token::new("ä").is_none());

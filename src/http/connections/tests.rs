@@ -62,7 +62,7 @@ fn few_sources_with_many_connections_each_leave_those_with_one_alone() {
 }
 
 #[test]
-fn a_connection_goes_by_when_something_happened_last() {
+fn the_connection_with_the_oldest_activity_is_evicted() {
     let connections = Connections::new(Listener::Health);
     let slots: Vec<_> =
         (0..MAX_CONNECTIONS as u32).map(|number| connections.admit(address(number))).collect();
@@ -76,7 +76,7 @@ fn a_connection_goes_by_when_something_happened_last() {
 }
 
 #[test]
-fn an_answer_is_not_cut_off_until_it_is_handed_over() {
+fn a_connection_is_not_evicted_before_its_answer_is_sent() {
     let connections = Connections::new(Listener::Health);
     let scrape = connections.admit(address(1));
     scrape.request_begins();
@@ -91,7 +91,7 @@ fn an_answer_is_not_cut_off_until_it_is_handed_over() {
 }
 
 #[test]
-fn a_source_has_only_so_many_requests_under_way() {
+fn a_source_has_a_limited_number_of_requests_in_flight() {
     let connections = Connections::new(Listener::Health);
     let slots: Vec<_> = (0..=MAX_REQUESTS_PER_SOURCE).map(|_| connections.admit(address(1))).collect();
     let (last, others) = slots.split_last().unwrap();
@@ -109,7 +109,7 @@ fn a_source_has_only_so_many_requests_under_way() {
 }
 
 #[test]
-fn where_files_are_short_one_connection_goes() {
+fn a_connection_is_closed_when_file_descriptors_run_out() {
     let connections = Connections::new(Listener::Debug);
     connections.make_room();
     let slots = [1, 1, 2].map(|number| connections.admit(address(number)));

@@ -154,19 +154,19 @@ async fn only_a_token_opens_a_guarded_page() {
 }
 
 #[tokio::test]
-async fn the_debug_pages_have_no_open_ones() {
+async fn no_debug_page_is_open_without_a_token() {
     let server = Server::start(Listener::Debug, guarded()).await;
     assert!(is(&server.get("/livez", "").await, "401 "));
 }
 
 #[tokio::test]
-async fn pages_that_nobody_guards_see_no_token_either() {
+async fn pages_without_access_control_ignore_tokens() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     assert!(server.get("/metrics", "Authorization: Bearer good\r\n").await.ends_with("numbers"));
 }
 
 #[tokio::test]
-async fn other_methods_and_bodies_are_refused_unread() {
+async fn other_methods_and_bodies_are_rejected_unread() {
     let server = Server::start(Listener::Health, guarded()).await;
     let close = "Host: x\r\nConnection: close\r\n";
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "FOO"] {
@@ -189,7 +189,7 @@ async fn other_methods_and_bodies_are_refused_unread() {
 
 /// Request smuggling: data that a proxy may parse as one request is not parsed as two.
 #[tokio::test]
-async fn what_can_be_read_in_two_ways_is_refused_and_nothing_follows_it() {
+async fn an_ambiguous_request_is_rejected_and_its_connection_closed() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     let next = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     for headers in [
@@ -229,7 +229,7 @@ async fn no_other_protocol_is_spoken() {
 }
 
 #[tokio::test]
-async fn long_heads_are_refused() {
+async fn long_heads_are_rejected() {
     for listener in [Listener::Health, Listener::Debug] {
         let (server, most) =
             (Server::start(listener, Protection::default()).await, max_header_size(listener));
@@ -249,7 +249,7 @@ async fn long_heads_are_refused() {
 const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not() {
+async fn too_many_concurrent_requests_get_retry_after_and_probes_do_not() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     let wait = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
@@ -268,7 +268,7 @@ async fn too_many_requests_at_a_time_are_told_to_come_again_and_probes_are_not()
 }
 
 #[tokio::test]
-async fn one_source_cannot_take_the_places_of_all_requests() {
+async fn one_source_cannot_use_all_request_slots() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     let waiting = futures::future::join_all((0..MAX_REQUESTS_PER_SOURCE).map(|_| server.get("/wait", "")));
     let checks = async {
@@ -284,7 +284,7 @@ async fn one_source_cannot_take_the_places_of_all_requests() {
 /// The page is complete at once, and larger than what the system buffers without a reader.
 /// Fails if its slot is freed while the response is in memory for a client that does not read.
 #[tokio::test]
-async fn a_page_that_is_made_and_not_fetched_counts() {
+async fn a_page_that_is_not_fetched_counts() {
     let server = Server::start(Listener::Debug, Protection::default()).await;
     let mut readers = Vec::new();
     for _ in 0..MAX_REQUESTS_PER_SOURCE {
@@ -333,7 +333,7 @@ async fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[tokio::test]
-async fn connections_that_send_nothing_go_for_others() {
+async fn idle_connections_are_closed_for_others() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     let mut silent = Vec::new();
     for _ in 0..2 * MAX_CONNECTIONS {
@@ -350,7 +350,7 @@ async fn connections_that_send_nothing_go_for_others() {
 
 /// Pipelined requests whose responses the client does not read are neither idle nor in flight.
 #[tokio::test]
-async fn connections_whose_answers_are_not_read_go_for_others() {
+async fn connections_whose_answers_are_not_read_are_closed_for_others() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     let many = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
     let mut clogged = Vec::new();
@@ -368,7 +368,7 @@ async fn connections_whose_answers_are_not_read_go_for_others() {
 /// A byte now and then is not a request. Real time would take too long, and the paused clock
 /// does not wait for the network, so a pipe replaces the connection.
 #[tokio::test]
-async fn a_head_that_comes_in_drops_is_given_up() {
+async fn a_request_head_that_arrives_too_slowly_is_cancelled() {
     tokio::time::pause();
     let (ours, mut theirs) = tokio::io::duplex(1024);
     let slot = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
@@ -408,7 +408,7 @@ fn tls() -> (Protection, TlsConnector) {
 }
 
 #[tokio::test]
-async fn with_tls_nothing_is_served_in_the_clear() {
+async fn with_tls_nothing_is_served_unencrypted() {
     let (protection, connector) = tls();
     let server = Server::start(Listener::Debug, protection).await;
     let name = ServerName::try_from("localhost").unwrap();

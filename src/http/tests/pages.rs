@@ -87,7 +87,7 @@ fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
 }
 
 #[tokio::test]
-async fn decisions_have_exactly_the_promised_fields() {
+async fn decisions_have_exactly_the_documented_fields() {
     let (status, page) = json_of(get_debug("/debug/decisions").await);
     let asked = format!("{:?}", DecisionQuery::default());
     let expected = json!({
@@ -107,7 +107,7 @@ async fn decisions_have_exactly_the_promised_fields() {
 }
 
 #[tokio::test]
-async fn decisions_are_asked_for_by_every_parameter() {
+async fn decisions_are_filtered_by_every_parameter() {
     let path = format!(
         "/debug/decisions?namespace=n&resource=jobs.batch&uid={UID}&action=delete&outcome=denied&limit=3"
     );
@@ -124,7 +124,7 @@ async fn decisions_are_asked_for_by_every_parameter() {
 }
 
 #[tokio::test]
-async fn what_is_stuck_has_exactly_the_promised_fields() {
+async fn stuck_objects_have_exactly_the_documented_fields() {
     let (status, page) = json_of(get_debug("/debug/stuck").await);
     let expected = json!({
         "standby": false, "totals": { "denied": 1 },
@@ -139,7 +139,7 @@ async fn what_is_stuck_has_exactly_the_promised_fields() {
 }
 
 #[tokio::test]
-async fn what_is_stuck_is_asked_for_by_every_parameter() {
+async fn stuck_objects_are_filtered_by_every_parameter() {
     let path = "/debug/stuck?namespace=n&resource=jobs.batch&reason=invalid_scope&limit=3";
     let (_, page) = json_of(get_debug(path).await);
     let asked = StuckQuery {
@@ -154,7 +154,7 @@ async fn what_is_stuck_is_asked_for_by_every_parameter() {
 }
 
 #[tokio::test]
-async fn parameters_that_make_no_sense_are_told_so() {
+async fn invalid_parameters_are_rejected_with_a_reason() {
     for (path, said) in [
         ("/debug/stuck?reason=tired", "must be one of conflict, denied,"),
         ("/debug/stuck?limit=0", "whole number from 1 to"),
@@ -174,7 +174,7 @@ async fn parameters_that_make_no_sense_are_told_so() {
 }
 
 #[tokio::test]
-async fn a_graph_that_breaks_off_is_not_taken_for_a_whole_one() {
+async fn a_truncated_graph_is_recognizable() {
     let broken: TextStream = stream::iter([Ok("half".to_owned()), Err(Ended)]).boxed();
     let answer = page::stream("text/plain", broken);
     assert_eq!(answer.status(), StatusCode::OK, "that it would break off was not known");
@@ -182,7 +182,7 @@ async fn a_graph_that_breaks_off_is_not_taken_for_a_whole_one() {
 }
 
 #[tokio::test]
-async fn a_graph_is_made_only_as_fast_as_it_is_read() {
+async fn a_graph_is_generated_only_as_fast_as_it_is_read() {
     let made = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&made);
     let endless = stream::repeat_with(move || {

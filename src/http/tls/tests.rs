@@ -50,7 +50,7 @@ fn der(pem: &str) -> CertificateDer<'static> {
 }
 
 #[test]
-fn a_new_certificate_is_shown_as_soon_as_it_is_seen() {
+fn a_new_certificate_is_used_as_soon_as_it_is_noticed() {
     let ((first, key), (second, next_key)) = (pair(), pair());
     let volume = Volume::new(&first, &key);
     let certificates = Certificates::load(volume.files()).unwrap();
@@ -62,7 +62,7 @@ fn a_new_certificate_is_shown_as_soon_as_it_is_seen() {
 }
 
 #[test]
-fn what_cannot_be_used_is_reported_once_and_the_last_one_shown_on() {
+fn an_unusable_certificate_is_reported_once_and_the_last_one_stays_in_use() {
     let (recorder, exporter) = Exporter::local().unwrap();
     metrics::with_local_recorder(&recorder, || {
         let ((first, key), (second, next_key)) = (pair(), pair());
@@ -98,7 +98,7 @@ fn what_cannot_be_used_is_reported_once_and_the_last_one_shown_on() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named_with_their_setting() {
+fn unusable_certificate_files_are_named_with_their_setting() {
     let ((certificate, key), (_, other_key)) = (pair(), pair());
     for (certificate, key, message) in [
         ("", key.as_str(), "(`tls.certificate`) holds no certificate in PEM"),

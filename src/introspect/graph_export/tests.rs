@@ -112,7 +112,7 @@ fn sorted_lines(text: &str) -> Vec<&str> {
 
 proptest! {
     #[test]
-    fn the_pieces_add_up_to_the_whole_graph(steps in steps(false), namespaced in 1..4_u16, picks in prop::collection::vec(0..9_usize, 0..3)) {
+    fn the_pieces_form_the_whole_graph(steps in steps(false), namespaced in 1..4_u16, picks in prop::collection::vec(0..9_usize, 0..3)) {
         let partitions = Partitions::with_small_pages(played(&steps, namespaced));
         let model = partitions.world.dump();
         prop_assert_eq!(

@@ -67,7 +67,7 @@ async fn engaged() -> (Braked, Braked) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_resumes_by_an_annotation_which_is_then_taken_away() {
+async fn an_annotation_resumes_deletion_and_is_then_removed() {
     let (one, two) = engaged().await;
     for round in 0..3 {
         // The same text each time will do.
@@ -84,7 +84,7 @@ async fn a_person_resumes_by_an_annotation_which_is_then_taken_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_agrees_to_what_has_not_happened_yet() {
+async fn an_annotation_from_before_the_engagement_has_no_effect() {
     let one = Braked::start("one", Server::default());
     one.replica.leads().await;
     one.annotate(RESUME, "whatever may come");
@@ -98,7 +98,7 @@ async fn nobody_agrees_to_what_has_not_happened_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_takes_the_lease_of_one_that_is_gone_without_a_word_is_braked_before_it_writes() {
+async fn a_successor_of_a_killed_leader_inherits_the_brake_before_it_writes() {
     let (one, two) = engaged().await;
     one.replica.killed();
     let mut role = two.replica.gate.role();
@@ -113,7 +113,7 @@ async fn who_takes_the_lease_of_one_that_is_gone_without_a_word_is_braked_before
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_while_nobody_leads_is_heard_by_who_takes_over() {
+async fn an_annotation_set_without_a_leader_is_honoured_by_the_next_leader() {
     let (one, two) = engaged().await;
     one.replica.killed();
     two.annotate(RESUME, "now");
@@ -124,7 +124,7 @@ async fn an_answer_that_comes_while_nobody_leads_is_heard_by_who_takes_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_resumes() {
+async fn a_restart_resumes_deletion() {
     let (one, two) = engaged().await;
     let Braked { replica, .. } = one;
     replica.ended().await;
@@ -134,7 +134,7 @@ async fn a_restart_resumes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_lost_the_lease_leaves_the_brake_to_the_one_that_has_it() {
+async fn a_replica_that_lost_the_lease_leaves_the_brake_to_the_leader() {
     let (one, two) = engaged().await;
     one.replica.server.go(Way::Silent);
     two.replica.leads().await;
@@ -151,7 +151,7 @@ async fn one_that_has_lost_the_lease_leaves_the_brake_to_the_one_that_has_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_finds_its_own_lease_again_is_still_braked() {
+async fn a_leader_that_regains_its_own_lease_still_has_the_brake_engaged() {
     let (one, two) = engaged().await;
     two.replica.killed();
     one.replica.server.go(Way::Refused);

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_lease_an_event_is_about_the_pod_or_else_about_a_namespace_that_there_always_is() {
+    fn without_a_lease_an_event_is_about_the_pod_or_about_a_namespace_that_always_exists() {
         let in_a_pod = ourselves(|name| {
             let value = match name {
                 "POD_NAMESPACE" => "gc",

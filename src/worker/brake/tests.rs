@@ -46,7 +46,7 @@ fn counts(answer: &Result<Deleted, ApiError>) -> bool {
 }
 
 #[tokio::test]
-async fn what_has_had_its_effect_or_may_have_had_it_counts_and_what_was_refused_does_not() {
+async fn a_deletion_that_took_or_may_have_taken_effect_counts_and_a_rejected_one_does_not() {
     use ErrorClass::{Conflict, Denied, GateClosed, Throttled, Transient};
     assert!(counts(&Ok(Deleted::Removed)));
     assert!(!counts(&Ok(Deleted::AlreadyGone)), "somebody else has deleted it");
@@ -66,7 +66,7 @@ async fn what_has_had_its_effect_or_may_have_had_it_counts_and_what_was_refused_
 }
 
 #[tokio::test]
-async fn one_that_meets_conflicts_and_is_tried_again_counts_once() {
+async fn a_deletion_that_is_retried_after_conflicts_counts_once() {
     let brake = brake(2);
     let mut reservation = reserve(&brake, 0).unwrap();
     for _ in 0..5 {
@@ -81,7 +81,7 @@ async fn one_that_meets_conflicts_and_is_tried_again_counts_once() {
 
 /// The words are hyper's, and might change with it.
 #[tokio::test]
-async fn what_could_not_even_be_connected_had_no_effect() {
+async fn a_deletion_without_a_connection_does_not_count() {
     // Bound as long as the test goes on, or another one might come to listen there.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -95,7 +95,7 @@ async fn what_could_not_even_be_connected_had_no_effect() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_given_up_counts_and_one_that_was_never_sent_does_not() {
+async fn a_cancelled_request_counts_and_an_unsent_one_does_not() {
     let brake = brake(1);
     drop(reserve(&brake, 0).unwrap());
     let mut sent = reserve(&brake, 1).unwrap();
@@ -107,7 +107,7 @@ async fn a_request_that_was_given_up_counts_and_one_that_was_never_sent_does_not
 }
 
 #[tokio::test]
-async fn it_says_since_when_and_why_and_what_can_be_done() {
+async fn an_engaged_brake_says_since_when_why_and_how_to_resume() {
     let brake = brake(1);
     assert_eq!(brake.warning(), None);
     let mut reservation = reserve(&brake, 0).unwrap();
@@ -137,7 +137,7 @@ fn lease(annotations: &[(&str, &str)]) -> Lease {
 }
 
 #[tokio::test]
-async fn what_is_written_on_the_lease_is_inherited_word_for_word() {
+async fn the_reason_on_the_lease_is_inherited_unchanged() {
     let since = humantime::parse_rfc3339("2026-01-02T03:04:05Z").unwrap();
     let (first, second) = (brake(1), brake(1));
     first.engage_by(Engagement { since, why: "too many".to_owned() });
@@ -174,7 +174,7 @@ impl Handler<WakeBraked> for Pool {
 }
 
 #[test]
-fn people_hear_of_it_by_events_about_the_lease_and_the_pool_when_it_is_over() {
+fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released() {
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     actix::System::with_tokio_rt(runtime).block_on(async {

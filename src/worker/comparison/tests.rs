@@ -80,7 +80,7 @@ fn of(decision: &DecisionRecord, now: Option<&ObservedObject>) -> Progress {
 }
 
 #[test]
-fn only_what_a_dry_run_has_held_back_is_a_prediction() {
+fn only_writes_withheld_by_a_dry_run_are_predictions() {
     assert_eq!(Act::of(&deletion()), Some(Act::Delete));
     for outcome in ["already_gone", "conflict", "failed", "parked"] {
         assert_eq!(Act::of(&DecisionRecord { outcome, ..deletion() }), None, "{outcome}");
@@ -89,7 +89,7 @@ fn only_what_a_dry_run_has_held_back_is_a_prediction() {
 }
 
 #[test]
-fn a_deletion_comes_true_when_the_object_is_gone_or_goes() {
+fn a_predicted_deletion_is_confirmed_when_the_object_is_gone_or_terminating() {
     assert_eq!(of(&deletion(), None), Progress::CameTrue);
     for deletion_state in
         [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
@@ -102,7 +102,7 @@ fn a_deletion_comes_true_when_the_object_is_gone_or_goes() {
 }
 
 #[test]
-fn references_are_gone_when_none_of_those_that_dangle_is_left() {
+fn a_predicted_removal_is_confirmed_when_no_dangling_reference_is_left() {
     use ReferenceClass::{Absent, Solid, Waiting};
     let owners = vec![judged("gone", Absent), judged("keeper", Solid), judged("going", Waiting)];
     let removal = decision("remove_references", owners);
@@ -118,7 +118,7 @@ fn references_are_gone_when_none_of_those_that_dangle_is_left() {
 }
 
 #[test]
-fn without_a_solid_owner_only_the_references_to_orphaned_owners_go() {
+fn without_a_solid_owner_only_references_to_orphaned_owners_are_expected_to_be_removed() {
     let owners = vec![judged("orphaned", ReferenceClass::Orphaned), judged("gone", ReferenceClass::Absent)];
     let removal = decision("remove_references", owners);
     assert_eq!(gone_in(&removal), [reference("orphaned")]);
@@ -132,7 +132,7 @@ fn gone_in(decision: &DecisionRecord) -> Vec<OwnerReference> {
 }
 
 #[test]
-fn of_thousands_of_references_few_are_kept_and_all_are_compared() {
+fn few_of_thousands_of_references_are_stored_and_all_are_compared() {
     let names: Vec<String> = (0..8000).map(|number| format!("o{number}")).collect();
     let class = |place| if place < 4000 { ReferenceClass::Absent } else { ReferenceClass::Solid };
     let owners = names.iter().enumerate().map(|(place, name)| judged(name, class(place))).collect();
@@ -148,7 +148,7 @@ fn of_thousands_of_references_few_are_kept_and_all_are_compared() {
 }
 
 #[test]
-fn an_orphaned_dependent_is_released_when_it_names_its_owner_no_more() {
+fn an_orphaned_dependent_is_released_when_it_no_longer_names_its_owner() {
     let release = DecisionRecord { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
     assert_eq!(of(&release, Some(&live(&["other"]))), Progress::CameTrue);
     assert_eq!(of(&release, Some(&live(&["other", "owner"]))), Progress::Stands);
@@ -167,7 +167,7 @@ fn a_finalizer_that_another_policy_has_replaced_was_not_removed() {
 }
 
 #[test]
-fn a_ring_is_broken_when_one_blocks_no_more_or_waits_no_more() {
+fn a_ring_is_broken_when_one_object_no_longer_blocks_or_waits() {
     let stop = decision("stop_blocking", Vec::new());
     let mut ring = shown(DeletionState::DeletingDependents, &[Finalizer::Foreground], &["owner"]);
     assert_eq!(of(&stop, Some(&ring)), Progress::CameTrue, "it blocks nobody");
@@ -214,7 +214,7 @@ impl Book {
 }
 
 #[test]
-fn what_somebody_else_does_at_once_is_agreed_on_at_once() {
+fn an_immediate_action_of_the_other_collector_is_an_immediate_agreement() {
     let mut book = Book::new();
     book.hear(&deletion());
     assert_eq!(book.ledger.pending(), 1);
@@ -225,7 +225,7 @@ fn what_somebody_else_does_at_once_is_agreed_on_at_once() {
 
 /// Rule 9.9.
 #[test]
-fn what_stands_after_the_grace_is_a_disagreement_if_it_is_decided_again() {
+fn an_unchanged_object_after_the_grace_period_is_a_disagreement_if_the_decision_is_repeated() {
     let mut book = Book::new();
     book.hear(&deletion());
     let lives = live(&["owner"]);
@@ -245,7 +245,7 @@ fn what_stands_after_the_grace_is_a_disagreement_if_it_is_decided_again() {
 }
 
 #[test]
-fn what_would_not_be_decided_again_is_overtaken() {
+fn a_decision_that_is_not_repeated_is_overtaken() {
     let mut book = Book::new();
     book.hear(&deletion());
     let lives = live(&["owner"]);
@@ -254,7 +254,7 @@ fn what_would_not_be_decided_again_is_overtaken() {
 }
 
 #[test]
-fn what_goes_while_it_is_decided_afresh_is_agreed_on() {
+fn an_object_that_is_deleted_during_the_second_decision_is_an_agreement() {
     let mut book = Book::new();
     book.hear(&deletion());
     assert_eq!(book.look_until(GRACE, Some(&live(&["owner"]))), Next::Decide(1));
@@ -263,7 +263,7 @@ fn what_goes_while_it_is_decided_afresh_is_agreed_on() {
 }
 
 #[test]
-fn nothing_is_said_while_it_cannot_be_decided() {
+fn an_undecidable_object_is_neither_agreement_nor_disagreement() {
     let mut book = Book::new();
     book.hear(&deletion());
     let lives = live(&["owner"]);
@@ -274,7 +274,7 @@ fn nothing_is_said_while_it_cannot_be_decided() {
 }
 
 #[test]
-fn an_object_that_changes_is_decided_on_at_once_and_has_its_grace() {
+fn a_changed_object_is_decided_at_once_and_gets_a_new_grace_period() {
     let mut book = Book::new();
     book.hear(&deletion());
     let changed = live(&["owner", "other"]);
@@ -287,7 +287,7 @@ fn an_object_that_changes_is_decided_on_at_once_and_has_its_grace() {
 }
 
 #[test]
-fn beyond_the_bound_nothing_is_compared_and_that_is_counted() {
+fn predictions_beyond_the_bound_are_counted_and_not_compared() {
     let mut ledger = Ledger::with_room(GRACE, 1);
     let at = SystemTime::UNIX_EPOCH;
     assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None);
@@ -310,7 +310,7 @@ proptest! {
     /// However decisions, looks and what the graph shows come in: every prediction is
     /// settled once or waits, none is forgotten, and nobody is blamed before the grace.
     #[test]
-    fn nothing_is_lost_and_nobody_is_blamed_early(
+    fn no_prediction_is_lost_and_no_disagreement_is_reported_early(
         steps in prop::collection::vec((0..4_u8, 0..4_usize, 0..40_u64), 1..200)
     ) {
         let mut ledger = Ledger::with_room(GRACE, 3);

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_objects_are_not_tried_again_at_once() {
+    fn large_objects_are_not_retried_at_once() {
         let backoff =
             large_backoff(Backoff { min: Duration::from_millis(5), max: Duration::from_secs(1000) });
         assert_eq!((backoff.min, backoff.max), (LEAST_BACKOFF, Duration::from_secs(1000)));

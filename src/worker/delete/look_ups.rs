@@ -205,7 +205,7 @@ mod tests {
     /// Dependents share one look-up of an owner (rule 4.33). Fails if a look-up is over
     /// before its answer is kept: a dependent that asks in between sends another one.
     #[tokio::test]
-    async fn an_answer_is_kept_before_the_next_one_may_ask() {
+    async fn a_lookup_is_cached_before_the_next_one_begins() {
         let (in_flight, identity, asked) = (InFlight::default(), identity(), Cell::new(0));
         let kept = Cell::new(None);
         let (answer, answered) = oneshot::channel();

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn look_ups_keep_their_pace_after_a_burst() {
+    async fn lookups_keep_their_rate_after_a_burst() {
         let pace = Pace::default();
         let began = Instant::now();
         tokio::time::advance(Duration::from_secs(60)).await;

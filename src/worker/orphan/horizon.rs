@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_reached_when_every_type_has_come_to_its_latest_version() {
+    async fn a_horizon_is_reached_when_every_type_has_reached_its_latest_version() {
         let horizon = horizon(&[("pods", Some("7")), ("pods", Some("9")), ("secrets", Some("3"))]);
         let registry = registry(&[("pods", 8), ("secrets", 3)]);
         let mut reached = std::pin::pin!(horizon.reached(&registry));
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_is_never_reached_where_nobody_follows_or_versions_are_no_measure() {
+    async fn a_horizon_is_never_reached_without_a_watch_or_ordered_versions() {
         let all = registry(&[("pods", 9)]);
         assert!(horizon(&[("pods", Some("9"))]).reached(&all).await);
         assert!(!horizon(&[("secrets", Some("9"))]).reached(&all).await, "it has no monitor");
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn horizons_are_added_up() {
+    fn horizons_can_be_merged() {
         let mut sum = horizon(&[("pods", Some("7")), ("secrets", Some("3"))]);
         sum.include_all(&horizon(&[("pods", Some("9")), ("secrets", Some("2"))]));
         assert_eq!(sum, horizon(&[("pods", Some("9")), ("secrets", Some("3"))]));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependent_through_a_version_that_discovery_has_not_shown_is_not_overlooked() {
+    fn a_dependent_that_names_an_undiscovered_version_is_not_overlooked() {
         let resource = Arc::new(ResourceType {
             group_resource: GroupResource::parse("widgets.example.com"),
             version: "v1beta1".into(),

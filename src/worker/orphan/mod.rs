@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_whose_finalizer_may_have_gone_without_an_answer_is_not_forgotten() {
+    fn an_owner_whose_finalizer_may_have_been_removed_without_an_answer_is_remembered() {
         assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
         assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
         assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn owners_share_the_places_and_take_turns() {
+    async fn owners_share_the_patch_slots_and_take_turns() {
         let releases = Releases::new(4);
         let (under_way, most, order) = (Cell::new(0), Cell::new(0), RefCell::new(Vec::new()));
         let release = async |owner: char| {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_goes_away_gives_back_the_places() {
+    async fn a_cancelled_owner_returns_its_patch_slots() {
         let releases = Releases::new(2);
         let taken = Cell::new(0);
         let dependents = stream::iter(0..100).inspect(|_| taken.set(taken.get() + 1));

@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_type_is_passed_over_when_it_has_failed_for_long() {
+    async fn a_type_is_passed_over_after_failing_for_long() {
         let unlistable = Unlistable::default();
         for _ in 0..10 {
             assert!(!unlistable.failed(&widgets()));
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_works_begins_the_story_anew() {
+    async fn a_successful_list_resets_the_failures() {
         let unlistable = Unlistable::default();
         assert!(!unlistable.failed(&widgets()));
         unlistable.listed(&widgets());
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn two_failures_far_apart_are_two_stories() {
+    async fn two_failures_far_apart_are_counted_separately() {
         let unlistable = Unlistable::default();
         assert!(!unlistable.failed(&widgets()));
         tokio::time::advance(FORGOTTEN_AFTER + PASSED_OVER_AFTER).await;

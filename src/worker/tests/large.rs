@@ -116,7 +116,7 @@ impl Stage {
 /// Fails if nothing else on the thread is polled while thousands of references are
 /// classified (rule 7.6). Everything is known, so that nothing has to be waited for.
 #[test]
-fn others_on_the_thread_have_their_turns_while_thousands_of_references_are_classified() {
+fn classifying_thousands_of_references_yields_to_other_tasks() {
     in_system(async {
         let stage = Stage::with((0..MANY).map(|number| nobody("Unserved", number)).collect()).await;
         let turns = Rc::new(Cell::new(0));
@@ -140,7 +140,7 @@ fn others_on_the_thread_have_their_turns_while_thousands_of_references_are_class
 
 /// Fails if an owner is asked for twice, or all of them at once.
 #[test]
-fn every_absent_owner_is_looked_up_once_and_at_a_pace() {
+fn every_absent_owner_is_looked_up_once_and_at_a_limited_rate() {
     in_system(async {
         let stage = Stage::with((0..1000).map(|number| nobody("ConfigMap", number)).collect()).await;
         let began = Instant::now();
@@ -165,7 +165,7 @@ fn every_absent_owner_is_looked_up_once_and_at_a_pace() {
 
 /// Fails if requests are sent from which nothing can follow.
 #[test]
-fn with_an_owner_that_cannot_be_found_out_no_other_is_looked_up() {
+fn an_unresolvable_owner_prevents_all_other_lookups() {
     in_system(async {
         let mut references: Vec<_> = (0..1000).map(|number| nobody("ConfigMap", number)).collect();
         references.push(nobody("Unserved", 1000));
@@ -177,7 +177,7 @@ fn with_an_owner_that_cannot_be_found_out_no_other_is_looked_up() {
 
 /// Of an object that names few, all are: one may be solid, so that absent ones are to go.
 #[test]
-fn owners_of_other_objects_are_all_looked_up_whatever_comes_of_the_first() {
+fn all_owners_of_small_objects_are_looked_up_regardless_of_the_first_result() {
     in_system(async {
         let mut references = vec![nobody("Unserved", 0)];
         references.extend((1..=10).map(|number| nobody("ConfigMap", number)));

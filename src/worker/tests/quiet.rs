@@ -67,7 +67,7 @@ fn logged_observed(
 
 /// Fails if each of the objects that an outage meets has a line.
 #[test]
-fn a_few_lines_speak_for_all_owners_whose_look_ups_get_no_answer() {
+fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
     let parked = |owner: &Classified| {
         logged_by(WriteGate::open(), |recorder| {
             for number in 0..200 {
@@ -117,7 +117,7 @@ fn a_dry_run_logs_a_decision_about_an_object_once() {
 }
 
 #[test]
-fn that_another_collector_was_faster_is_no_alarm() {
+fn another_collector_that_was_faster_is_no_warning() {
     let line = logged(WriteGate::dry_run(), ErrorClass::Conflict);
     assert!(line.is_empty(), "{line}");
     let line = logged(WriteGate::open(), ErrorClass::Conflict);

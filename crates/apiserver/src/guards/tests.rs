@@ -83,7 +83,7 @@ impl Stage {
         body
     }
 
-    /// Denies what is labelled; answers how often that was asked.
+    /// Denies labelled objects. Returns the count of reviews.
     fn guarded(&mut self, code: Option<u16>, message: &'static str) -> Arc<AtomicUsize> {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&asked);
@@ -330,7 +330,7 @@ fn other_users_and_requests_without_objects_are_not_restricted() {
         stage.token = token;
         stage.ok("GET", &format!("{SECRETS}/x"), Value::Null);
     }
-    // Bound to somebody else.
+    // Bound to another subject.
     stage.server.guards.users.insert("alice".into(), "system:serviceaccount:t:alice".into());
     stage.token = "";
     let rule = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_shows_how_ready_it_is() {
+    fn a_pod_shows_its_readiness() {
         let pod = json!({
             "spec": {"containers": [{}, {}]},
             "status": {
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_beyond_counting_are_the_most_there_can_be() {
+    fn a_restart_count_that_overflows_is_the_maximum() {
         let status = json!({"restartCount": i64::MAX});
         let pod = json!({"status": {"containerStatuses": [status, status]}});
         assert_eq!(restarts(&pod), json!(i64::MAX));

@@ -46,7 +46,7 @@ fn event(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())
 }
 
-/// Whether nothing comes before everything else has come to rest.
+/// Whether no line arrives before everything else is idle.
 async fn is_quiet(lines: &mut Lines) -> bool {
     tokio::time::timeout(Duration::from_secs(1), lines.next()).await.is_err()
 }
@@ -189,7 +189,7 @@ async fn scheduled_work_is_done_when_it_is_due() {
     define_foos(&server.client()).await;
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // Nobody has asked for anything since.
+    // There was no request since.
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
     running.abort();
 }

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_null() {
+    fn missing_values_are_null() {
         let unchanged = patched(&json!([]));
         assert_eq!(patched(&json!([{"op": "test", "path": "/a/c", "value": null}])), unchanged);
         assert_eq!(patched(&json!([{"op": "test", "path": "/a/b", "value": null}])), None);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_replaced() {
+    fn missing_values_are_added() {
         let replaced = patched(&json!([{"op": "replace", "path": "/a/c", "value": 2}])).unwrap();
         assert_eq!(replaced["a"], json!({"b": 1, "c": 2}));
         assert_eq!(patched(&json!([{"op": "replace", "path": "/x/c", "value": 2}])), None);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn no_patch_makes_an_object_that_is_too_deep_to_be_thrown_away() {
+    fn no_patch_nests_an_object_too_deeply_to_be_dropped() {
         let deeper = json!({"op": "copy", "from": "/a", "path": "/a/a"});
         let mut object = json!({"a": {}});
         let refused = apply(&mut object, vec![deeper.clone(); OPERATIONS]).unwrap_err();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn no_patch_doubles_an_object_without_end() {
+    fn no_patch_grows_an_object_without_bound() {
         let mut object = json!({"a": {"text": "x".repeat(1000)}});
         let doubling = (0..64).map(|number| {
             let path = format!("/a/copy{number}");

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_null_or_empty_goes() {
+    fn unknown_null_and_empty_fields_are_removed() {
         let given = json!({
             "name": "a", "namespace": "", "selfLink": "/x", "managedFields": [], "clusterName": "c", "foo": 1,
             "generation": 0, "deletionGracePeriodSeconds": 0, "creationTimestamp": null,
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_refused() {
+    fn other_content_types_are_rejected() {
         for metadata in [
             json!({"name": 7}),
             json!({"labels": {"a": 7}}),

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_make_no_sense_are_refused() {
+    fn invalid_options_are_rejected() {
         for (query, body, code, message) in [
             (
                 "",

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_what_is_inside_and_gives_back_what_is_not_needed() {
+    fn the_index_finds_its_entries_and_frees_unused_memory() {
         let mut arena = Arena::default();
         let ids: Vec<Id<u32>> = (0..20_000).map(|number| arena.insert(number)).collect();
         let hash = |&id: &Id<u32>| hash_of(&arena[id]);

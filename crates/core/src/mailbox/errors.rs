@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_that_many_share_is_kept_once_and_as_long_as_one_has_it() {
+    fn a_shared_error_is_stored_once_as_long_as_a_key_has_it() {
         let mut errors = Errors::default();
         let one = errors.keep("refused".into());
         let other = errors.keep("refused".into());

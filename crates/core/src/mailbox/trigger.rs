@@ -33,7 +33,7 @@ mod tests {
     use super::super::{Completion, Time};
 
     #[test]
-    fn a_cause_leaves_with_the_next_job_and_the_first_of_several_counts() {
+    fn a_trigger_leaves_with_the_next_job_and_the_first_of_several_counts() {
         let mut mailbox = mailbox();
         let a = key("a", 1);
         mailbox.add(a.clone(), at(5));
@@ -54,7 +54,7 @@ mod tests {
 
     /// A million keys can be inside.
     #[test]
-    fn a_cause_takes_no_more_room_than_a_moment() {
+    fn a_trigger_takes_no_more_memory_than_a_time() {
         assert_eq!(size_of::<super::Trigger>(), size_of::<Time>());
     }
 }

@@ -228,7 +228,7 @@ mod tests {
     use crate::object::crafted;
 
     #[test]
-    fn it_is_the_standard_librarys_siphash_with_a_key() {
+    fn the_hash_is_the_standard_librarys_siphash_with_a_key() {
         let text: Vec<u8> = (0..200_u8).collect();
         for length in 0..text.len() {
             let (mut ours, mut theirs) = (Keyed { k0: 0, k1: 0 }.build_hasher(), DefaultHasher::new());

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_add_up_and_what_is_skipped_is_left_out() {
+    fn several_filters_select_more_and_skipped_names_are_excluded() {
         assert_eq!(selected(&[]).len(), 3);
         assert_eq!(selected(&["embedded::", "real::"]).len(), 3);
         assert_eq!(selected(&["policies", "--skip", "embedded"]), ["real::policies::ring"]);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_can_be_given() {
+    fn the_number_of_threads_is_an_argument() {
         assert_eq!(Arguments::parse_from(["scenarios", "--test-threads", "7"]).threads(), 7);
     }
 }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_runs_no_more_than_it_has_planes() {
+    fn a_lane_runs_at_most_one_scenario_on_each_control_plane() {
         let mut schedule = schedule(&[1, 2], 10);
         assert_eq!(started(&mut schedule), [(0, false), (1, false), (1, false)]);
         assert!(!schedule.ended(1));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_run_than_the_limit_and_earlier_lanes_go_first() {
+    fn no_more_scenarios_run_than_the_limit_and_earlier_lanes_come_first() {
         let mut schedule = schedule(&[1, 2], 2);
         assert_eq!(started(&mut schedule), [(0, false), (1, false)]);
         assert!(!schedule.ended(0));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_alone_is_alone_and_the_last_of_a_lane_is_known() {
+    fn an_exclusive_scenario_runs_alone_and_the_last_of_a_lane_is_known() {
         let mut schedule = schedule(&[2, 2], 10);
         assert_eq!(started(&mut schedule).len(), 4);
         for lane in [0, 0, 1] {

@@ -60,7 +60,7 @@ impl Looks {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_is_kept_until_it_has_been_missing_for_long() {
+async fn a_type_is_kept_until_it_was_missing_for_long() {
     let mut looks = Looks::new();
     assert!(!looks.without(true, false));
     let said = looks.unserved.failing();
@@ -73,7 +73,7 @@ async fn a_type_is_kept_until_it_has_been_missing_for_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_with_it_begins_the_time_anew_and_an_incomplete_one_does_not_count() {
+async fn an_answer_with_the_type_restarts_the_time_and_an_incomplete_one_does_not_count() {
     let mut looks = Looks::new();
     assert!(!looks.without(true, false));
     looks.with();
@@ -88,7 +88,7 @@ async fn an_answer_with_it_begins_the_time_anew_and_an_incomplete_one_does_not_c
 
 /// What names an owner through it is unresolved from then on, as before it was served.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_gone_is_not_kept() {
+async fn a_removed_version_is_not_kept() {
     let mut looks = Looks::new();
     let versions = missing_versions(&looks.catalog, &Catalog::default());
     assert_eq!(versions, BTreeSet::from([("example.com".into(), "v1".into())]));
@@ -106,7 +106,7 @@ async fn a_version_that_is_gone_is_not_kept() {
 
 /// Rule 2.9.
 #[tokio::test(start_paused = true)]
-async fn a_type_whose_definition_is_gone_is_gone() {
+async fn a_type_without_its_definition_is_removed() {
     let mut looks = Looks::new();
     let api_service = Definition::ApiService { group: "example.com".into(), version: "v1".into() };
     assert_eq!(looks.unserved.definition(&widgets()), Some(api_service));
@@ -118,7 +118,7 @@ async fn a_type_whose_definition_is_gone_is_gone() {
 }
 
 #[test]
-fn a_version_that_is_left_out_as_a_whole_is_watched_on() {
+fn a_version_that_discovery_omits_entirely_is_still_watched() {
     let named = |version: &str, name: &str, kind: &str| {
         let resource = ResourceType {
             group_resource: GroupResource::parse(name),

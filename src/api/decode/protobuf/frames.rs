@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_frame_waits_for_its_end() {
+    fn an_incomplete_frame_waits_for_its_end() {
         let mut splitter = FrameSplitter::new(100);
         splitter.feed(b"\0\0\0\x03one\0\0\0\0\0\0\0\x03tw");
         assert_eq!(all(&mut splitter), [&b"one"[..], b""]);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_too_long_is_an_error_before_it_has_come() {
+    fn a_frame_that_is_too_long_is_an_error_before_it_arrives() {
         let mut splitter = FrameSplitter::new(10);
         splitter.feed(&framed(b"0123456789"));
         assert_eq!(all(&mut splitter).len(), 1);

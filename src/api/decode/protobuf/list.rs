@@ -209,7 +209,7 @@ mod tests {
     use crate::api::decode::encoder;
 
     #[test]
-    fn no_more_than_an_item_is_held() {
+    fn at_most_one_item_is_buffered() {
         let items: Vec<Value> = (0..10_000)
             .map(|number| json!({"metadata": {"name": format!("o{number}"), "uid": "u", "labels": {"a": "b".repeat(300)}}}))
             .collect();

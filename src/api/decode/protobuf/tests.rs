@@ -47,7 +47,7 @@ fn pod() -> Value {
 
 proptest! {
     #[test]
-    fn a_list_reads_as_its_json_does(
+    fn a_list_in_protobuf_equals_its_json(
         items in prop::collection::vec(object(), 0..6),
         version in prop_oneof![Just("12"), Just("")],
         next in "[a-z]{0,3}",
@@ -61,7 +61,7 @@ proptest! {
     }
 
     #[test]
-    fn an_event_reads_as_its_json_does(
+    fn an_event_in_protobuf_equals_its_json(
         object in object(),
         event_type in prop_oneof![Just("ADDED"), Just("MODIFIED"), Just("DELETED"), Just("BOOKMARK")],
     ) {
@@ -72,7 +72,7 @@ proptest! {
     }
 
     #[test]
-    fn no_part_of_a_list_reads_as_a_list(items in prop::collection::vec(object(), 0..3), cut in 0_usize..2000) {
+    fn no_prefix_of_a_list_is_a_valid_list(items in prop::collection::vec(object(), 0..3), cut in 0_usize..2000) {
         let body = list(&json!({"metadata": {"resourceVersion": "5"}, "items": items}));
         // Two empty fields come after the list.
         let cut = cut % (body.len() - 4);
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn errors_in_a_watch_say_what_their_json_says() {
+fn errors_in_a_watch_equal_their_json() {
     let details = json!({
         "name": "n", "group": "g", "kind": "k", "retryAfterSeconds": 3,
         "causes": [{"reason": "ResourceVersionTooLarge", "field": "f"}],
@@ -123,7 +123,7 @@ fn the_version_is_known_before_the_items() {
 }
 
 #[test]
-fn what_is_no_list_of_metadata_is_none() {
+fn other_messages_are_no_lists_of_metadata() {
     let of = |api_version: &str, kind: &str| typed(api_version, kind, &field(1, &field(2, b"5")));
     assert!(read(Encoding::Protobuf, &of("meta.k8s.io/v1", "PartialObjectMetadataList"), 9).is_ok());
     for body in [
@@ -156,7 +156,7 @@ fn an_object_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn a_length_is_no_promise() {
+fn a_declared_length_is_not_trusted() {
     // A list of four gigabytes with an item of one: nothing is set aside for it.
     let mut body = typed("meta.k8s.io/v1", "PartialObjectMetadataList", b"");
     body.truncate(body.len() - 6);

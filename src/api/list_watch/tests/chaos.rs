@@ -78,7 +78,7 @@ proptest! {
     /// Whatever the server did, once it behaves the picture is right, no store was
     /// taken for restored, and it was never hammered.
     #[test]
-    fn after_any_trouble_the_picture_is_right(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>()) {
+    fn the_list_and_watch_is_correct_after_any_faults(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let store = Arc::new(Mutex::new(Store { version: 10, ..Store::default() }));

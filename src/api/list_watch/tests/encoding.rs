@@ -39,7 +39,7 @@ fn asked_for_protobuf(server: &Server) -> Vec<bool> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn protobuf_is_read_as_json_is() {
+async fn protobuf_and_json_give_the_same_result() {
     let events = [event("ADDED", "c", 11), event("DELETED", "a", 12), bookmark(20)];
     let server = Server::replying([
         protobuf_list(10, &["a", "b"]),
@@ -60,7 +60,7 @@ async fn protobuf_is_read_as_json_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_answer_says_what_it_is() {
+async fn each_answer_is_read_in_its_own_encoding() {
     let added = event("ADDED", "b", 11);
     let deleted = event("DELETED", "b", 12);
     let server = Server::replying([
@@ -77,7 +77,7 @@ async fn each_answer_says_what_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_read_in_protobuf_is_asked_for_in_json() {
+async fn a_type_that_cannot_be_read_in_protobuf_is_requested_in_json() {
     let full = encoder::typed("v1", "PodList", b"");
     let server = Server::replying([
         of(full, LIST),
@@ -93,7 +93,7 @@ async fn what_cannot_be_read_in_protobuf_is_asked_for_in_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_cannot_be_read_is_never_passed_over() {
+async fn an_unreadable_event_is_never_skipped() {
     let unknown = event("ADDED", "b", 11).replace("ADDED", "VANISHED");
     let server = Server::replying([
         protobuf_list(10, &["a"]),
@@ -108,7 +108,7 @@ async fn an_event_that_cannot_be_read_is_never_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_will_not_choose_is_asked_for_json() {
+async fn a_server_that_rejects_the_accept_header_is_asked_for_json() {
     for code in [406, 415] {
         let refusal = move || Reply::status(code, "only the following media types are accepted", "{}");
         let server = Server::replying([refusal(), list(10, &["a"])]);
@@ -131,7 +131,7 @@ async fn a_server_that_will_not_choose_is_asked_for_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_is_no_reason_to_ask_for_json() {
+async fn a_truncated_list_does_not_switch_to_json() {
     let whole = encoder::list(&tree(10, "", &["a", "b"]));
     let server =
         Server::replying([of(whole[..whole.len() - 20].to_vec(), LIST), protobuf_list(10, &["a", "b"])]);
@@ -141,7 +141,7 @@ async fn a_list_that_breaks_off_is_no_reason_to_ask_for_json() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn json_alone_can_be_asked_for_and_compression() {
+async fn json_only_and_compression_can_be_configured() {
     let lists = |settings: ApiSettings| async {
         let server = Server::replying([list(10, &[])]);
         let mut watch =
@@ -180,7 +180,7 @@ async fn a_list_for_a_single_purpose_falls_back_to_json_page_by_page() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_in_protobuf_is_understood() {
+async fn an_error_in_protobuf_is_understood() {
     let status = json!({"message": "no way", "code": 403});
     let body = encoder::typed("v1", "Status", &encoder::status(&status));
     let server = Server::replying([of(body, LIST).with_code(403)]);

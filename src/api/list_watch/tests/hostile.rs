@@ -20,7 +20,7 @@ async fn a_failure_with_the_code_200_is_neither_a_list_nor_a_watch() {
 
 /// Fails if the time is added to a clock as it is.
 #[tokio::test(start_paused = true)]
-async fn nobody_is_left_alone_for_ever_because_a_server_says_so() {
+async fn a_watch_never_waits_longer_than_the_limit_for_a_retry_after() {
     for after in ["18446744073709551615", "100000", "-1", "Wed, 21 Oct 2065 07:28:00 GMT"] {
         for is_list in [true, false] {
             let server = Server::answering(move |seen| match seen.query("watch") {
@@ -41,7 +41,7 @@ async fn nobody_is_left_alone_for_ever_because_a_server_says_so() {
 
 /// Rule 7.8.
 #[tokio::test(start_paused = true)]
-async fn a_list_whose_pages_never_end_is_given_up() {
+async fn a_list_with_endless_pages_is_cancelled() {
     let server = Server::answering(|seen| match seen.query("resourceVersionMatch") {
         Some(_) => Reply::code(400, "no caches here"),
         None => list_next(10, "t", &[item("a", 1)]),
@@ -53,7 +53,7 @@ async fn a_list_whose_pages_never_end_is_given_up() {
 
 /// Objects as fat as they can be: a batch of 500 of them would be most of a gigabyte.
 #[tokio::test(start_paused = true)]
-async fn fat_objects_come_in_small_batches() {
+async fn large_objects_come_in_small_batches() {
     let fat = |n: usize, kind: &str| {
         let object = item(&format!("o{n}"), 1)
             .replace("{\"name", &format!("{{\"x\":\"{}\",\"name", "x".repeat(1 << 20)));
@@ -88,7 +88,7 @@ async fn fat_objects_come_in_small_batches() {
 
 /// Fails if what is read together is bounded by the events alone.
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_bookmarks_is_told_in_parts() {
+async fn a_flood_of_bookmarks_is_split() {
     let all = format!("{}\n", bookmark(20)).repeat(2000);
     let server = Server::replying([list(10, &[]), Reply::stream([Part::Data(all.into()), Part::Hang])]);
     let mut watch = watch(&server);
@@ -97,7 +97,7 @@ async fn a_flood_of_bookmarks_is_told_in_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_without_end_ends_the_watch() {
+async fn an_endless_line_ends_the_watch() {
     let chunk = bytes::Bytes::from(vec![b' '; 1 << 20]);
     let server = Server::replying([
         list(10, &[]),
@@ -111,7 +111,7 @@ async fn a_line_without_end_ends_the_watch() {
 /// As deep as a body can be: nothing that is read recurses into what is skipped, and what
 /// is not skipped has a bound.
 #[tokio::test(start_paused = true)]
-async fn nesting_is_no_danger() {
+async fn deep_nesting_does_no_harm() {
     let deep = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
     let skipped = item("a", 1).replace("{\"name", &format!("{{\"labels\":{deep},\"name"));
     let server = Server::replying([list_next(10, "", &[skipped])]);

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn it_lists_from_the_cache_and_watches_from_there() {
+async fn a_type_is_listed_from_the_cache_and_watched_from_there() {
     let events = [event("ADDED", "c", 11), event("DELETED", "a", 12)];
     let server = Server::replying([
         list(10, &["a", "b"]),
@@ -28,7 +28,7 @@ async fn it_lists_from_the_cache_and_watches_from_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn big_lists_come_in_batches_and_nameless_objects_are_counted() {
+async fn large_lists_come_in_batches_and_objects_without_uid_are_counted() {
     let mut items: Vec<String> = (0..1200).map(|n| item(&format!("o{n}"), 1)).collect();
     items.push(r#"{"metadata":{"name":"nameless"}}"#.into());
     let mut body = Vec::new();
@@ -99,7 +99,7 @@ async fn a_relist_never_goes_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_big_list_is_told_by_its_first_bytes() {
+async fn a_large_stale_list_is_recognized_by_its_first_bytes() {
     let high_water = HighWater::default();
     high_water.advance(&widgets().group_resource, &ResourceVersion::number(50));
     let items: Vec<String> = (0..600).map(|n| item(&format!("o{n}"), 1)).collect();
@@ -110,7 +110,7 @@ async fn an_old_big_list_is_told_by_its_first_bytes() {
 
 /// Rule 1.20.
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_too_large_is_settled_by_a_consistent_read() {
+async fn a_too_large_version_leads_to_a_consistent_read() {
     let too_large = || {
         let details = r#"{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}"#;
         Reply::status(504, "Timeout: Too large resource version: 50, current: 7", details)
@@ -139,7 +139,7 @@ async fn a_version_that_is_too_large_is_settled_by_a_consistent_read() {
 /// As with a custom resource whose new version cannot be converted to: its cache is never
 /// filled, and the server waits for it without a word.
 #[tokio::test(start_paused = true)]
-async fn where_the_cache_gives_no_answer_the_store_says_why_until_it_works() {
+async fn without_an_answer_from_the_cache_the_store_is_listed_until_it_works() {
     let high_water = HighWater::default();
     high_water.advance(&widgets().group_resource, &ResourceVersion::number(50));
     let why = || Reply::status(500, "conversion webhook failed: connection refused", "{}");
@@ -160,7 +160,7 @@ async fn where_the_cache_gives_no_answer_the_store_says_why_until_it_works() {
 
 /// A server that is down, or says that it is busy, is not asked for more than before.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_at_once_is_asked_of_the_cache_again() {
+async fn a_list_that_failed_immediately_is_requested_from_the_cache_again() {
     let high_water = HighWater::default();
     high_water.advance(&widgets().group_resource, &ResourceVersion::number(50));
     let server = Server::replying([Reply::code(503, "not yet"), list(60, &[])]);
@@ -187,7 +187,7 @@ async fn a_server_that_refuses_cached_lists_is_read_in_pages() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_continue_token_starts_the_list_anew() {
+async fn an_expired_continue_token_restarts_the_list() {
     let lost = Reply::code(
         410,
         r#"{"kind":"Status","code":410,"reason":"Expired","message":"The provided continue parameter is too old",
@@ -206,7 +206,7 @@ async fn a_lost_continue_token_starts_the_list_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_stops_half_way_is_given_up() {
+async fn a_stalled_list_is_cancelled() {
     let body = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"9"},"items":["#;
     let server = Server::replying([
         Reply::stream([Part::Data(body.into()), Part::Hang]),
@@ -230,7 +230,7 @@ async fn an_api_without_versions_is_listed_after_every_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_type_that_is_forbidden_says_so_and_keeps_trying() {
+async fn a_forbidden_type_reports_it_and_is_retried() {
     let server = Server::answering(|_| Reply::status(403, "widgets is forbidden", "{}"));
     let mut watch = watch(&server);
     match watch.next().await {
@@ -246,7 +246,7 @@ async fn a_type_that_is_forbidden_says_so_and_keeps_trying() {
 /// It may have started anew, with versions that count from one again; nobody could tell
 /// what a watch that goes on would leave out.
 #[tokio::test(start_paused = true)]
-async fn an_aggregated_api_whose_versions_went_back_is_listed_anew() {
+async fn an_aggregated_api_whose_versions_went_back_is_listed_again() {
     for (now, expected) in
         [("3", "list store"), ("zebra", "list store"), ("60", "watch 60"), ("70", "watch 60")]
     {
@@ -273,7 +273,7 @@ async fn an_aggregated_api_whose_versions_went_back_is_listed_anew() {
 
 /// What a list has shown before it broke off was seen: another one must not be older.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_breaks_off_is_not_followed_by_an_older_one() {
+async fn a_truncated_list_is_not_followed_by_an_older_one() {
     let api_settings = ApiSettings { page_size: 1, ..ApiSettings::default() };
     let high_water = HighWater::default();
     high_water.advance(&widgets().group_resource, &ResourceVersion::number(5));

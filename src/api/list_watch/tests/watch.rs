@@ -23,7 +23,7 @@ async fn a_clean_close_resumes_from_the_last_version_but_not_in_a_hot_loop() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn expiry_in_any_form_lists_anew_and_not_behind_what_was_seen() {
+async fn expiry_in_any_form_leads_to_a_list_that_is_not_older() {
     let server = Server::replying([
         list(10, &["a"]),
         Reply::stream([lines([&event("ADDED", "b", 15), GONE])]),
@@ -46,7 +46,7 @@ async fn expiry_in_any_form_lists_anew_and_not_behind_what_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_phase_ends_before_anything_of_the_next_one_is_sent() {
+async fn a_phase_ends_before_the_next_one_sends_a_request() {
     let server = Server::replying([
         list(10, &["a"]),
         Reply::stream([lines([&event("ADDED", "b", 15), GONE])]),
@@ -70,7 +70,7 @@ async fn a_phase_ends_before_anything_of_the_next_one_is_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_is_out_of_reach_of_its_own_watches_is_not_asked_again() {
+async fn a_cache_too_old_for_its_own_watches_is_not_listed_again() {
     let server = Server::answering(|seen| {
         let version = seen.query("resourceVersion");
         match seen.query("watch") {
@@ -87,7 +87,7 @@ async fn a_cache_that_is_out_of_reach_of_its_own_watches_is_not_asked_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn listing_and_expiring_over_and_over_backs_off() {
+async fn repeated_expiry_after_lists_backs_off() {
     let server = Server::answering(|seen| match seen.query("watch") {
         Some(_) => Reply::status(410, "gone", "{}"),
         None => list(10, &["a"]),
@@ -102,7 +102,7 @@ async fn listing_and_expiring_over_and_over_backs_off() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_restored_under_a_watch_shows_before_it_is_resumed() {
+async fn a_restore_during_a_watch_is_noticed_before_the_watch_is_resumed() {
     let server = Server::replying([
         list(50, &["a"]),
         Reply::stream([lines([&event("ADDED", "b", 60)]), Part::Break]),
@@ -116,7 +116,7 @@ async fn a_store_restored_under_a_watch_shows_before_it_is_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_watch_is_given_up_after_its_time() {
+async fn a_silent_watch_is_cancelled_after_its_time() {
     let server = Server::replying([
         list(5, &[]),
         Reply::stream([Part::Hang]),
@@ -133,7 +133,7 @@ async fn a_silent_watch_is_given_up_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_line_that_cannot_be_read_is_not_read_again_and_again() {
+async fn an_unreadable_line_is_not_read_again_and_again() {
     let server = Server::replying([
         list(5, &[]),
         Reply::stream([lines([&event("ADDED", "a", 6), r#"{"type":"NONSENSE","object":{}}"#])]),
@@ -145,7 +145,7 @@ async fn a_line_that_cannot_be_read_is_not_read_again_and_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_of_the_watch_are_retried_and_at_last_listed_around() {
+async fn errors_of_the_watch_are_retried_and_finally_lead_to_a_list() {
     let error = r#"{"type":"ERROR","object":{"code":500,"message":"cannot convert"}}"#;
     let server = Server::answering(move |seen| match seen.query("watch") {
         Some(_) => Reply::stream([lines([error])]),
@@ -159,7 +159,7 @@ async fn errors_of_the_watch_are_retried_and_at_last_listed_around() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_drained_watch_delivers_its_rest_and_ends() {
+async fn a_drained_watch_delivers_its_remaining_events_and_ends() {
     let last = event("DELETED", "a", 8);
     let server = Server::replying([
         list(5, &["a"]),
@@ -184,7 +184,7 @@ async fn draining_without_a_watch_ends_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_a_call_of_next_loses_nothing_and_asks_nothing_twice() {
+async fn a_cancelled_call_of_next_loses_nothing_and_repeats_no_request() {
     let body =
         format!(r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"9"}},"items":[{}"#, item("a", 1));
     let tick = Duration::from_millis(100);
@@ -208,7 +208,7 @@ async fn dropping_a_call_of_next_loses_nothing_and_asks_nothing_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_is_told_after_the_events_that_came_with_it_unless_later_ones_did() {
+async fn a_bookmark_follows_the_events_that_came_with_it_unless_later_ones_did() {
     let server = Server::replying([
         list(10, &[]),
         Reply::stream([

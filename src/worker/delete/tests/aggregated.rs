@@ -39,7 +39,7 @@ fn dependent(version: u64, owners: &[&Thing]) -> Thing {
 
 /// Rule 1.25.
 #[test]
-fn it_is_read_right_before_it_is_deleted_and_others_are_not() {
+fn an_object_of_an_aggregated_api_is_read_right_before_its_delete_and_others_are_not() {
     let gone = Thing::new("gone", 1, &[]);
     let unchanged = dependent(2, &[&gone]);
     let (outcome, requests, version) = decide(&unchanged, true);
@@ -53,7 +53,7 @@ fn it_is_read_right_before_it_is_deleted_and_others_are_not() {
 
 /// Fails if the DELETE is sent for the server to refuse.
 #[test]
-fn what_has_changed_is_not_deleted() {
+fn a_changed_object_is_not_deleted() {
     let (gone, saviour) = (Thing::new("gone", 1, &[]), Thing::new("saviour", 1, &[]));
     let unchanged = dependent(2, &[&gone]);
     let mut re_created = unchanged.clone();

@@ -30,7 +30,7 @@ fn family() -> (Thing, Thing) {
 /// A second DELETE of the owner, with Orphan, while the DELETE of its dependent waits for
 /// the rate limiter. Fails if the owner is looked at before that wait and not after it.
 #[test]
-fn an_owner_that_changes_its_mind_while_the_limiter_waits_keeps_its_dependent() {
+fn an_owner_deleted_again_with_orphan_during_the_rate_limit_keeps_its_dependent() {
     in_system(async {
         let (owner, dependent) = family();
         let reply = owner.reply();
@@ -56,7 +56,7 @@ fn an_owner_that_changes_its_mind_while_the_limiter_waits_keeps_its_dependent() 
 /// The same change, which only the API server knows of: its event is late. The confirmation
 /// is older than a second when the limiter lets the DELETE go.
 #[test]
-fn a_confirmation_that_grows_old_while_the_limiter_waits_is_made_anew() {
+fn a_confirmation_that_expires_during_the_rate_limit_is_repeated() {
     in_system(async {
         let (owner, dependent) = family();
         let (waiting, orphaning) = (owner.reply(), owner.deleted(6, ORPHAN).reply());
@@ -79,7 +79,7 @@ fn a_confirmation_that_grows_old_while_the_limiter_waits_is_made_anew() {
 /// after the other when all of their turns have come. Fails if each waits for its own: the
 /// first would be a second old when the last is made.
 #[test]
-fn a_dependent_of_owners_that_go_on_waiting_goes_at_one_request_a_second() {
+fn a_dependent_of_waiting_owners_needs_at_most_one_request_a_second() {
     in_system(async {
         let owners = ["one", "two", "three"].map(|name| Thing::new(name, 1, &[]).deleted(5, FOREGROUND));
         let dependent = Thing::new("dependent", 2, &owners.each_ref());
@@ -110,7 +110,7 @@ fn a_dependent_of_owners_that_go_on_waiting_goes_at_one_request_a_second() {
 /// and while it waits for the limiter, a living owner comes. Fails if the object was read
 /// before that wait and not after it.
 #[test]
-fn an_owner_that_comes_while_a_delete_of_the_uid_alone_waits_saves_the_object() {
+fn an_owner_added_while_a_delete_with_only_the_uid_waits_saves_the_object() {
     in_system(async {
         let (gone, saviour) = (Thing::new("gone", 1, &[]), Thing::new("saviour", 1, &[]));
         let dependent = Thing::new("dependent", 2, &[&gone]);
@@ -149,7 +149,7 @@ fn an_owner_that_comes_while_a_delete_of_the_uid_alone_waits_saves_the_object() 
 /// A solid owner is deleted in the foreground while the patch that takes the waiting one
 /// away waits for the limiter. Fails if it was confirmed before that wait and not after it.
 #[test]
-fn a_solid_owner_is_confirmed_when_the_turn_of_the_patch_has_come() {
+fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
     in_system(async {
         let (owner, solid) = (Thing::new("owner", 1, &[]), Thing::new("solid", 1, &[]));
         let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
@@ -171,7 +171,7 @@ fn a_solid_owner_is_confirmed_when_the_turn_of_the_patch_has_come() {
 /// A blocking dependent is added while the finalizer patch waits for the rate limiter
 /// (rule 4.6). Fails if the graph was asked before that wait and not after it.
 #[test]
-fn a_finalizer_stays_if_a_blocking_dependent_comes_while_the_limiter_waits() {
+fn a_finalizer_stays_if_a_blocking_dependent_appears_during_the_rate_limit() {
     in_system(async {
         let (owner, dependent) = family();
         let reply = owner.reply();

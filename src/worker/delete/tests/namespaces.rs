@@ -13,7 +13,7 @@ use crate::worker::namespace_check::NamespaceCheck;
 
 /// Fails if the check waits for the graph, or if a mistake stays untold.
 #[test]
-fn an_owner_in_another_namespace_is_told_of_later_and_one_that_is_nowhere_is_not() {
+fn an_owner_in_another_namespace_is_reported_later_and_a_missing_one_is_not() {
     in_system(async {
         let (owner, nowhere) = (Thing::new("owner", 1, &[]), Thing::new("nowhere", 1, &[]));
         let server = Server::answering(|_| Reply::code(201, "{}"));
@@ -39,7 +39,7 @@ fn an_owner_in_another_namespace_is_told_of_later_and_one_that_is_nowhere_is_not
 
 /// Fails if a worker waits for a check that nobody works on.
 #[test]
-fn a_check_for_which_there_is_no_room_is_dropped() {
+fn a_namespace_check_beyond_the_bound_is_dropped() {
     in_system(async {
         let owner = Thing::new("owner", 1, &[]);
         let server = Server::answering(|_| Reply::code(201, "{}"));

@@ -1,4 +1,4 @@
-//! Get and list: versions, pages, and what is wrong with them.
+//! Get and list: versions, pages, and invalid options.
 
 use super::*;
 

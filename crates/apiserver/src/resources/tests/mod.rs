@@ -13,7 +13,7 @@ use crate::call::Call;
 use crate::server::{Answer, Body, Server};
 use crate::settings::{Release, Settings};
 
-/// A server, and a clock that only moves when it is told to.
+/// A server with a clock that the test moves.
 struct Stage {
     server: Server,
     now: SystemTime,

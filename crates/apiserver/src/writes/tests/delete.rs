@@ -181,7 +181,7 @@ fn a_bound_pod_gets_a_grace_period() {
     let epoch = "2026-01-01T00:00";
     for (options, ends, grace, finalizers) in [
         (json!({"propagationPolicy": "Foreground"}), "30", 30, vec!["foregroundDeletion"]),
-        // Pending: nothing changes, whatever it asks for.
+        // Pending: no option changes anything.
         (json!({"propagationPolicy": "Orphan"}), "30", 30, vec!["foregroundDeletion"]),
         (json!({"gracePeriodSeconds": 60}), "30", 30, vec!["foregroundDeletion"]),
         (json!({"gracePeriodSeconds": 10, "propagationPolicy": "Orphan"}), "10", 10, vec!["orphan"]),

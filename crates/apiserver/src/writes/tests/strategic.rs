@@ -111,7 +111,7 @@ fn maps_are_merged_replaced_and_emptied() {
 }
 
 #[test]
-fn what_cannot_be_merged() {
+fn fields_that_cannot_be_merged_are_rejected() {
     for (patch, message) in [
         (
             json!([{"blockOwnerDeletion": true}]),

@@ -218,7 +218,7 @@ fn a_missing_subresource_of_a_custom_type_is_a_404() {
         answered.refused(404, "NotFound", "foos.x.io \"a\" not found");
         assert_eq!(answered.body["details"], json!({"name": "a", "group": "x.io", "kind": "foos"}));
     }
-    // Without its namespace it is nobody's path at all.
+    // Without the namespace, the path does not exist.
     let answered = stage.send("GET", "/apis/x.io/v1/foos/a", json!(null));
     assert_eq!((answered.code, answered.body), (404, json!("404 page not found\n")));
 }
@@ -231,6 +231,6 @@ fn an_update_that_creates_accepts_any_well_formed_version() {
     let created = stage.send("PUT", &path("a"), body("a", "5"));
     assert_eq!(created.code, 201, "{}", created.body);
     assert_eq!(stage.send("PUT", &path("b"), body("b", "abc")).code, 500);
-    // On what is there it is a precondition.
+    // For an existing object it is a precondition.
     assert_eq!(stage.send("PUT", &path("a"), body("a", "5")).code, 409);
 }

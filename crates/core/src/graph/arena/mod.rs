@@ -345,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0..200_usize), 0..400)) {
+        fn the_arena_agrees_with_a_map(steps in prop::collection::vec((any::<bool>(), 0..200_usize), 0..400)) {
             let mut arena = Arena::default();
             let mut model: BTreeMap<Id<usize>, usize> = BTreeMap::new();
             for (inserts, count) in steps {

@@ -26,7 +26,7 @@ fn an_object_we_deleted_is_not_evaluated_before_its_event() {
 }
 
 #[test]
-fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
+fn a_key_postponed_for_our_own_write_is_queued_when_the_event_arrives() {
     let mut w = World::new(1);
     let a = pod("a").owned(&config("owner"));
     w.see(&[&config("owner"), &a]);
@@ -42,7 +42,7 @@ fn a_key_that_was_put_off_for_our_own_write_is_queued_when_the_event_comes() {
 }
 
 #[test]
-fn an_event_queues_nothing_that_did_not_wait_for_it() {
+fn an_event_queues_only_keys_that_waited_for_it() {
     let mut w = World::new(1);
     let a = pod("a");
     w.see(&[&a]);

@@ -311,7 +311,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1_000) })]
 
     #[test]
-    fn the_mailbox_does_what_the_model_does(steps in steps()) {
+    fn the_mailbox_agrees_with_the_model(steps in steps()) {
         let (mut mailbox, mut model) = (mailbox(), Model::default());
         let mut running: Vec<TestKey> = Vec::new();
         for step in steps {

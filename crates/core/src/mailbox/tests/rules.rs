@@ -116,7 +116,7 @@ fn again_queues_at_once_behind_the_others_and_is_no_failure() {
 }
 
 #[test]
-fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
+fn a_retry_after_is_obeyed_despite_additions_and_wake_ups() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(0));
     pop(&mut mailbox, 0);
@@ -136,7 +136,7 @@ fn a_retry_after_is_obeyed_whatever_is_added_or_woken() {
 }
 
 #[test]
-fn what_is_parked_waits_to_be_woken_however_often_it_was_tried() {
+fn a_parked_key_waits_to_be_woken_regardless_of_earlier_attempts() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(0));
     pop(&mut mailbox, 0);
@@ -149,7 +149,7 @@ fn what_is_parked_waits_to_be_woken_however_often_it_was_tried() {
 }
 
 #[test]
-fn a_retry_after_is_not_obeyed_for_ever() {
+fn a_retry_after_is_obeyed_only_up_to_a_limit() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(0));
     pop(&mut mailbox, 0);
@@ -158,7 +158,7 @@ fn a_retry_after_is_not_obeyed_for_ever() {
 }
 
 #[test]
-fn a_discovery_change_wakes_what_it_concerns() {
+fn a_discovery_change_wakes_the_keys_that_it_concerns() {
     let (a, b) = (key("ns", 1), key("ns", 2));
     let mut mailbox = failed(&a);
     mailbox.add(b.clone(), at(0));
@@ -196,7 +196,7 @@ fn when_the_gate_opens_all_backoff_is_cleared() {
 }
 
 #[test]
-fn what_nobody_could_take_has_not_waited() {
+fn the_time_in_a_closed_pool_does_not_count_as_waiting() {
     let (a, b) = (key("ns", 1), key("ns", 2));
     let mut mailbox = failed(&a);
     mailbox.add(b.clone(), at(0));
@@ -208,7 +208,7 @@ fn what_nobody_could_take_has_not_waited() {
 }
 
 #[test]
-fn a_forgotten_key_leaves_from_wherever_it_is() {
+fn a_key_can_be_forgotten_in_every_state() {
     let (a, b, c) = (key("ns", 1), key("ns", 2), key("ns", 3));
     let mut mailbox = failed(&a);
     for key in [&b, &c] {
@@ -237,7 +237,7 @@ fn a_key_forgotten_and_added_while_it_is_worked_on_runs_again() {
 }
 
 #[test]
-fn finishing_what_is_not_being_worked_on_changes_nothing() {
+fn finishing_a_key_that_is_not_running_changes_nothing() {
     let a = key("ns", 1);
     let mut mailbox = failed(&a);
     assert_eq!(mailbox.finish(&a, Completion::Done, at(0)), None);
@@ -282,7 +282,7 @@ fn statistics_describe_the_partition() {
 }
 
 #[test]
-fn a_clock_that_goes_back_stands_still() {
+fn a_clock_that_goes_back_counts_as_stopped() {
     let (mut mailbox, a) = (mailbox(), key("ns", 1));
     mailbox.add(a.clone(), at(100));
     assert_eq!(mailbox.pop(at(50)).map(|job| job.waited), Some(Duration::ZERO));
@@ -291,7 +291,7 @@ fn a_clock_that_goes_back_stands_still() {
 }
 
 #[test]
-fn memory_follows_the_keys_inside() {
+fn memory_follows_the_number_of_keys() {
     let mut mailbox = mailbox();
     for number in 0..10_000 {
         mailbox.add(key(&format!("ns-{}", number % 1000), number), at(0));
@@ -309,7 +309,7 @@ fn memory_follows_the_keys_inside() {
 
 /// A deferral because of another key's failure does not count as an attempt.
 #[test]
-fn a_key_that_is_deferred_has_not_tried_and_keeps_its_own_error() {
+fn a_deferred_key_counts_no_attempt_and_keeps_its_own_error() {
     let mut mailbox = mailbox();
     let (a, b) = (key("a", 1), key("a", 2));
     mailbox.add(a.clone(), at(0));
