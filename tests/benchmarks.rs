@@ -1,6 +1,6 @@
-//! What the end-to-end benchmark makes of what it has measured.
+//! What the end-to-end benchmark computes from its measurements.
 
-// The benchmark's own files, of which only this much can be tested without a server.
+// The benchmark's own files, of which only these can be tested without a server.
 #![allow(dead_code)]
 
 #[path = "../benches/end_to_end/figure.rs"]
@@ -68,7 +68,7 @@ fn samples(rounds: &[(f64, f64, f64)]) -> Samples {
 #[test]
 fn ratios_compare_values_of_the_same_round() {
     let mut samples = samples(&[(1000.0, 500.0, 900.0), (500.0, 250.0, 500.0)]);
-    // A round that is not complete has none.
+    // An incomplete round has no ratio.
     samples.add(2, Contestant::KubeGc, 700.0);
     assert_eq!(samples.ratios(Contestant::Limit), [0.9, 1.0]);
     assert_eq!(samples.ratios(Contestant::Peer), [1.8, 2.0]);
@@ -229,7 +229,7 @@ fn the_benchmark_can_measure_its_own_process() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A reading for each look, the last one for all that follow.
+/// A reading for each check. The last one is repeated.
 async fn at_rest_after(readings: &[u64]) -> anyhow::Result<usize> {
     let looks = Cell::new(0);
     let cpu = || {

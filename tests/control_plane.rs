@@ -1,5 +1,5 @@
-//! The harness itself: a control plane comes, answers, and goes with whoever
-//! started it. And the client for scenarios does what it says.
+//! The test harness itself: a control plane starts, answers, and ends with the process that
+//! started it. The client for scenarios writes what a scenario describes.
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -17,8 +17,8 @@ use serde_json::json;
 /// Set for the process that [`a_control_plane_ends_with_a_killed_process`] kills.
 const HOLDER: &str = "KUBE_GC_TEST_HOLDER";
 
-/// Debian's tools and `make`, as far as building a control plane asks for them: each makes
-/// the files that it should, and `make` writes down what it finds in its environment.
+/// Replacements for Debian's tools and `make`, as far as building a control plane needs them:
+/// each creates the expected files, and `make` records its environment.
 const TOOLS: &str = r#"#!/usr/bin/env bash
 case ${0##*/} in
   apt-cache) printf 'etcd-server | 1 | http://archive.invalid stable/main amd64 Packages\n' ;;
@@ -50,8 +50,8 @@ fn assert_gone(pids: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Kubernetes' makefiles obey many variables, and cargo sets one of them, `OUT_DIR`, for
-/// tests and benchmarks, which have the control plane built if nobody did before.
+/// Kubernetes' makefiles obey many variables. cargo sets one of them, `OUT_DIR`, for tests and
+/// benchmarks, which build the control plane if it is missing.
 #[test]
 fn the_environment_does_not_change_how_a_control_plane_is_built() -> Result<()> {
     let dir = tempfile::tempdir()?;
@@ -104,7 +104,7 @@ async fn a_control_plane_answers_and_ends_when_its_value_is_dropped() -> Result<
     Ok(())
 }
 
-/// Runs itself again in another process, which holds a plane until it is killed.
+/// Runs this test in another process, which starts a control plane and is killed.
 #[test]
 fn a_control_plane_ends_with_a_killed_process() -> Result<()> {
     if std::env::var_os(HOLDER).is_some() {
@@ -156,7 +156,7 @@ async fn a_control_plane_continues_with_the_data_of_a_directory() -> Result<()> 
 
     let plane = ControlPlane::start_with(Some(dir.path()), &["--event-ttl=2h"])?;
     ensure!(plane.info().url == first.url && plane.info().etcd == first.etcd);
-    // The old client, and so the old kubeconfig.
+    // The old client still works, and so does the old kubeconfig.
     cluster.assert_kept([&kept]).await
 }
 
@@ -189,7 +189,7 @@ async fn the_client_writes_what_a_scenario_describes() -> Result<()> {
     cluster.assert_kept([&owner, &dependent]).await?;
     ensure!(cluster.assert_gone([&owner]).await.is_err());
 
-    // A finalizer holds it; without the finalizer it is gone.
+    // A finalizer keeps it. Without the finalizer, it is gone.
     cluster.delete(&dependent, Policy::Background).await?;
     cluster.assert_kept([&dependent]).await?;
     let last = cluster.set_finalizers(&dependent, &[]).await?;
@@ -228,14 +228,14 @@ async fn custom_resources_can_be_created_and_deleted() -> Result<()> {
     widgets.remove().await?;
     cluster.assert_gone([&widget]).await?;
 
-    // Left behind, with an object that cannot go by itself.
+    // Left over from another test, with an object that a finalizer keeps.
     let gadgets = cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
     let gadget = cluster.object(gadgets.resource(), "g").finalizer("example.com/hold").create().await?;
     cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
     cluster.assert_gone([&gadget]).await?;
     cluster.remove_leftover_crds().await?;
 
-    // A namespace goes once it is finalized.
+    // A namespace is removed once it is finalized.
     cluster.delete(ns.as_object(), Policy::Background).await?;
     ns.finalize().await?;
     cluster.assert_gone([ns.as_object()]).await?;

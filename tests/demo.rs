@@ -28,9 +28,9 @@ async fn run(args: &[&str]) -> Result<Output> {
 /// Runs it with JSON output. It must succeed.
 async fn events(args: &[&str]) -> Result<Vec<Value>> {
     let output = run(&[&["--once", "-o", "json"], args].concat()).await?;
-    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{said}", output.status);
-    said.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
+    let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{stdout}", output.status);
+    stdout.lines().map(|line| serde_json::from_str(line).with_context(|| line.to_owned())).collect()
 }
 
 fn elements(value: &Value) -> &[Value] {
@@ -53,10 +53,10 @@ async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
     let directory = TempDir::new()?;
     let kubeconfig = directory.path().join("kubeconfig");
     let output = run(&["--once", "--kubeconfig", kubeconfig.to_str().context("not UTF-8")?]).await?;
-    let (said, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
+    let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
     ensure!(output.status.success(), "{}: {errors}", output.status);
     ensure!(errors.is_empty(), "{errors}");
-    ensure!(!said.contains('\u{1b}'), "escape codes: {said:?}");
+    ensure!(!stdout.contains('\u{1b}'), "escape codes: {stdout:?}");
     for expected in [
         "├─ ReplicaSet web-6f7d8c",
         "1/5  background",
@@ -72,33 +72,36 @@ async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
         "5/5  a mistake",
         "✓ there is a warning event about ConfigMap back-office/shifts",
     ] {
-        ensure!(said.contains(expected), "does not say {expected:?}:\n{said}");
+        ensure!(stdout.contains(expected), "does not say {expected:?}:\n{stdout}");
     }
-    ensure!(!said.contains("kubectl --kubeconfig"), "with --once the cluster does not keep running:\n{said}");
+    ensure!(
+        !stdout.contains("kubectl --kubeconfig"),
+        "with --once the cluster does not keep running:\n{stdout}"
+    );
     ensure!(!kubeconfig.exists(), "the kubeconfig is left");
-    the_readme_shows(&said)
+    the_readme_shows(&stdout)
 }
 
-/// A line without what differs from run to run: numbers, and uids.
+/// A line without what differs from run to run: numbers and uids.
 fn shape(line: &str) -> String {
     let words = line.split(' ').map(|word| match word.trim_end_matches([',', ';']) {
         uid if uid.len() == 36 && uid.matches('-').count() == 4 => "UID".to_owned(),
         number if number.parse::<f64>().is_ok() => "#".to_owned(),
         _ => word.to_owned(),
     });
-    // How wide a number is moves what stands before it.
+    // The width of a number moves the words before it.
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The README's excerpt is what this build says.
-fn the_readme_shows(said: &str) -> Result<()> {
+/// The excerpt in the README is what this build prints.
+fn the_readme_shows(stdout: &str) -> Result<()> {
     let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))?;
-    // By whatever command.
+    // Whatever the command before it is.
     let (_, excerpt) = readme.split_once(" demo\n").context("no excerpt")?;
     let (excerpt, _) = excerpt.split_once("```").context("the excerpt does not end")?;
-    let said: Vec<_> = said.lines().map(shape).collect();
+    let stdout: Vec<_> = stdout.lines().map(shape).collect();
     for line in excerpt.lines().filter(|line| *line != "…") {
-        ensure!(said.contains(&shape(line)), "the demo no longer says what the README shows: {line}");
+        ensure!(stdout.contains(&shape(line)), "the demo no longer says what the README shows: {line}");
     }
     Ok(())
 }
@@ -150,13 +153,13 @@ async fn json_output_has_requests_and_evidence() -> Result<()> {
             }
         }
     }
-    // Nothing is concluded from not having seen an owner.
+    // That no watch has shown an owner proves nothing.
     let owner = &scenarios[3]["phases"][0]["steps"][0]["owners"][0];
     ensure!(owner["asked"][0]["code"] == 404, "{owner}");
     Ok(())
 }
 
-/// Every step says by which request, under which conditions, and on what evidence.
+/// Every step names its request, its preconditions and its evidence.
 fn explained(step: &Value) -> Result<()> {
     let request = &step["request"];
     let method = if step["action"] == "delete" { "DELETE" } else { "PATCH" };
@@ -181,7 +184,8 @@ async fn a_load_is_collected_with_one_request_per_object() -> Result<()> {
         let load = lines.iter().find(|line| line["event"] == "load").context("no load")?;
         ensure!(load["objects"] == 2000, "{load}");
         let requests = load["requestsPerObject"].as_f64().context("no requests")?;
-        // The root itself takes some, and a conflict now and then is none of our doing.
+        // The root itself takes some requests, and an occasional conflict does not count as a
+        // failure.
         ensure!((1.0..1.05).contains(&requests), "{requests} requests per object: {load}");
         ensure!(load["objectsPerSecond"].as_f64().is_some_and(|rate| rate > 1.0), "{load}");
         if cfg!(target_os = "linux") {
@@ -191,7 +195,7 @@ async fn a_load_is_collected_with_one_request_per_object() -> Result<()> {
     Ok(())
 }
 
-/// A demo that stays up.
+/// A demo that keeps running.
 struct Stays {
     child: Child,
     kubeconfig: PathBuf,
@@ -231,13 +235,13 @@ impl Stays {
         let mut command = Command::new(kubectl()?);
         command.arg("--kubeconfig").arg(&self.kubeconfig).args(args).kill_on_drop(true);
         let output = timeout(PATIENCE, command.output()).await.context("kubectl hangs")??;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "kubectl {args:?}: {errors}");
-        Ok(said)
+        Ok(stdout)
     }
 
-    /// Asks it to end with a signal; it must end with 0 and leave nothing.
+    /// Ends it with a signal. It must exit with 0 and leave nothing behind.
     async fn end(mut self, signal: &str) -> Result<()> {
         let pid = self.child.id().context("it has ended")?;
         ensure!(
@@ -250,7 +254,7 @@ impl Stays {
     }
 }
 
-/// `kubectl` on the path, or next to the real control plane's binaries.
+/// `kubectl` on the path, or next to the binaries of the real control plane.
 fn kubectl() -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if let Some(found) = std::env::split_paths(&path).map(|at| at.join("kubectl")).find(|file| file.exists())
@@ -285,7 +289,7 @@ async fn kubectl_works_after_the_scenarios() -> Result<()> {
     }
     ensure!(page(&demo.health, "/metrics").await?.contains("workqueue_adds_total"), "no metrics");
     ensure!(page(&demo.debug, "/debug/graph").await?.contains("api-7c9d5f"), "not in the graph");
-    // The collector goes on collecting, and kubectl waits for it.
+    // The collector continues, and kubectl waits for it.
     demo.kubectl(&["-n", "shop", "delete", "replicaset", "api-7c9d5f", "--cascade=foreground"]).await?;
     let pods = demo.kubectl(&["-n", "shop", "get", "pods", "-o", "name"]).await?;
     ensure!(pods.is_empty(), "{pods}");
@@ -309,7 +313,7 @@ async fn an_address_or_file_in_use_is_named() -> Result<()> {
         ensure!(output.status.code() == Some(10), "{}: {errors}", output.status);
         ensure!(errors.contains(&address) && errors.contains(names), "{errors}");
     }
-    // A file that is there is somebody's.
+    // An existing file belongs to somebody and is not overwritten.
     let directory = TempDir::new()?;
     let precious = directory.path().join("config");
     std::fs::write(&precious, "precious")?;

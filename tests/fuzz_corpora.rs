@@ -1,5 +1,5 @@
-//! The fuzz targets on their corpora, and on mutations of these from a fixed
-//! seed: what can be had of fuzzing on a stable toolchain in a second or two.
+//! The fuzz targets with their corpora, and with mutations of these from a fixed seed: the part
+//! of fuzzing that a stable toolchain can do in seconds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use kube_gc::fuzzing::{TARGETS, Target};
 
-/// How many mutations a target gets: putting settings together takes a hundred
-/// times as long as reading an object.
+/// The number of mutations for a target: loading a configuration takes a hundred times as long as
+/// decoding an object.
 fn mutations(target: &str) -> u32 {
     if target == "config" { 100 } else { 5000 }
 }
@@ -26,7 +26,7 @@ fn corpus(target: &str) -> Result<Vec<(PathBuf, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Runs a target; what it panics with on these bytes is the test's failure.
+/// Runs a target. A panic is a failure that names the bytes.
 fn holds(name: &str, target: Target, bytes: &[u8], from: &Path) -> Result<()> {
     if catch_unwind(AssertUnwindSafe(|| target(bytes))).is_err() {
         bail!("{name} fails on what began as {}: {}", from.display(), bytes.escape_ascii());
@@ -34,7 +34,7 @@ fn holds(name: &str, target: Target, bytes: &[u8], from: &Path) -> Result<()> {
     Ok(())
 }
 
-/// SplitMix64: small, and the same everywhere.
+/// A random generator (SplitMix64): small, and the same everywhere.
 struct Random(u64);
 
 impl Random {
@@ -51,7 +51,7 @@ impl Random {
     }
 }
 
-/// What JSON and TOML are made of.
+/// Pieces of JSON and TOML.
 const PIECES: [&str; 24] = [
     "{",
     "}",
@@ -79,7 +79,8 @@ const PIECES: [&str; 24] = [
     "\u{e9}",
 ];
 
-/// Changes a file a little: cut, repeat, overwrite, insert, or splice in a part of another.
+/// Changes a file a little: cuts, repeats, overwrites, inserts, or splices in a part of another
+/// file.
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>, other: &[u8]) {
     for _ in 0..=random.below(3) {
         let at = random.below(bytes.len() + 1);
@@ -131,7 +132,7 @@ fn mutations_of_the_corpora_hold() -> Result<()> {
     Ok(())
 }
 
-/// A target that is not built, or a corpus that nobody runs, would go unnoticed.
+/// A target that is not built, or a corpus that does not run, would remain unnoticed.
 #[test]
 fn every_fuzz_target_has_a_corpus_and_a_line_in_the_manifest() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");

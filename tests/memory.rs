@@ -1,6 +1,6 @@
-//! What an object costs in memory, counted and not estimated: nobody makes it more unnoticed.
+//! The memory of an object, counted and not estimated, so that an increase is noticed.
 
-// The benchmark's own files, of which not everything is needed.
+// The benchmark's own files, some of which are not needed.
 #![allow(dead_code, unused_imports)]
 
 #[path = "../benches/allocations/graph.rs"]
@@ -12,7 +12,7 @@ use std::num::NonZeroU16;
 
 use self::graph::Graph;
 
-/// Enough that what is there once does not count.
+/// So many that fixed costs do not matter.
 const OBJECTS: u64 = 50_000;
 
 #[test]
@@ -23,7 +23,8 @@ fn an_object_takes_a_hundred_bytes_and_its_name() {
     let each = |bytes: usize| bytes as f64 / *objects as f64;
     let counted = usize::try_from(allocated.bytes_current).unwrap();
     assert!(each(counted - names) <= 100.0, "{} bytes", each(counted - names));
-    // Many in one piece: an allocator adds something to every piece, and rounds it up.
+    // The number of allocations matters, because an allocator adds a header to each and rounds it
+    // up.
     let pieces = usize::try_from(allocated.count_current).unwrap();
     assert!(each(pieces) < 0.1, "{} allocations", each(pieces));
     let own: usize = partitions.iter().map(|partition| partition.stats().bytes).sum();

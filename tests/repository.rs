@@ -1,6 +1,5 @@
-//! What a repository promises outside of its code: that documents and manifests say
-//! what the code does, and that links lead somewhere. Of dashboards and alerts,
-//! tests/monitoring sees to that.
+//! Checks of the repository outside of its code: documents and manifests say what the code does,
+//! and links lead somewhere. tests/monitoring checks dashboards and alerts.
 
 #[path = "repository/architecture.rs"]
 mod architecture;
@@ -28,7 +27,7 @@ fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).with_context(|| path.to_owned())
 }
 
-/// Every file below a directory whose name ends so.
+/// Every file below a directory whose name ends like this.
 fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -42,8 +41,8 @@ fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// That nothing newer is used, the lint `incompatible_msrv` sees to, which
-/// clippy has on by default.
+/// The lint `incompatible_msrv`, which clippy has on by default, checks that nothing newer is
+/// used.
 #[test]
 fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
     let manifest: toml::Table = read("Cargo.toml")?.parse()?;
@@ -55,7 +54,7 @@ fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
     Ok(())
 }
 
-/// The demo brings an API server, which has no place in production.
+/// The demo contains an API server, which must not be in production.
 #[test]
 fn the_production_binary_contains_no_api_server() -> Result<()> {
     let tree = std::process::Command::new(env!("CARGO"))
@@ -76,7 +75,7 @@ fn the_production_binary_contains_no_api_server() -> Result<()> {
 #[test]
 fn the_configuration_in_the_manifests_is_valid_and_the_only_one() -> Result<()> {
     let base = root().join("deploy/base/config.toml");
-    // Whole files replace each other: one of a component would replace an operator's.
+    // A whole file replaces another: one in a component would replace that of an operator.
     let configs = files(&root().join("deploy"), "config.toml")?;
     ensure!(configs == [base.clone()], "{configs:?}");
     let settings = Loader::new().file(Some(&base)).load()?;
@@ -117,8 +116,7 @@ fn no_image_is_built_from_a_dynamically_linked_binary() -> Result<()> {
     Ok(())
 }
 
-/// Fails if a scenario is played on one of the two servers only, without a word of
-/// why.
+/// Fails if a scenario runs on only one of the two servers without a reason.
 #[test]
 fn scenarios_of_the_real_server_also_run_on_the_embedded_one() -> Result<()> {
     let scenarios = read("tests/scenarios.rs")?;
@@ -133,7 +131,7 @@ fn scenarios_of_the_real_server_also_run_on_the_embedded_one() -> Result<()> {
         real.contains("POLICIES") && embedded.contains("faults::ON_ANY_SERVER"),
         "{real:?}, {embedded:?}"
     );
-    // These are about the process, and about what a real server has.
+    // These are about the process, or about features of a real server.
     let others = ["hostile::ON_A_REAL_SERVER", "http::ALL", "leader::ALL", "run::ALL"];
     for list in real.difference(&embedded).filter(|list| !others.contains(list)) {
         let suite = list.strip_suffix("::ON_A_REAL_SERVER").with_context(|| format!("{list} is left out"))?;

@@ -1,7 +1,7 @@
-//! The synthetic cluster of the benchmark is one that a collector may be measured with: what
-//! it shows hangs together, and the collector comes to what it is known to hold.
+//! The synthetic cluster of the benchmark is consistent, and a collector's graph of it has the
+//! expected size.
 
-// The benchmark's own files, of which not everything is tested.
+// The benchmark's own files, some of which are not tested.
 #![allow(dead_code, unused_imports)]
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
@@ -31,11 +31,11 @@ use self::cluster::{BLOCK, Cluster, Custom, Number, POD, Type, event, number_of,
 use self::feeder::WatchEncoding;
 use self::subject::{GraphThreads, Setup, Subject};
 
-/// Three namespaces, of which one has two blocks, and some custom objects.
+/// Three namespaces, one of which has two blocks, and some custom objects.
 const CLUSTER: Cluster =
     Cluster { blocks: 4, merged: 2, custom: Custom { types: 3, objects: 100, owners: 4 } };
 
-/// Created later.
+/// Objects that are created later.
 const LATER: u64 = 20;
 
 fn all(cluster: &Cluster) -> impl Iterator<Item = Number> {
@@ -79,7 +79,7 @@ fn generated_objects_are_metadata_with_references_to_other_objects() -> Result<(
     Ok(())
 }
 
-/// As the collector reads them; what it leaves aside may differ.
+/// As the collector decodes them. Fields that it does not read may differ.
 #[test]
 fn events_say_the_same_in_both_encodings() -> Result<()> {
     for number in all(&CLUSTER) {
@@ -128,7 +128,7 @@ fn a_deleted_namespace_loses_all_its_objects() -> Result<()> {
     for number in (0..CLUSTER.end().0).map(Number).filter(|&number| CLUSTER.is_possible(number)) {
         *of.entry(shown(&CLUSTER, number)?["metadata"]["namespace"].to_string()).or_default() += 1;
     }
-    // Custom objects are in it, too, but nobody deletes these.
+    // It also contains custom objects, but these are never deleted.
     let custom = (0..100).filter(|index| index / 3 % 4 < 2).count();
     assert_eq!(of[&namespace["metadata"]["name"].to_string()] - custom, content.len());
     Ok(())
@@ -143,7 +143,7 @@ fn every_pod_is_deleted_exactly_once() {
     assert_eq!(cluster.victim(turns), cluster.end(), "then those that were created");
 }
 
-/// The binary that the tests are built with: what is measured does not matter here.
+/// The binary of the tests, because the figures do not matter here.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_kube-gc");
 
 async fn start(cluster: Cluster, encoding: WatchEncoding) -> Result<Subject> {
@@ -162,7 +162,7 @@ async fn a_collector_holds_all_listed_objects_and_follows_events() -> Result<()>
 async fn holds_and_follows(encoding: WatchEncoding) -> Result<()> {
     let cluster = Cluster { merged: 0, ..CLUSTER };
     let subject = start(cluster, encoding).await?;
-    // Both compare the graph with what is in the cluster.
+    // Both compare the graph with the content of the cluster.
     let size = scenarios::size(&subject).await?;
     assert_eq!((size.objects, size.edges), (cluster.objects(), cluster.edges()));
     ensure!(size.name_bytes > 0 && size.json_bytes > 300 * size.objects, "{size:?}");
@@ -187,7 +187,7 @@ async fn a_collector_frees_the_objects_of_a_deleted_namespace() -> Result<()> {
     subject.stop().await
 }
 
-/// What is not to be had.
+/// A type that the feeder does not serve.
 const NOTHING: Type = Type(0);
 
 #[tokio::test]
@@ -204,7 +204,7 @@ async fn the_feeder_reports_requests_that_it_does_not_serve() -> Result<()> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     ensure!(answer.starts_with("HTTP/1.0 501 "), "{answer}");
-    let told = feeder.understood_all().unwrap_err().to_string();
-    ensure!(told.contains(&path), "{told}");
+    let error = feeder.understood_all().unwrap_err().to_string();
+    ensure!(error.contains(&path), "{error}");
     Ok(())
 }

@@ -21,18 +21,21 @@ use super::{Bench, GROUP, next, owner};
 struct Way {
     name: &'static str,
     api: Api,
-    said: Arc<Mutex<Vec<String>>>,
+    content_types: Arc<Mutex<Vec<String>>>,
 }
 
 impl Way {
     async fn new(bench: &Bench, name: &'static str, encoding: Encoding, compressed_lists: bool) -> Self {
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let content_types = Arc::new(Mutex::new(Vec::new()));
         let config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
         let client = || {
-            let said = Arc::clone(&said);
+            let content_types = Arc::clone(&content_types);
             let noting = MapResponseLayer::new(move |response: Response<_>| {
                 let content_type = response.headers().get("content-type");
-                said.lock().unwrap().extend(content_type.map(|value| value.to_str().unwrap().to_owned()));
+                content_types
+                    .lock()
+                    .unwrap()
+                    .extend(content_type.map(|value| value.to_str().unwrap().to_owned()));
                 response
             });
             ClientBuilder::try_from(config.clone()).unwrap().with_layer(&noting).build()
@@ -50,7 +53,7 @@ impl Way {
             ..ApiSettings::default()
         };
         let api = Api::from_clients(client(), settings, WriteGate::open());
-        Self { name, api, said }
+        Self { name, api, content_types }
     }
 
     fn watch(&self, resource: &Arc<ResourceType>) -> ListWatch {
@@ -124,12 +127,17 @@ pub async fn agree(bench: &Bench) {
         } else {
             [protobuf.to_owned(), format!("{protobuf};stream=watch")]
         };
-        let said = way.said.lock().unwrap();
-        assert!(said.len() > 50, "{}: {said:?}", way.name);
+        let content_types = way.content_types.lock().unwrap();
+        assert!(content_types.len() > 50, "{}: {content_types:?}", way.name);
         // Requests that check for a restored store use JSON.
-        let other: Vec<_> = said.iter().filter(|said| !expected.contains(said)).collect();
-        assert!(other.iter().all(|said| *said == "application/json"), "{}: {other:?}", way.name);
-        assert!(other.len() * 10 < said.len(), "{}: {said:?}", way.name);
+        let other: Vec<_> =
+            content_types.iter().filter(|content_type| !expected.contains(content_type)).collect();
+        assert!(
+            other.iter().all(|content_type| *content_type == "application/json"),
+            "{}: {other:?}",
+            way.name
+        );
+        assert!(other.len() * 10 < content_types.len(), "{}: {content_types:?}", way.name);
     }
 }
 

@@ -267,16 +267,16 @@ async fn a_denial_by_a_webhook_has_the_same_wording_for_every_write() -> Result<
         ensure!(refusal(cluster, ("PUT", &path), Some(before.raw.clone())).await? == denied);
         for policy in ["Background", "Foreground", "Orphan"] {
             let options = json!({ "propagationPolicy": policy });
-            let told = refusal(cluster, ("DELETE", &path), Some(options)).await?;
-            ensure!(told == denied, "{policy}: {told}");
+            let answer = refusal(cluster, ("DELETE", &path), Some(options)).await?;
+            ensure!(answer == denied, "{policy}: {answer}");
         }
         // The webhook is not called about requests that fail anyway.
-        let told = refusal(cluster, ("DELETE", &path), Some(conflict.clone())).await?;
-        ensure!(told["code"] == 409, "{told}");
+        let answer = refusal(cluster, ("DELETE", &path), Some(conflict.clone())).await?;
+        ensure!(answer["code"] == 409, "{answer}");
     }
     let marked = format!("/api/v1/namespaces/{}/secrets?labelSelector={LABEL}%3Dyes", ns.name());
-    let told = refusal(cluster, ("DELETE", &marked), None).await?;
-    ensure!(told == denied, "{told}");
+    let answer = refusal(cluster, ("DELETE", &marked), None).await?;
+    ensure!(answer == denied, "{answer}");
     untouched(cluster, [&before]).await?;
     cluster.delete(&free, Policy::Background).await?;
 
@@ -316,17 +316,17 @@ async fn a_forbidden_request_has_the_same_wording_for_every_verb() -> Result<()>
              \"{group}\" {place}"
         );
         let body = (request.0 == "PATCH").then(|| json!({}));
-        let told = refusal(&theirs, request, body).await?;
+        let answer = refusal(&theirs, request, body).await?;
         let name = object.split('"').nth(1);
         let kind = resource.split('/').next();
         let expected =
             json!({ "code": 403, "reason": "Forbidden", "message": message, "name": name, "kind": kind });
-        ensure!(told == expected, "{told} is not {expected}");
+        ensure!(answer == expected, "{answer} is not {expected}");
     }
     let path = format!("/api/v1/namespaces/{}", ns.name());
-    let told = refusal(&theirs, ("DELETE", &path), None).await?;
+    let answer = refusal(&theirs, ("DELETE", &path), None).await?;
     let in_itself = format!("cannot delete resource \"namespaces\" in API group \"\" {here}");
-    ensure!(told["message"].as_str().is_some_and(|message| message.ends_with(&in_itself)), "{told}");
+    ensure!(answer["message"].as_str().is_some_and(|message| message.ends_with(&in_itself)), "{answer}");
     untouched(cluster, [&secret]).await?;
     stage.clear().await
 }

@@ -108,12 +108,12 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     let again = is_listed(&collector, &denied, "denied").await?;
     ensure!(again["waiting_seconds"].as_f64() > first["waiting_seconds"].as_f64(), "{again} after {first}");
 
-    let told = decisions(&collector, &denied).await?;
-    let (told, judged) = (&told[0], &told[0]["owners"][0]);
-    ensure!(told["action"] == "delete" && told["outcome"] == "denied", "{told}");
-    ensure!(told["error"].as_str().is_some_and(|error| error.contains(MESSAGE)), "{told}");
-    ensure!(judged["uid"] == owner.uid.as_str() && judged["class"] == "absent", "{told}");
-    ensure!(["graph", "live", "remembered"].map(Value::from).contains(&judged["evidence"]), "{told}");
+    let decision = decisions(&collector, &denied).await?;
+    let (decision, judged) = (&decision[0], &decision[0]["owners"][0]);
+    ensure!(decision["action"] == "delete" && decision["outcome"] == "denied", "{decision}");
+    ensure!(decision["error"].as_str().is_some_and(|error| error.contains(MESSAGE)), "{decision}");
+    ensure!(judged["uid"] == owner.uid.as_str() && judged["class"] == "absent", "{decision}");
+    ensure!(["graph", "live", "remembered"].map(Value::from).contains(&judged["evidence"]), "{decision}");
 
     webhook.say(Verdict::Fine);
     cluster.set_finalizers(&blocking, &[]).await?;

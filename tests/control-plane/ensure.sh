@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Makes sure that the binaries of a real control plane exist and prints, as the
-# only line on standard output, the directory that holds them:
+# Finds or builds the binaries of a real control plane, and prints their directory
+# as the only line on standard output:
 #
 #   tests/control-plane/ensure.sh [COMPONENT...]
 #
-# The directory holds `etcd` and `kube-apiserver` (perhaps as symbolic links),
-# and every further COMPONENT asked for, such as `kube-controller-manager`.
+# The directory contains `etcd` and `kube-apiserver` (perhaps as symbolic links),
+# and each given COMPONENT, such as `kube-controller-manager`.
 #
-# Looked at in this order:
+# It looks in this order:
 #   1. $KUBEBUILDER_ASSETS, the envtest convention;
 #   2. $PATH;
 #   3. the cache, ${KUBE_GC_CACHE:-${XDG_CACHE_HOME:-~/.cache}/kube-gc}/control-plane/<version>;
-#   4. a build from Debian's source package `kubernetes`, kept in that cache.
+#   4. a build from Debian's source package `kubernetes`, stored in that cache.
 #
-# Progress goes to standard error; when there is nothing to do, nothing is said.
+# Progress goes to standard error. If there is nothing to do, it prints nothing there.
 set -euo pipefail
 
 wanted=(etcd kube-apiserver "$@")
@@ -32,7 +32,7 @@ die() {
   exit 1
 }
 
-# Whether a directory holds everything that is wanted.
+# Whether a directory contains all wanted binaries.
 complete() {
   local binary
   for binary in "${wanted[@]}"; do
@@ -46,7 +46,7 @@ root=$cache_home/control-plane
 from_assets() {
   [[ -n ${KUBEBUILDER_ASSETS:-} ]] || return 1
   if ! complete "$KUBEBUILDER_ASSETS"; then
-    say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS does not hold all of: ${wanted[*]}; looking elsewhere"
+    say "KUBEBUILDER_ASSETS=$KUBEBUILDER_ASSETS does not contain all of: ${wanted[*]}; looking elsewhere"
     return 1
   fi
   (cd "$KUBEBUILDER_ASSETS" && pwd)
@@ -66,7 +66,7 @@ from_path() {
   links=$root/path
   mkdir -p "$links"
   for binary in "${wanted[@]}"; do
-    # Made aside and renamed, so that no caller ever sees a missing link.
+    # Created under another name and renamed, so that the link is never missing.
     ln -s "$(type -P "$binary")" "$links/.$binary.$$"
     mv -fT "$links/.$binary.$$" "$links/$binary"
   done
@@ -92,29 +92,29 @@ from_assets || from_path || from_cache || build_needed=1
 # ---------------------------------------------------------------------------
 # The build.
 
-type -P apt-get >/dev/null || die "no ${wanted[*]} found, and they can be built here only on Debian"
-type -P flock >/dev/null || die "flock (package util-linux) is needed to build them"
+type -P apt-get >/dev/null || die "${wanted[*]} not found, and they can be built only on Debian"
+type -P flock >/dev/null || die "flock (package util-linux) is missing"
 
 mkdir -p "$root"
 exec 9>"$root/.lock"
 if ! flock -n 9; then
-  say "another caller is building; waiting for it"
+  say "waiting for another process that is building"
   flock 9
 fi
 # It may have been built while we waited.
 from_cache && exit 0
 
-# How a command is run as root; need_root is told what for.
+# The prefix of commands that run as root. need_root takes the command for its message.
 as_root=()
 need_root() {
   ((EUID != 0)) || return 0
-  type -P sudo >/dev/null || die "not root, and there is no sudo; please run as root: $*"
+  type -P sudo >/dev/null || die "run as root, because sudo is not installed: $*"
   as_root=(sudo)
 }
 
-# On the cache's own file system: the result is moved into place by a rename.
-# What a build that was killed left behind is removed; as far as possible, for
-# a process of it may still be writing there.
+# On the file system of the cache, so that a rename moves the result into place.
+# Remains of killed builds are removed, except for files that their processes may
+# still be writing.
 rm -rf "$root"/.build.* 2>/dev/null || :
 work=$(mktemp -d "$root/.build.XXXXXX")
 log=$root/build.log
@@ -149,9 +149,9 @@ if [[ -z $(archive_places) ]]; then
 fi
 [[ -n $(archive_places) ]] || die "this system's package archive has no kubernetes-client and etcd-server"
 
-# What the build needs and is not there yet. Debian's own Go is used even if
-# there is another one on PATH: the source is as old as the distribution, and
-# newer compilers do not build it.
+# Missing build dependencies. Debian's own Go is used even if there is another one
+# on PATH: the source is as old as the distribution, and newer compilers do not
+# build it.
 needed=()
 while read -r file package; do
   if [[ $file == /* ]]; then
@@ -175,17 +175,16 @@ if ((${#needed[@]})); then
   need_root apt-get install "${needed[@]}"
   say "installing ${needed[*]}"
   apt_install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${needed[@]}")
-  # Old package lists name files that the archive no longer has; so one update
-  # and one more attempt before giving up.
+  # Old package lists may name files that the archive no longer has, so update
+  # them once and try again.
   if ! "${apt_install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
     logged "${as_root[@]}" apt-get update
     logged "${apt_install[@]}"
   fi
 fi
 
-# Sources of our own, made from the places that the system's apt already uses,
-# with lists of our own: the system's configuration stays as it is, and no
-# root is needed.
+# Our own sources and package lists, made from the archives that the system's apt
+# uses. This does not change the system's configuration and needs no root.
 apt_dir=$work/apt
 mkdir -p "$apt_dir/lists/partial" "$apt_dir/cache/archives/partial"
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -233,8 +232,8 @@ if grep -Eq '^# github.com/modern-go/reflect2 v1\.0\.[01]( |$)' src/vendor/modul
   cp -r golang-github-modern-go-reflect2-dev/usr/share/gocode/src/github.com/modern-go/reflect2 "src/$reflect2"
 fi
 
-# The source package is no git tree; without this the server would call itself
-# v0.0.0, and clients that look at its version would be misled.
+# The source package is no git tree. Without this, the version of the server would
+# be v0.0.0, and clients that check it would be misled.
 IFS=. read -r major minor _ <<<"$version"
 cat >version.sh <<VERSION
 KUBE_GIT_COMMIT=debian
@@ -251,8 +250,8 @@ done
 say "building ${targets[*]#cmd/} $version on $(nproc) cores (minutes; follow $log)"
 started=$SECONDS
 build_components() {
-  # A process group of its own and not in the foreground: a signal to this
-  # script is then handled at once, and ends all the compilers.
+  # In its own process group in the background, so that a signal to this script is
+  # handled at once and ends all compilers.
   local status=0
   set -m
   "$@" >>"$log" 2>&1 </dev/null 9>&- &
@@ -265,8 +264,8 @@ build_components() {
     die "the build failed (whole log: $log)"
   fi
 }
-# An environment of its own: Go and Kubernetes' makefiles obey many variables, of which
-# cargo sets one, OUT_DIR, for the tests and benchmarks that may have called this.
+# A clean environment: Go and Kubernetes' makefiles obey many variables, and cargo
+# sets one of them, OUT_DIR, for the tests and benchmarks that may call this.
 build_components env -C src -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 \
   TMPDIR="${TMPDIR:-/tmp}" CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local \
   GOCACHE="$work/go-cache" GOPATH="$work/go" KUBE_GIT_VERSION_FILE="$work/version.sh" \
@@ -280,12 +279,12 @@ for target in "${targets[@]}"; do
 done
 complete stage || die "the build did not produce ${wanted[*]} (log: $log)"
 
-# A directory of this version may exist: built without a component that is
-# asked for now, but perhaps with another one.
+# A directory of this version may exist that lacks a component wanted now, and has
+# another one.
 for binary in "$root/$version"/*; do
   [[ ! -f $binary || -e stage/${binary##*/} ]] || cp "$binary" stage/
 done
 rm -rf "${root:?}/$version"
 mv -T stage "$root/$version"
-say "built in $((SECONDS - started)) s, kept in $root/$version"
+say "built in $((SECONDS - started)) s, stored in $root/$version"
 printf '%s\n' "$root/$version"

@@ -5,10 +5,10 @@
 #
 # Starts a control plane on loopback, applies deploy/sample/shop.yaml, runs the
 # collector against it, deletes the deployment `web`, and shows what follows.
-# Exits with 0 only if all that `web` owned is gone and all else is kept.
+# Exits with 0 only if everything that `web` owned is gone and everything else is kept.
 #
-#   --foreground   `web` goes last, not first
-#   --stay         at the end, wait for the enter key before all is stopped
+#   --foreground   delete `web` in the foreground: it is deleted last, not first
+#   --stay         at the end, wait for the enter key before everything is stopped
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -17,8 +17,8 @@ sample=deploy/sample/shop.yaml
 namespace=shop
 root=web
 
-# What has to go with the root, and what has to stay.
-doomed=(
+# The objects that must be deleted with the root, and those that must stay.
+dependents=(
   deployment.apps/web replicaset.apps/web-6f7d8c replicaset.apps/web-5b4c9a
   pod/web-6f7d8c-h2kxv pod/web-6f7d8c-q9zpt configmap/web-6f7d8c-h2kxv-state configmap/web-routes
 )
@@ -65,7 +65,7 @@ tear_down() {
     wait "$collector" 2>/dev/null || :
   fi
   if [[ -n $plane ]]; then
-    # The control plane lives as long as its input is open.
+    # The control plane runs as long as its input is open.
     exec {plane_input}>&- || :
     wait "$plane" 2>/dev/null || :
   fi
@@ -77,7 +77,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 trap 'exit 129' HUP
 
-# Waits for a condition, at most so many seconds.
+# Waits for a condition, at most this many seconds.
 await() {
   local deadline=$((SECONDS + $1))
   shift
@@ -94,18 +94,18 @@ await() {
 # ---------------------------------------------------------------------------
 step "Building the collector"
 
-# The path is asked of cargo: it may not be the usual one.
+# cargo reports the path, which may not be the usual one.
 read -ra build <<<"--locked --bin kube-gc ${KUBE_GC_BUILD_FLAGS:-}"
 cargo build "${build[@]}"
 kube_gc=$(cargo build "${build[@]}" --quiet --message-format json |
   sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-[[ -x $kube_gc ]] || die "cargo did not say where it put the binary"
+[[ -x $kube_gc ]] || die "cargo did not report the path of the binary"
 
 # ---------------------------------------------------------------------------
 step "Starting a control plane on loopback"
 
-# Through a pipe of our own, and not a coprocess: the end of its input is what
-# stops it, also when this script is killed.
+# Through a pipe and not as a coprocess: the end of its input stops it, even if
+# this script is killed.
 mkfifo "$work/input" "$work/output"
 "$here/serve.sh" <"$work/input" >"$work/output" &
 plane=$!
@@ -115,14 +115,14 @@ field() { sed -n 's/.*"'"$1"'": *"\([^"]*\)".*/\1/p' <<<"$report"; }
 kubeconfig=$(field kubeconfig)
 bin=$(field bin)
 kubectl=$bin/kubectl
-[[ -x $kubectl ]] || kubectl=$(type -P kubectl) || die "kubectl is needed: put it on PATH"
+[[ -x $kubectl ]] || kubectl=$(type -P kubectl) || die "kubectl is missing: put it on PATH"
 k() { "$kubectl" --kubeconfig "$kubeconfig" --namespace "$namespace" "$@"; }
-printf 'Kubernetes %s at %s; no controllers, so nobody collects garbage\n' "$(field version)" "$(field url)"
+printf 'Kubernetes %s at %s; without controllers, so nothing collects garbage\n' "$(field version)" "$(field url)"
 
 # ---------------------------------------------------------------------------
 step "Applying $sample"
 
-# One document after the other: a reference needs the uid of what is above it.
+# One document after the other, because a reference needs the uid of its owner.
 awk -v work="$work" 'BEGIN { n = 100 } /^---$/ { n++; next } { print > (work "/" n ".yaml") }' "$sample"
 for document in "$work"/*.yaml; do
   while read -r kind name; do
@@ -132,7 +132,7 @@ for document in "$work"/*.yaml; do
   k create --validate=false --filename "$document"
 done
 
-# Prints what is in the namespace as a tree of owners and dependents.
+# Prints the objects of the namespace as a tree of owners and dependents.
 show() {
   local -A name_of=() owners_of=()
   local uids=() uid name owners
@@ -176,7 +176,7 @@ step "Running the collector"
 
 command=("$kube_gc" run --kubeconfig "$kubeconfig" --listen 127.0.0.1:0 --debug-listen 127.0.0.1:0 "${flags[@]}")
 printf '%s$ kube-gc %s%s\n' "$dim" "${command[*]:1}" "$plain"
-# Without our end of the pipe: it would keep the control plane alive.
+# Without our end of the pipe, which would keep the control plane running.
 "${command[@]}" 2>"$work/log" </dev/null {plane_input}>&- &
 collector=$!
 address() { sed -n 's/.*listening.*listener="\?'"$1"'"\?.*address="\?\([0-9.]*:[0-9]*\).*/\1/p' "$work/log"; }
@@ -184,27 +184,27 @@ listening() { [[ -n $(address health) && -n $(address debug) ]]; }
 page() { curl --silent --fail --noproxy '*' --max-time 10 "http://$1"; }
 ready() { page "$(address health)/readyz" >/dev/null; }
 idle() { page "$(address debug)/debug/idle" >/dev/null; }
-await 20 listening || die "the collector does not say where it listens"
+await 20 listening || die "the collector does not report its addresses"
 await 60 ready || {
   curl --silent --noproxy '*' "http://$(address health)/readyz?verbose" >&2 || :
   die "the collector is not ready"
 }
 printf '%s$ curl http://%s/readyz?verbose%s\n' "$dim" "$(address health)" "$plain"
 page "$(address health)/readyz?verbose"
-await 30 idle || die "the collector finds no rest before anything was deleted"
+await 30 idle || die "the collector is not idle, although nothing was deleted"
 
 # ---------------------------------------------------------------------------
 step "Deleting the deployment $root ($policy)"
 
 uid=$(k get deployment "$root" --output 'jsonpath={.metadata.uid}')
 printf '%s$ curl http://%s/debug/graph?uid=%s%s\n' "$dim" "$(address debug)" "$uid" "$plain"
-page "$(address debug)/debug/graph?uid=$uid" || die "the collector does not have it in its graph"
+page "$(address debug)/debug/graph?uid=$uid" || die "the object is not in the graph of the collector"
 before=$(wc -l <"$work/log")
 printf '\n%s$ kubectl delete deployment %s --cascade=%s%s\n' "$dim" "$root" "$policy" "$plain"
 k delete deployment "$root" --cascade="$policy" --wait=false
 
 left() { k get "$@" --ignore-not-found --output name; }
-all_gone() { [[ -z $(left "${doomed[@]}") ]]; }
+all_gone() { [[ -z $(left "${dependents[@]}") ]]; }
 await 30 all_gone || gone_failed=1
 await 30 idle || idle_failed=1
 
@@ -225,19 +225,19 @@ fail() {
   printf 'wrong: %s\n' "$*"
   failures=$((failures + 1))
 }
-[[ -z ${gone_failed:-} ]] || fail "still there after 30 s: $(left "${doomed[@]}" | tr '\n' ' ')"
-[[ -z ${idle_failed:-} ]] || fail "the collector finds no rest: $(page "$(address debug)/debug/queues" || :)"
+[[ -z ${gone_failed:-} ]] || fail "still there after 30 s: $(left "${dependents[@]}" | tr '\n' ' ')"
+[[ -z ${idle_failed:-} ]] || fail "the collector is not idle: $(page "$(address debug)/debug/queues" || :)"
 for object in "${kept[@]}"; do
   [[ -n $(left "$object") ]] || fail "$object is gone, and should have been kept"
 done
 owners=$(k get configmap prices --ignore-not-found --output 'jsonpath={.metadata.ownerReferences[*].name}')
-[[ $owners == api ]] || fail "configmap/prices should be owned by api alone, and is by: $owners"
+[[ $owners == api ]] || fail "configmap/prices should be owned only by api, but is owned by: $owners"
 
 if [[ -n $stay ]]; then
-  printf '\nThe control plane and the collector are still there:\n'
+  printf '\nThe control plane and the collector are still running:\n'
   printf '  kubectl --kubeconfig %s get all --namespace %s\n' "$kubeconfig" "$namespace"
   printf '  curl http://%s/   curl http://%s/\n' "$(address health)" "$(address debug)"
-  read -r -p 'Enter stops them. ' _ || :
+  read -r -p 'Press enter to stop them. ' _ || :
 fi
 
 kill -TERM "$collector"
@@ -249,6 +249,6 @@ collector=
   fail "the collector ended with $status on SIGTERM"
 }
 
-((failures == 0)) || die "not as it should be, see above"
+((failures == 0)) || die "the result is wrong, see above"
 printf 'all %d objects of the tree are gone, all %d others are kept, and prices lost one of its two owners\n' \
-  "${#doomed[@]}" "${#kept[@]}"
+  "${#dependents[@]}" "${#kept[@]}"

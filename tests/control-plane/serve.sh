@@ -3,9 +3,9 @@
 #
 #   tests/control-plane/serve.sh [--dir DIR] [-- KUBE_APISERVER_FLAG...]
 #
-# It lives exactly as long as its standard input is open. At end of file (so
-# whichever way its parent ended) and on TERM, INT and HUP it kills both servers
-# and removes their directory.
+# It runs as long as its standard input is open. At end of file, which follows
+# any end of its parent, and on TERM, INT and HUP, it kills both servers and
+# removes their directory.
 #
 # When the API server is ready, one line of JSON goes to standard output:
 #
@@ -13,10 +13,10 @@
 #    "etcd": "http://127.0.0.1:PORT", "dir": DIR, "bin": DIR,
 #    "apiserver_pid": N, "etcd_pid": N, "version": "v1.20.2"}
 #
-# The kubeconfig's user is in system:masters. All else (data, keys, the servers'
-# logs) is in the directory too.
+# The user of the kubeconfig is in system:masters. Everything else (data, keys,
+# logs of the servers) is also in the directory.
 #
-# With --dir the directory is kept, and a later run with it continues with the
+# With --dir, the directory is kept. A later run with the same directory uses the
 # same data, keys and ports, so that the kubeconfig stays valid.
 #
 # Lines on standard input are commands; each is answered by the same line of
@@ -25,8 +25,8 @@
 #   kill etcd | kill kube-apiserver     SIGKILL
 #   start etcd | start kube-apiserver   with the same ports and data
 #
-# A server that ends without being told to ends the whole with status 1 and the
-# end of its log on standard error.
+# If a server ends without a command, everything ends with status 1 and the end
+# of the server's log on standard error.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -57,7 +57,7 @@ done
 extra_flags=("$@")
 
 for tool in curl openssl; do
-  type -P "$tool" >/dev/null || die "$tool is needed"
+  type -P "$tool" >/dev/null || die "$tool is missing"
 done
 
 bin=$("$here/ensure.sh" </dev/null)
@@ -107,7 +107,7 @@ cd "$dir"
 
 issue_certificates() {
   local new_key=(-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes) ca
-  # A configuration of our own: what the system's one adds differs.
+  # Our own configuration, because those of systems differ.
   cat >openssl.cnf <<'CNF'
 [req]
 distinguished_name = name
@@ -125,8 +125,8 @@ subjectAltName = DNS:localhost, DNS:kubernetes.default.svc, IP:127.0.0.1
 basicConstraints = critical, CA:FALSE
 extendedKeyUsage = clientAuth
 CNF
-  # The front proxy has a CA of its own, or every client certificate could
-  # speak for anybody.
+  # The front proxy has its own CA. Otherwise any client certificate could
+  # impersonate any user.
   for ca in ca front-proxy-ca; do
     openssl req -x509 -config openssl.cnf -extensions ca "${new_key[@]}" -sha256 -days 3650 \
       -subj "/CN=kube-gc-test-$ca" -keyout "$ca.key" -out "$ca.crt" 2>>openssl.log
@@ -151,8 +151,7 @@ fi
 # ---------------------------------------------------------------------------
 # Servers.
 
-# Should this shell be killed outright, nobody is left to stop the servers: the
-# kernel does it.
+# If this shell is killed, the kernel stops the servers.
 with_us=()
 if setpriv --pdeathsig KILL true 2>/dev/null; then
   with_us=(setpriv --pdeathsig KILL)
@@ -163,8 +162,8 @@ if "$bin/etcd" --unsafe-no-fsync --version >/dev/null 2>&1; then
   etcd_flags+=(--unsafe-no-fsync)
 fi
 
-# A port nobody listens on. Below the range from which the kernel takes the
-# ports of outgoing connections, so that none of those can come in between.
+# A free port. It is below the range that the kernel uses for outgoing
+# connections, so that none of these can take it.
 free_port() {
   local port
   while :; do
@@ -181,14 +180,14 @@ get() {
     --cacert ca.crt --cert admin.crt --key admin.key "https://127.0.0.1:$apiserver_port$1"
 }
 
-# Both conditions hold for our own server only, whoever else may have taken the
-# port meanwhile: the member's name is random, the CA is our own.
+# Both conditions hold only for our own server, even if another process has taken
+# the port: the name of the member is random, and the CA is our own.
 etcd_ready() {
   local members
   members=$(curl --silent --fail --noproxy '*' --max-time 5 --data '{}' "http://127.0.0.1:$etcd_port/v3/cluster/member/list") &&
     [[ $members == *"\"$member\""* ]]
 }
-# The namespace comes a little later than readiness, and everybody expects it.
+# The namespace appears shortly after readiness, and every user of the server needs it.
 kube_apiserver_ready() { get /readyz >/dev/null && get /api/v1/namespaces/default >/dev/null; }
 
 alive() { kill -0 "${pid[$1]}" 2>/dev/null; }
@@ -196,7 +195,7 @@ alive() { kill -0 "${pid[$1]}" 2>/dev/null; }
 run() {
   local name=$1
   shift
-  # Nothing else: ETCD_* and the like would be read by them.
+  # No other variables, because the servers would read ETCD_* and the like.
   env -i PATH="$PATH" HOME="$dir" TMPDIR="$dir" ${GOGC:+GOGC="$GOGC"} "${with_us[@]}" "$bin/$name" "$@" \
     </dev/null >>"$name.log" 2>&1 &
   pid[$name]=$!
@@ -215,7 +214,7 @@ run_kube_apiserver() {
     --bind-address=127.0.0.1
     --advertise-address=127.0.0.1
     --secure-port="$apiserver_port"
-    # A loopback address is not allowed in Endpoints.
+    # Endpoints must not have a loopback address.
     --endpoint-reconciler-type=none
     --cert-dir="$dir"
     --tls-cert-file=apiserver.crt
@@ -291,7 +290,7 @@ if [[ -s ports ]]; then
   start etcd || die "port $etcd_port is taken"
   start kube-apiserver || die "port $apiserver_port is taken"
 else
-  # Between our look and the server's bind somebody else may take a port.
+  # Another process may take the port before the server binds it.
   for server in etcd kube-apiserver; do
     for attempt in 1 2 3 4 5 6; do
       ((attempt < 6)) || die "no free port found for $server"

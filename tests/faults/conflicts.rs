@@ -49,7 +49,7 @@ async fn a_changed_label_costs_one_more_delete_at_the_new_version() -> Result<()
 }
 
 /// After five such conflicts in a row, the DELETE carries the uid alone (rule 4.27).
-/// Without that, this would wait for ever for a DELETE that succeeds.
+/// Without that, this would wait forever for a DELETE that succeeds.
 async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -162,7 +162,7 @@ async fn an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_t
 
 /// An object that changes faster than its events arrive still loses the reference to an
 /// absent owner (rule 6.5). If after a conflict the version were only taken from the
-/// graph, this would wait for ever for a PATCH that succeeds.
+/// graph, this would wait forever for a PATCH that succeeds.
 async fn references_to_absent_owners_are_removed_at_the_version_just_read() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -69,7 +69,7 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     let afresh = On::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
     let afresh = requests(stage.proxy.since(mark, &afresh));
     ensure!(afresh.is_empty(), "the monitor was not kept: {afresh:#?}");
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await
@@ -133,7 +133,7 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let monitors = monitors.as_array().context("no list")?;
     ensure!(monitors.iter().any(|monitor| monitor["resource"] == "widgets"), "{monitors:?}");
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     gadgets.remove().await?;
     cluster.settled(&collector).await?;
@@ -232,7 +232,7 @@ async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Resu
     drop(lists);
     stage.gone(&garbage).await?;
     cluster.settled(&collector).await?;
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     gadgets.remove().await?;
     cluster.settled(&collector).await?;

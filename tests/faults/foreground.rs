@@ -124,7 +124,7 @@ async fn dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_t
 
 /// The policy changes from Orphan to Foreground while the finalizer patch is under way
 /// (rule 5.13). Fails if that patch is not bound to what was read: the owner would be
-/// removed, and leave its dependents behind for ever.
+/// removed, and leave its dependents behind forever.
 async fn an_owner_deleted_again_with_foreground_takes_its_dependents_along() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -63,7 +63,7 @@ async fn a_type_whose_lookups_hang_delays_no_other() -> Result<()> {
     for (object, owner) in kept.iter().zip(live) {
         stage.assert_owners(object, &[owner]).await?;
     }
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

@@ -208,7 +208,7 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
 /// No queued key is lost (rule 8.2). A parent and its child are both deleted with Orphan.
 /// The event of the patch that releases the child has not arrived when the child's own
 /// dependents are released. Fails if the child is dropped for that reason: its finalizer
-/// would stay for ever, as nothing about the child changes any more.
+/// would stay forever, as nothing about the child changes any more.
 async fn an_owner_that_is_itself_being_orphaned_is_postponed_and_not_forgotten() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -134,7 +134,7 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
 }
 
 /// A 404 that is not the object's own does not prove that the object is gone (rule 4.29).
-/// Fails if it counts as proof: the object would stay for ever.
+/// Fails if it counts as proof: the object would stay forever.
 async fn a_delete_answered_with_the_404_of_another_object_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -32,7 +32,7 @@ async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result
     let held = deletes.next().await?;
     let owners = [goes.reference(), saviour.reference()];
     let saved = stage.cluster.set_owner_references(&dependent, &owners).await?;
-    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    // Otherwise the next decision may use the old state of the graph, and be rejected again.
     stage.seen(&collector, &saved).await?;
     held.pass();
     drop(deletes);
@@ -79,7 +79,7 @@ async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> 
     let held = deletes.next().await?;
     ensure!(held.request.policy() == "Background", "{}", held.request);
     let orphaning = stage.cluster.set_finalizers(&middle, &["orphan"]).await?;
-    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    // Otherwise the next decision may use the old state of the graph, and be rejected again.
     stage.seen(&collector, &orphaning).await?;
     held.pass();
     drop(deletes);
@@ -178,7 +178,7 @@ async fn an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_ob
     ensure!(held.request.precondition_version() == Some(&unblocked.resource_version), "{}", held.request);
     ensure!(held.request.policy() == "Foreground", "{}", held.request);
     let saved = circle.save(&stage, false).await?;
-    // Or it may be decided afresh on what the graph still shows, and refused once more.
+    // Otherwise the next decision may use the old state of the graph, and be rejected again.
     stage.seen(&collector, &saved).await?;
     held.pass();
     drop(deletes);

@@ -129,7 +129,7 @@ async fn writes_whose_answer_is_lost_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLost, 1).await
 }
 
-/// Fails if the collector waits for an answer for ever (rule 6.11).
+/// Fails if the collector waits for an answer forever (rule 6.11).
 async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
     spoiled(How::AnswerLate, 1).await
 }

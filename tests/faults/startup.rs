@@ -40,7 +40,7 @@ async fn unsynced(collector: &Collector) -> Result<f64> {
 
 /// A type that could never be listed delays nothing for longer than the start's timeout
 /// (rules 2.14 and 2.16). It is named with the server's words, and its garbage is
-/// collected once it can be listed. Fails if the workers wait for it for ever, or if
+/// collected once it can be listed. Fails if the workers wait for it forever, or if
 /// nobody tries again.
 async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result<()> {
     let stage = Stage::set().await?;
@@ -91,7 +91,7 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     let monitor = monitor_of_widgets(&collector).await?;
     ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
     poll("the metric to be silent", async || Ok(unsynced(&collector).await? == 0.0)).await?;
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await
@@ -133,7 +133,7 @@ async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     stage.assert_owners(&of_live, &[&live]).await?;
     let looked_up = stage.of(Verb::Get, &live);
     ensure!(looked_up.is_empty(), "{looked_up:#?}");
-    // With what it owns: nobody could tell afterwards whether that is garbage.
+    // With its dependents, because afterwards nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

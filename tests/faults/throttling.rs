@@ -1,4 +1,4 @@
-//! A server that has too much to do and says so: 429.
+//! A server that is overloaded and answers 429.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ kube_gc_testkit::scenarios! {
     a_server_that_rejects_everything_gets_one_request_a_second,
 }
 
-/// What the server bears at a time; the collector begins with 20 requests.
+/// How many requests the server admits at a time. The collector begins with 20.
 const LIMIT: usize = 4;
-/// After so many requests the window fits. The first crowds are fewer together.
+/// After this many requests, the limit fits. The first groups of requests are larger together.
 const FITS_AFTER: usize = 100;
 /// How many objects go in each way.
 const OBJECTS: usize = 1000;
@@ -34,38 +34,37 @@ fn refusals(exchanges: &[Exchange]) -> impl Iterator<Item = &Exchange> {
 /// An owner that takes its dependents with it, and one that lets them go.
 async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
     let ns = &stage.ns;
-    let takes = ns.configmap("takes").create().await?;
-    let lets_go = ns.configmap("lets-go").create().await?;
+    let deleted = ns.configmap("takes").create().await?;
+    let orphaned = ns.configmap("lets-go").create().await?;
     let of = async |owner: &Obj, prefix: &str| {
         create_all((0..OBJECTS).map(|i| ns.secret(format!("{prefix}-{i}")).owned_by(owner))).await
     };
-    let go = of(&takes, "goes").await?;
-    let stay = of(&lets_go, "stays").await?;
-    Ok((takes, go, lets_go, stay))
+    let go = of(&deleted, "goes").await?;
+    let stay = of(&orphaned, "stays").await?;
+    Ok((deleted, go, orphaned, stay))
 }
 
-/// Thousands of requests to a server that bears four at a time and refuses all others:
-/// each is made about once. Fails if every worker finds out by itself that there is too
-/// much to do, or if what the server bears is not used.
+/// Thousands of requests to a server that admits four at a time and rejects all others: each
+/// request is sent about once. Fails if every worker finds the limit by itself, or if the
+/// collector does not use what the server admits.
 ///
-/// The bound: the first crowds are of 20 requests at most, half as many and so on, before
-/// the window fits; and then one request is refused for each climb, which takes 16 windows
-/// of four. Twice that is allowed, because requests that are sent together do not arrive
-/// together.
+/// The bound: the first groups have at most 20 requests, then half as many and so on, until the
+/// limit fits. After that, one request is rejected for each increase, which takes 16 rounds of
+/// four. Twice that is allowed, because requests that are sent together do not arrive together.
 async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Result<()> {
     let stage = Stage::set().await?;
-    let (takes, go, lets_go, stay) = families(&stage).await?;
+    let (deleted, go, orphaned, stay) = families(&stage).await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
     stage.proxy.limit_concurrency(LIMIT);
-    stage.cluster.delete(&takes, Policy::Background).await?;
-    stage.cluster.delete(&lets_go, Policy::Orphan).await?;
+    stage.cluster.delete(&deleted, Policy::Background).await?;
+    stage.cluster.delete(&orphaned, Policy::Orphan).await?;
     stage.cluster.settled(&collector).await?;
 
-    let asked = about_objects(&stage, mark);
-    let all = refusals(&asked).count();
-    let served = asked.len() - all;
-    let late = refusals(asked.get(FITS_AFTER..).context("too few requests")?).count();
+    let sent = about_objects(&stage, mark);
+    let all = refusals(&sent).count();
+    let served = sent.len() - all;
+    let late = refusals(sent.get(FITS_AFTER..).context("too few requests")?).count();
     eprintln!("{served} requests were served, {all} refused, {late} of these after the first {FITS_AFTER}");
     let of_climbs = 2 * served / (16 * LIMIT);
     ensure!(all > 0, "nobody was refused, so nothing is tested");
@@ -78,18 +77,18 @@ async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Resu
     ensure!(collector.metric("kube_gc_api_concurrency_cuts_total").await? >= 3.0, "no cut was counted");
 
     stage.cluster.assert_gone(&go).await?;
-    stage.cluster.assert_gone([&takes, &lets_go]).await?;
+    stage.cluster.assert_gone([&deleted, &orphaned]).await?;
     for object in &stay {
         stage.assert_owners(object, &[]).await?;
     }
     collector.stop().await
 }
 
-/// A server that refuses everything is not hammered by all workers with one object after
-/// the other, and the work goes on as soon as it lets somebody in.
+/// If a server rejects everything, the workers do not try one object after the other, and work
+/// continues as soon as the server admits a request.
 ///
-/// The bound: crowds of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow
-/// from 50 ms to a second, the sixth of which is that long.
+/// The bound: groups of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow from 50 ms
+/// to a second. The sixth pause is that long.
 async fn a_server_that_rejects_everything_gets_one_request_a_second() -> Result<()> {
     let stage = Stage::set().await?;
     let owner = stage.ns.configmap("owner").create().await?;
@@ -100,16 +99,16 @@ async fn a_server_that_rejects_everything_gets_one_request_a_second() -> Result<
     stage.proxy.limit_concurrency(0);
     stage.cluster.delete(&owner, Policy::Background).await?;
     poll("the longest pause", async || {
-        let asked = about_objects(&stage, mark);
-        Ok(asked.windows(2).any(|two| two[1].arrived - two[0].arrived >= Duration::from_millis(950)))
+        let sent = about_objects(&stage, mark);
+        Ok(sent.windows(2).any(|two| two[1].arrived - two[0].arrived >= Duration::from_millis(950)))
     })
     .await?;
-    let asked = about_objects(&stage, mark).len();
-    eprintln!("{asked} requests were refused until one came in a second");
+    let sent = about_objects(&stage, mark).len();
+    eprintln!("{sent} requests were refused until one came in a second");
     stage.proxy.remove_limit();
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&go).await?;
 
-    ensure!(asked <= 38 + 2 * 6, "{asked} requests until one came in a second");
+    ensure!(sent <= 38 + 2 * 6, "{sent} requests until one came in a second");
     collector.stop().await
 }

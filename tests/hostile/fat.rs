@@ -128,8 +128,8 @@ async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Resu
     eprintln!("{OBJECTS} objects with {REFERENCES} references each: {grown} MiB, {logged} bytes of log");
     ensure!(grown <= 50, "{grown} MiB more");
     let other = |request: &Request| request.resource != LEASES;
-    let asked = stage.proxy.since(mark, &stage.here(Verb::Get).when(other));
-    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+    let lookups = stage.proxy.since(mark, &stage.here(Verb::Get).when(other));
+    ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
     let metrics = collector.metrics().await?;
     let lost =
         metrics.get("kube_gc_leader_transitions_total{transition=\"lost\"}").copied().unwrap_or_default();
@@ -154,15 +154,15 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
-    let asked = || stage.proxy.since(mark, &stage.here(Verb::Get).of("configmaps"));
+    let lookups = || stage.proxy.since(mark, &stage.here(Verb::Get).of("configmaps"));
     let fat = create_fat(&stage.ns, 2, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
     cascade(&stage, "meanwhile").await?;
-    let before = asked().len();
+    let before = lookups().len();
     ensure!(before < 2 * ABSENT, "all {before} owners were looked up before somebody else's cascade went");
     try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
-    let all = asked();
+    let all = lookups();
     let distinct: std::collections::BTreeSet<_> =
-        all.iter().map(|asked| asked.request.path.clone()).collect();
+        all.iter().map(|lookup| lookup.request.path.clone()).collect();
     eprintln!("{} requests for {} owners, {before} of them before the cascade", all.len(), distinct.len());
     ensure!(distinct.len() == 2 * ABSENT, "{} owners were looked up", distinct.len());
     ensure!(all.len() == distinct.len(), "{} requests for {} owners", all.len(), distinct.len());
@@ -185,8 +185,8 @@ async fn existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is
     let fat = create_fat(&stage.ns, OBJECTS, LIVING, |n| owners[n % LIVING].reference()).await?;
     cascade(&stage, "meanwhile").await?;
     stage.cluster.settled(&collector).await?;
-    let asked = stage.proxy.since(mark, &stage.here(Verb::Get));
-    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+    let lookups = stage.proxy.since(mark, &stage.here(Verb::Get));
+    ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
 
     stage.cluster.delete(&owners[500], Policy::Background).await?;
     stage.cluster.settled(&collector).await?;
@@ -224,7 +224,7 @@ async fn a_standby_stores_thousands_of_owners_and_looks_none_up() -> Result<()> 
     let logged = log_bytes(&collector)? - before.1;
     eprintln!("a standby: {grown} MiB, {logged} bytes of log");
     ensure!(grown <= 50 && logged < LONGEST_LINE, "{grown} MiB more, {logged} bytes of log");
-    let asked = stage.proxy.since(mark, &On::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
-    ensure!(asked.is_empty(), "{} requests about them", asked.len());
+    let lookups = stage.proxy.since(mark, &On::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
+    ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
     collector.stop().await
 }

@@ -58,10 +58,10 @@ async fn unusable_certificate_files_are_an_error_at_startup() -> Result<()> {
         .arg(config.path())
         .stdin(Stdio::null())
         .output()?;
-    let said = String::from_utf8(output.stderr)?;
-    ensure!(output.status.code() == Some(2), "{said}");
+    let errors = String::from_utf8(output.stderr)?;
+    ensure!(output.status.code() == Some(2), "{errors}");
     for part in ["(`tls.key`)", "(`tls.certificate`)", "/tls.key", "/tls.crt"] {
-        ensure!(said.contains(part), "{said}");
+        ensure!(errors.contains(part), "{errors}");
     }
     Ok(())
 }

@@ -198,8 +198,8 @@ async fn a_leader_that_is_terminated_releases_the_lease() -> Result<()> {
 async fn without_a_lease_nothing_is_written_and_the_reason_is_shown() -> Result<()> {
     let stage = Stage::set().await?;
     let replica = stage.early_replica("one", "there-is-no-such-namespace").await?;
-    let said = replica.collector.log_line("cannot access the Lease").await?;
-    ensure!(said.contains("there-is-no-such-namespace"), "{said}");
+    let line = replica.collector.log_line("cannot access the Lease").await?;
+    ensure!(line.contains("there-is-no-such-namespace"), "{line}");
     // It is ready, because it is a standby and another replica may lead.
     replica.collector.ready().await?;
     let crowd = Crowd::gathered(&stage, "crowd").await?;

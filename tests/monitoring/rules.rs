@@ -90,10 +90,10 @@ pub fn alerts() -> Result<BTreeSet<String>> {
 fn promtool(arguments: &[&str], directory: &Path) -> Result<String> {
     let mut command = Command::new(program("promtool")?);
     let output = command.args(arguments).current_dir(directory).output()?;
-    let said =
+    let text =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    ensure!(output.status.success(), "promtool {arguments:?}: {said}");
-    Ok(said)
+    ensure!(output.status.success(), "promtool {arguments:?}: {text}");
+    Ok(text)
 }
 
 /// A directory with the rules and their unit tests.
@@ -114,9 +114,9 @@ fn laid_out() -> Result<(TempDir, Vec<String>)> {
 #[test]
 fn prometheus_understands_the_rules() -> Result<()> {
     let (directory, _) = laid_out()?;
-    let said = promtool(&["check", "rules", PLAIN], directory.path())?;
+    let text = promtool(&["check", "rules", PLAIN], directory.path())?;
     let count = rules()?.len();
-    ensure!(count > 0 && said.contains(&format!("SUCCESS: {count} rules found")), "{said}");
+    ensure!(count > 0 && text.contains(&format!("SUCCESS: {count} rules found")), "{text}");
     Ok(())
 }
 
@@ -126,8 +126,8 @@ fn each_alert_fires_when_it_should_and_not_before() -> Result<()> {
     let (directory, tests) = laid_out()?;
     let mut arguments = vec!["test", "rules"];
     arguments.extend(tests.iter().map(String::as_str));
-    let said = promtool(&arguments, directory.path())?;
-    ensure!(!said.contains("FAILED"), "{said}");
+    let text = promtool(&arguments, directory.path())?;
+    ensure!(!text.contains("FAILED"), "{text}");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Every link of the documentation leads somewhere, and so does every page that a
-//! source, a manifest or a script mentions.
+//! Every link of the documentation leads to a file and a section, and every page that a source, a
+//! manifest or a script mentions exists.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,20 +8,19 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::{files, root};
 
-/// Directories that hold nothing of this repository's.
+/// Directories that contain nothing of this repository.
 const FOREIGN: [&str; 3] = ["target", ".git", "found"];
-/// The files that may mention a page, by their endings.
+/// The endings of files that may mention a page.
 const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run"];
-/// How a mention of a page begins, as seen from the root of the repository.
+/// The beginnings of mentions of a page, as paths from the root of the repository.
 const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
 
-/// Every file of the repository whose name ends like one of these: its path from the root,
-/// and its text.
+/// Every file of the repository with one of these endings: its path from the root, and its text.
 fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root())? {
         let path = entry?.path();
-        // Not even looked through: a target directory is large.
+        // Not entered, because a target directory is large.
         if FOREIGN.iter().any(|name| path.ends_with(name)) {
             continue;
         }
@@ -30,7 +29,7 @@ fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
             let here = if path.is_dir() { files(&path, ending)? } else { Vec::new() };
             for path in here.iter().chain(is_one.then_some(&path)) {
                 let name = path.strip_prefix(root())?.to_string_lossy().into_owned();
-                // A package of its own may have been built in its directory.
+                // A package may have been built in its own directory.
                 if !name.split('/').any(|part| FOREIGN.contains(&part)) {
                     let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
                     found.push((name, text));
@@ -66,7 +65,7 @@ fn targets(text: &str) -> Vec<String> {
     targets
 }
 
-/// The anchors of a document's headings, as GitHub and most other hosts make them.
+/// The anchors of a document's headings, as GitHub and most other hosts generate them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let headings = prose(text).filter_map(|line| {
         let title = line.trim_start_matches('#');
@@ -80,7 +79,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     headings.map(slug).collect()
 }
 
-/// Fails if there is no such file, or no such section in it. Paths are from the root.
+/// Fails if the file or its section does not exist. Paths are from the root.
 fn leads_somewhere(from: &str, directory: &Path, target: &str) -> Result<()> {
     let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
     let file = if path.is_empty() { root().join(from) } else { root().join(directory).join(path) };

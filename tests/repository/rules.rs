@@ -1,5 +1,5 @@
-//! `docs/semantics.md`: that its rules, the tests that it names and the comments that
-//! cite them fit together.
+//! The rules of `docs/semantics.md`, the tests that they name, and the comments that cite them
+//! are consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{read, root};
 
 const DOCUMENT: &str = "docs/semantics.md";
 
-/// The number of a rule: its section, and its place there.
+/// The number of a rule: its section, and its position in the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Number(u32, u32);
 
@@ -33,7 +33,7 @@ impl fmt::Display for Number {
     }
 }
 
-/// The rules, each with the names of the tests that show it.
+/// The rules, each with the names of its tests.
 fn rules() -> Result<BTreeMap<Number, Vec<String>>> {
     let mut rules = BTreeMap::new();
     let mut last = None;
@@ -53,7 +53,7 @@ fn rules() -> Result<BTreeMap<Number, Vec<String>>> {
     Ok(rules)
 }
 
-/// Every file that is written by hand and may cite a rule.
+/// Every file written by hand that may cite a rule.
 fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -70,8 +70,8 @@ fn sources(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What a file says in prose: all of a document, the comments of anything else. Comments
-/// in consecutive lines are one text, because a citation may be wrapped.
+/// The prose of a file: all of a document, the comments of anything else. Comments in consecutive
+/// lines are one text, because a citation may be wrapped.
 fn prose(path: &Path) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(path)?;
     let marker = match path.extension().and_then(|ending| ending.to_str()) {
@@ -121,17 +121,17 @@ fn dangling(text: &str) -> Vec<String> {
     pairs.filter(dangles).map(|(what, which)| format!("{what} {which}")).collect()
 }
 
-/// A test: where it is, and what its comments say.
+/// A test, its place and its comments.
 #[derive(Debug)]
 struct Test {
     path: PathBuf,
     /// Its own comment.
     own: String,
-    /// That of its module.
+    /// The comment of its module.
     module: String,
 }
 
-/// All tests by their names.
+/// All tests by name.
 fn tests() -> Result<BTreeMap<String, Vec<Test>>> {
     let mut tests: BTreeMap<String, Vec<Test>> = BTreeMap::new();
     for path in sources(&root())?.into_iter().filter(|path| path.extension().is_some_and(|it| it == "rs")) {
@@ -223,7 +223,7 @@ fn every_rule_is_cited_by_a_test_that_it_names() -> Result<()> {
     none(&uncited.map(|(number, _)| format!("none of its tests cites rule {number}")).collect::<Vec<_>>())
 }
 
-/// Comments once cited sections and scenarios of a specification that is not here.
+/// Comments once cited sections and scenarios of a specification that is not in this repository.
 #[test]
 fn nothing_cites_a_missing_document() -> Result<()> {
     let mut problems = Vec::new();

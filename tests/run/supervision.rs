@@ -1,5 +1,4 @@
-//! An object that cannot be dealt with delays nothing else, and hides from
-//! nobody (`What may never break`, 5 and 6).
+//! An object that cannot be processed delays no other, and is reported (rules 10.5 and 10.6).
 
 use std::time::Duration;
 

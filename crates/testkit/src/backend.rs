@@ -98,11 +98,11 @@ impl Backend {
     /// Takes the backend down. Returns when the front server reports that.
     pub async fn go_down(&mut self) -> Result<()> {
         match &mut self.link {
-            Link::Address(_, serving) => serving.take().context("it is down already")?.stop().await,
+            Link::Address(_, serving) => serving.take().context("the backend is down already")?.stop().await,
             Link::Embedded(front, service) => front.disconnect(service),
         }
         self.look_again().await?;
-        poll("the backend to be missed", async || {
+        poll("the APIService to become unavailable", async || {
             let answer = self.front.send("GET", &self.discovery(), None, None).await;
             Ok(matches!(answer, Err(error) if is_status(&error, 503)))
         })
@@ -126,7 +126,7 @@ impl Backend {
             Link::Embedded(front, service) => front.connect(service, &self.server),
         }
         self.look_again().await?;
-        poll("the backend to be heard", async || {
+        poll("the APIService to become available", async || {
             for path in [self.discovery(), collection(self.resource(), None)] {
                 if self.front.send("GET", &path, None, None).await.is_err() {
                     return Ok(false);

@@ -9,13 +9,13 @@ pub fn repository() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
         let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-        package.ancestors().nth(2).expect("the package lies in crates/testkit").to_owned()
+        package.ancestors().nth(2).expect("the package is in crates/testkit").to_owned()
     })
 }
 
 /// The binary of the collector. cargo builds it next to the directory of the test binaries.
 pub fn binary() -> PathBuf {
-    let test = env::current_exe().expect("a process knows its own binary");
-    let profile = test.ancestors().nth(2).expect("test binaries lie in <profile>/deps");
+    let test = env::current_exe().expect("the path of the running binary");
+    let profile = test.ancestors().nth(2).expect("test binaries are in <profile>/deps");
     profile.join("kube-gc")
 }

@@ -143,7 +143,9 @@ impl Webhook {
                     Verdict::No(message, code) if asked => {
                         Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
                     }
-                    Verdict::Broken if asked => panic!("what a broken webhook does, no guard does"),
+                    Verdict::Broken if asked => {
+                        panic!("the guards of the embedded server cannot break a webhook")
+                    }
                     Verdict::No(..) | Verdict::Fine | Verdict::Broken | Verdict::Hangs => None,
                 }
             })));
@@ -279,7 +281,7 @@ fn review(verdict: &Verdict, body: &[u8]) -> Result<Value> {
             (false, result)
         }
         Verdict::Broken => anyhow::bail!("broken by the test"),
-        Verdict::Hangs => unreachable!("it does not come to a review"),
+        Verdict::Hangs => unreachable!("the webhook is not called"),
     };
     let mut response = json!({ "uid": request["uid"] });
     if review["kind"] == "ConversionReview" {

@@ -166,7 +166,7 @@ impl Builder {
         let references = self.body["metadata"]["ownerReferences"].as_array_mut();
         match references.and_then(|references| references.last_mut()) {
             Some(reference) => reference[field] = value,
-            None => panic!("{field} of no owner reference"),
+            None => panic!("{field} without an owner reference"),
         }
         self
     }

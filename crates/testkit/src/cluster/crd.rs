@@ -15,7 +15,8 @@ impl Cluster {
 
     /// Like [`crd`](Self::crd), without waiting until the type is served.
     pub async fn define(&self, name: &str, scope: Scope, versions: &[&str]) -> Result<Crd> {
-        let (plural, group) = name.split_once('.').with_context(|| format!("no name of a CRD: {name}"))?;
+        let (plural, group) =
+            name.split_once('.').with_context(|| format!("{name} is not the name of a CRD"))?;
         let singular = plural.strip_suffix('s').unwrap_or(plural);
         let kind = singular[..1].to_uppercase() + &singular[1..];
         let resources: Vec<ApiResource> = versions

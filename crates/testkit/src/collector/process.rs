@@ -8,7 +8,7 @@ impl Collector {
     pub async fn freeze(&self) -> Result<()> {
         self.signal("STOP")?;
         // The signal takes effect when a thread receives it.
-        poll("every thread of the collector to stand still", async || {
+        poll("all threads of the collector to stop", async || {
             let mut all = true;
             for thread in std::fs::read_dir(format!("/proc/{}/task", self.pid))? {
                 // A state that cannot be read is that of a process that has just ended.
@@ -58,7 +58,7 @@ impl Collector {
             if let Some(status) = self.child().try_wait()? {
                 return Ok(status);
             }
-            ensure!(Instant::now() < deadline, "the collector does not end");
+            ensure!(Instant::now() < deadline, "the collector did not end");
             sleep(POLL).await;
         }
     }

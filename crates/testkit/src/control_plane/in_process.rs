@@ -105,7 +105,7 @@ impl InProcess {
     /// Listens again on the same address. It may be in use by an outgoing connection of another
     /// process, which has to end first.
     pub(super) fn open(&self) -> Result<()> {
-        let runtime = self.runtime.as_ref().context("it has ended")?;
+        let runtime = self.runtime.as_ref().context("the server has ended")?;
         let deadline = Instant::now() + DEADLINE;
         let serving = loop {
             match serve(runtime, &self.server, self.address) {

@@ -82,7 +82,7 @@ impl Script {
             let status = self.end();
             bail!("the control plane ended ({status}):\n{}", lock(&self.errors));
         }
-        serde_json::from_str(&line).with_context(|| format!("not what serve.sh should say: {line}"))
+        serde_json::from_str(&line).with_context(|| format!("unexpected output of serve.sh: {line}"))
     }
 
     /// Closes the pipe and waits for the script, which waits for the servers.
@@ -97,7 +97,7 @@ impl Script {
                 Ok(None) | Err(_) => {
                     let _ = self.child.kill();
                     let _ = self.child.wait();
-                    return "killed, as it did not end by itself".to_owned();
+                    return "the control plane had to be killed, because it did not end by itself".to_owned();
                 }
             }
         }

@@ -73,7 +73,7 @@ impl Turn {
         }
         let pool = Pool::of(&running);
         let permit = Arc::clone(&pool.turns).acquire_owned().await?;
-        let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a plane"))?;
+        let plane = lock(&pool.free).pop().ok_or_else(|| anyhow!("a turn without a control plane"))?;
         let back = Back { pool, plane };
         let plane = started(plane, ControlPlane::start)?;
         // The permit is returned after the control plane.

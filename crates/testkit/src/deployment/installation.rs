@@ -105,7 +105,7 @@ impl<'a> Installation<'a> {
             symlink(repository(target), path(name))?;
         }
         let minor = self.plane.info().version.split('.').nth(1).and_then(|minor| minor.parse().ok());
-        let minor: u32 = minor.context("the API server does not say its version")?;
+        let minor: u32 = minor.context("the API server does not report its version")?;
         let components = if minor < TODAY { json!(["old-server"]) } else { json!([]) };
         let kustomization =
             json!({ "resources": [format!("deploy/overlays/{overlay}")], "components": components });
@@ -143,7 +143,7 @@ impl<'a> Installation<'a> {
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(
             output.status.success(),
-            "kubectl {arguments:?} {} (which has to be 1.27 or newer): {errors}",
+            "kubectl {arguments:?} {} (1.27 or newer is required): {errors}",
             path.display()
         );
         Ok(String::from_utf8(output.stdout)?)

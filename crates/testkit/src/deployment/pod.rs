@@ -161,7 +161,7 @@ impl Pod {
                 };
                 files.push((file.clone(), text));
             }
-            let path = mount["mountPath"].as_str().context("mounted nowhere")?;
+            let path = mount["mountPath"].as_str().context("not mounted")?;
             self.mount(Path::new(path.trim_start_matches('/')), &files)?;
         }
         Ok(())

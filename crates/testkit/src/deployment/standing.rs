@@ -45,7 +45,7 @@ impl Standing {
     pub async fn start(&self, options: Options) -> Result<Collector> {
         // All fields, so that none is forgotten.
         let Options { config, args, env, looks_on } = options;
-        ensure!(!looks_on, "the manifests run it to collect");
+        ensure!(!looks_on, "the manifests run the collector without a dry run");
         let config = format!("{}\n{}", self.config, config.unwrap_or_default());
         self.installation.configure(&config).await.context("cannot edit the ConfigMap")?;
         Pod::of(&self.installation).await?.start_with(&args, &env).await

@@ -232,7 +232,7 @@ fn start(lane: usize, trial: Trial, sender: &Sender<Ended>) {
         let _ = report.send(Ended { lane, name, outcome, took: begun.elapsed() });
     });
     if let Err(error) = thread {
-        let outcome = Err(anyhow!("no thread for it: {error}"));
+        let outcome = Err(anyhow!("cannot start a thread: {error}"));
         let _ = sender.send(Ended { lane, name, outcome, took: begun.elapsed() });
     }
 }
@@ -247,5 +247,5 @@ fn play(scenario: &Scenario) -> Result<()> {
 
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it does not say why")
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
 }
