@@ -245,7 +245,7 @@ async fn at_rest_after(readings: &[u64]) -> anyhow::Result<usize> {
 async fn a_process_is_at_rest_after_three_idle_samples_in_a_row() -> anyhow::Result<()> {
     assert_eq!(at_rest_after(&[50]).await?, 4, "one look, and three intervals");
     assert_eq!(at_rest_after(&[0, 10, 20, 30]).await?, 4);
-    assert_eq!(at_rest_after(&[0, 10, 20, 31, 31]).await?, 7, "anew after the third");
+    assert_eq!(at_rest_after(&[0, 10, 20, 31, 31]).await?, 7, "counted again after the third");
     Ok(())
 }
 

@@ -239,7 +239,7 @@ async fn dependents_are_evaluated_again_when_an_owner_no_longer_waits() -> Resul
     cluster.set_finalizers(&holder, &[]).await?;
     cluster.settled(&collector).await?;
     cluster.assert_gone([&holder]).await?;
-    ensure!(cluster.fresh(&owner).await?.finalizers() == [HOLD], "{owner} still waits for somebody");
+    ensure!(cluster.fresh(&owner).await?.finalizers() == [HOLD], "{owner} still waits for a dependent");
     lives_with(cluster, &item, &[&config, &owner]).await?;
 
     for object in [&owner, &item] {

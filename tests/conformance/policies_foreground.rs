@@ -346,7 +346,7 @@ async fn the_owner_of_a_thousand_blocking_dependents_is_deleted_last() -> Result
     let dependents = many(1000);
     let ns = cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
-    let since = crowd(&ns, &owner, dependents, true).await?.pop().context("nobody")?.resource_version;
+    let since = crowd(&ns, &owner, dependents, true).await?.pop().context("no dependent")?.resource_version;
     cluster.delete(&owner, Policy::Foreground).await?;
     cluster.settled(&collector).await?;
     ensure!(configmaps(cluster, &ns).await? == 0);

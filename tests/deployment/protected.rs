@@ -70,7 +70,7 @@ async fn the_protected_overlay_shows_metrics_to_authorized_users_and_needs_each_
     }
     cluster.send("PATCH", &role, MERGE_PATCH, Some(&json!({ "rules": rules }))).await?;
     let other = installation.token_of("other").await?;
-    poll("whoever may not to be told so", async || {
+    poll("a forbidden user to get 403", async || {
         Ok(client.get(address, "/metrics", Some(&other)).await?.status == 403)
     })
     .await?;

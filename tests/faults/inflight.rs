@@ -59,7 +59,7 @@ async fn a_server_that_admits_two_writes_at_a_time_rejects_few() -> Result<()> {
     };
     let (all, refused) = (requests(""), requests("429"));
     eprintln!("{all} requests, {refused} refused");
-    ensure!(refused > 0.0, "nobody was refused, so nothing is tested");
+    ensure!(refused > 0.0, "no request was rejected, so nothing is tested");
     ensure!(
         refused <= 40.0 + f64::from(u32::try_from(OBJECTS)?) / 8.0,
         "{refused} of {all} requests were refused"

@@ -65,9 +65,9 @@ async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Resu
     let all = refusals(&sent).count();
     let served = sent.len() - all;
     let late = refusals(sent.get(FITS_AFTER..).context("too few requests")?).count();
-    eprintln!("{served} requests were served, {all} refused, {late} of these after the first {FITS_AFTER}");
+    eprintln!("{served} requests were served, {all} rejected, {late} of these after the first {FITS_AFTER}");
     let of_climbs = 2 * served / (16 * LIMIT);
-    ensure!(all > 0, "nobody was refused, so nothing is tested");
+    ensure!(all > 0, "no request was rejected, so nothing is tested");
     ensure!(all <= 20 + 10 + 5 + of_climbs, "{all} refusals for {served} requests");
     ensure!(late <= of_climbs, "{late} refusals after the first {FITS_AFTER}, of {served} requests");
     ensure!(served <= 2 * OBJECTS + 2 * OBJECTS / 50, "{served} requests for {} objects", 2 * OBJECTS);
@@ -104,11 +104,11 @@ async fn a_server_that_rejects_everything_gets_one_request_a_second() -> Result<
     })
     .await?;
     let sent = about_objects(&stage, mark).len();
-    eprintln!("{sent} requests were refused until one came in a second");
+    eprintln!("{sent} requests were rejected until one was sent in a second");
     stage.proxy.remove_limit();
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&go).await?;
 
-    ensure!(sent <= 38 + 2 * 6, "{sent} requests until one came in a second");
+    ensure!(sent <= 38 + 2 * 6, "{sent} requests until one was sent in a second");
     collector.stop().await
 }

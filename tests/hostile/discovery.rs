@@ -73,7 +73,7 @@ async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()>
     stage.gone(&owner).await?;
     cluster.settled(&collector).await?;
     let lists = stage.proxy.since(mark, &On::verb(Verb::List).when(all));
-    ensure!(lists.is_empty(), "listed anew: {lists:#?}");
+    ensure!(lists.is_empty(), "listed again: {lists:#?}");
     cluster.assert_kept([&solid, &child, &late, &orphan]).await?;
     cluster.delete(&solid, Policy::Background).await?;
     cluster.settled(&collector).await?;

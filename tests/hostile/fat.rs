@@ -158,7 +158,10 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     let fat = create_fat(&stage.ns, 2, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
     cascade(&stage, "meanwhile").await?;
     let before = lookups().len();
-    ensure!(before < 2 * ABSENT, "all {before} owners were looked up before somebody else's cascade went");
+    ensure!(
+        before < 2 * ABSENT,
+        "all {before} owners were looked up before another tenant's cascade was complete"
+    );
     try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
     let all = lookups();
     let distinct: std::collections::BTreeSet<_> =

@@ -36,7 +36,7 @@ const STANDBY_CPU: Figure = figure("cpu", CPU_TITLE, "s", 2, &[]);
 /// References to a kind that is not served, and then a webhook.
 pub const ROW: Row = Row {
     name: "hostile",
-    about: |objects| format!("{}, then a webhook that hangs", about(objects, "a kind that nobody serves")),
+    about: |objects| format!("{}, then a webhook that hangs", about(objects, "a kind that is not served")),
     figures: &[
         QUIET,
         BESIDE,
@@ -74,7 +74,7 @@ pub const LIVING: Row = variant(
 /// The cost of the references for a replica that is not the leader.
 pub const STANDBY: Row = Row {
     name: "hostile-standby",
-    about: |objects| format!("on a standby: {}", about(objects, "a kind that nobody serves")),
+    about: |objects| format!("on a standby: {}", about(objects, "a kind that is not served")),
     figures: &[QUIET, BESIDE, SLOWER, WORST, GROWTH, LOG, STANDBY_CPU],
     contestants: &[Contestant::KubeGc],
     prepare: None,
