@@ -25,6 +25,7 @@ use crate::actors::messages::{
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
 use crate::api::{Api, HighWater, ReplicaRole};
+use crate::telemetry::Structured;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 
 /// What Lifecycle acts on.
@@ -127,9 +128,11 @@ impl Lifecycle {
         let unsynced: Vec<_> = monitors
             .iter()
             .filter(|monitor| !monitor.synced)
-            .map(|monitor| monitor.resource.group_resource.to_string())
+            .map(|monitor| &monitor.resource.group_resource)
             .collect();
-        tracing::info!(why, monitors = monitors.len(), ?unsynced, "collecting");
+        let unsynced = Structured::list("unsynced", unsynced.into_iter());
+        let unsynced = unsynced.as_ref().map(Structured::logged);
+        tracing::info!(why, monitors = monitors.len(), unsynced, "collecting");
         self.context.api.gate().resume();
         self.open_pools();
     }

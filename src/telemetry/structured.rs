@@ -7,10 +7,10 @@
 use std::error::Error;
 use std::fmt::{self, Debug, Display};
 
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::ser::{Serialize, SerializeMap as _, SerializeStruct as _, Serializer};
 
 use kube_gc_core::object::{Identity, Key, Namespace};
-use kube_gc_core::text::word;
+use kube_gc_core::text::{LISTED, listed, word};
 
 /// A log field with members. [`logged`](Self::logged) makes it a value for `tracing`.
 #[derive(Debug)]
@@ -68,6 +68,14 @@ impl Structured {
         Self::field(Object(identity.clone()))
     }
 
+    /// The first of these texts under this name, which is an array in JSON, and the number of the
+    /// others; `None` without any.
+    pub fn list<T: Display>(name: &'static str, items: impl ExactSizeIterator<Item = T>) -> Option<Self> {
+        let total = items.len();
+        let items: Vec<_> = items.take(LISTED).map(|item| word(&item.to_string()).to_string()).collect();
+        (total > 0).then(|| Self::members(List { name, more: total - items.len(), items }))
+    }
+
     /// As a value for `tracing`.
     #[must_use]
     pub fn logged(&self) -> &(dyn Error + 'static) {
@@ -106,6 +114,33 @@ impl Display for Structured {
 }
 
 impl Error for Structured {}
+
+/// Several texts.
+#[derive(Debug)]
+struct List {
+    name: &'static str,
+    items: Vec<String>,
+    /// How many are left out.
+    more: usize,
+}
+
+impl Display for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Quoted, because it has spaces.
+        fmt::Debug::fmt(&listed(", ", self.items.len() + self.more, &self.items), f)
+    }
+}
+
+impl Serialize for List {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry(self.name, &self.items)?;
+        if self.more > 0 {
+            members.serialize_entry(&format!("more_{}", self.name), &self.more)?;
+        }
+        members.end()
+    }
+}
 
 /// An object, with the fields of the debug pages.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 use crate::api::{Definition, GroupFailure};
+use crate::telemetry::Structured;
 use kube_gc_core::object::{Catalog, GroupResource, KindKey, ResourceType};
-use kube_gc_core::text;
 
 use super::failing::Failing;
 
@@ -165,12 +165,10 @@ impl Unserved {
                 self.types.insert(name, (resource, entry));
             }
         }
-        let new = self.types.keys().filter(|name| !was.contains_key(*name));
-        let total = new.clone().count();
-        if total > 0 {
-            let types = text::listed(", ", total, new);
+        let new: Vec<_> = self.types.keys().filter(|name| !was.contains_key(*name)).collect();
+        if let Some(types) = Structured::list("types", new.into_iter()) {
             tracing::warn!(
-                types,
+                types = types.logged(),
                 "discovery no longer lists types that may still exist; kube-gc keeps watching them"
             );
         }
