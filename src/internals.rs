@@ -31,6 +31,10 @@ pub mod introspect {
     pub use crate::introspect::CollectorStatus;
 }
 
+pub mod worker {
+    pub use crate::worker::DecisionLines;
+}
+
 pub mod telemetry {
     pub use crate::telemetry::{Exporter, labels, names};
 }

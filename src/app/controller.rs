@@ -25,7 +25,7 @@ use crate::telemetry::Exporter;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, Deciders, Means, compare};
-use crate::worker::decision::{DecisionObserver, DecisionRecorder};
+use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
 use crate::worker::delete::{DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
 use crate::worker::event_recorder::EventRecorder;
 use crate::worker::namespace_check::NamespaceCheck;
@@ -60,6 +60,8 @@ pub struct ControllerSettings {
     pub sync_timeout: Duration,
     /// Who else hears of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
+    /// Which decisions have a line of their own in the log.
+    pub decision_lines: DecisionLines,
     /// In a dry run: how long another collector may take for what would have been done.
     pub compare_after: Duration,
     /// How much may be deleted.
@@ -75,6 +77,7 @@ pub struct Controller {
     status: CollectorStatus,
     discovery: Addr<Discovery>,
     threads: Threads,
+    summaries: Summaries,
     ending: CancellationToken,
 }
 
@@ -113,7 +116,9 @@ impl Controller {
         let mut decisions = settings.decisions;
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
-        let recorder = DecisionRecorder::new(api.clone(), decisions);
+        let (summaries, summing) = Summaries::new(settings.decision_lines, ending.clone());
+        watched("decision summaries", tokio::spawn(summing), ending.clone());
+        let recorder = DecisionRecorder::new(api.clone(), decisions, summaries.clone());
         let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
         watched("namespace check", tokio::spawn(checking), ending.clone());
         let deletes = DeleteContext {
@@ -201,7 +206,7 @@ impl Controller {
             comparison,
         };
         MetricsActor::new(status.clone(), exporter).start();
-        Ok(Self { status, discovery, threads, ending })
+        Ok(Self { status, discovery, threads, summaries, ending })
     }
 
     /// What can be asked of it.
@@ -217,6 +222,7 @@ impl Controller {
         let CollectorStatus { delete, large, orphan, .. } = &self.status;
         let finish = join3(delete.send(Close), large.send(Close), orphan.send(Close));
         let finished = tokio::time::timeout(grace, finish).await.is_ok();
+        self.summaries.close();
         // An error means that discovery has ended already.
         let _ = self.discovery.send(StopMonitors).await;
         self.ending.cancel();

@@ -9,7 +9,7 @@ use super::request_metrics::RequestMetrics;
 use crate::actors::{DiscoverySettings, Placement};
 use crate::api::{ApiSettings, Encoding, WatchProtocol, WatchSettings};
 use crate::config::{self, Settings};
-use crate::worker::{DecisionObserver, ORPHAN_PAGE};
+use crate::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::HashSeed;
@@ -63,6 +63,12 @@ pub fn controller(
         },
         sync_timeout: settings.startup.sync_timeout,
         decisions,
+        decision_lines: match settings.log.decisions {
+            config::DecisionLines::Auto => DecisionLines::Auto,
+            config::DecisionLines::All => DecisionLines::All,
+            config::DecisionLines::Summaries => DecisionLines::Summaries,
+            config::DecisionLines::None => DecisionLines::None,
+        },
         compare_after: settings.comparison.grace,
         // A dry run deletes nothing.
         brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },

@@ -9,7 +9,7 @@ use clap::{ArgAction, Args};
 use super::exit::Exit;
 use super::report;
 use crate::app::{self, Error, ErrorKind};
-use crate::config::{ConfigError, Loader, LogFormat, Settings};
+use crate::config::{ConfigError, DecisionLines, Loader, LogFormat, Settings};
 use crate::telemetry::logging::{self, verbose_filter};
 
 /// The end of `kube-gc run --help`.
@@ -90,6 +90,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum)]
     log_format: Option<LogFormat>,
 
+    /// Decisions that have a line each in the log [default: auto]
+    ///
+    /// Only decisions that succeed: all others always have a line.
+    #[arg(long, value_name = "WHICH", value_enum)]
+    log_decisions: Option<DecisionLines>,
+
     /// Log more: -v decisions in detail, -vv everything in kube-gc, -vvv libraries, too
     ///
     /// These stand for a `log.filter` of "info,kube_gc=debug", "info,kube_gc=trace" and
@@ -143,11 +149,18 @@ impl RunArgs {
             orphan_workers,
             discovery_interval,
             log_format,
+            log_decisions,
             verbose,
         } = self;
         let log_format = log_format.map(|format| match format {
             LogFormat::Text => "text",
             LogFormat::Json => "json",
+        });
+        let log_decisions = log_decisions.map(|lines| match lines {
+            DecisionLines::Auto => "auto",
+            DecisionLines::All => "all",
+            DecisionLines::Summaries => "summaries",
+            DecisionLines::None => "none",
         });
         Loader::new()
             .file(config.as_deref())
@@ -159,6 +172,7 @@ impl RunArgs {
             .flag("--orphan-workers", "workers.orphan", *orphan_workers)
             .flag("--discovery-interval", "discovery.interval", discovery_interval.as_deref())
             .flag("--log-format", "log.format", log_format)
+            .flag("--log-decisions", "log.decisions", log_decisions)
             .flag("--verbose", "log.filter", verbose_filter(*verbose))
             .load()
     }
@@ -194,7 +208,7 @@ mod tests {
     fn the_defaults_in_the_help_are_the_defaults() {
         let defaults = load(
             "kube-gc run --listen 127.0.0.1:8080 --debug-listen 127.0.0.1:8081 --delete-workers 100 --orphan-workers 5 \
-             --discovery-interval 30s --log-format text",
+             --discovery-interval 30s --log-format text --log-decisions auto",
         );
         assert_eq!(defaults.unwrap(), Settings::default());
     }
@@ -203,7 +217,7 @@ mod tests {
     fn every_flag_sets_its_setting() {
         let args = parse(
             "kube-gc run --kubeconfig /k --context c --dry-run --listen [::]:1 --debug-listen 127.0.0.1:0 \
-             --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json -vv",
+             --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json --log-decisions none -vv",
         );
         assert_eq!(args.kubeconfig, Some("/k".into()));
         assert_eq!(args.context.as_deref(), Some("c"));
@@ -214,6 +228,7 @@ mod tests {
         assert_eq!((settings.workers.delete, settings.workers.orphan), (2, 3));
         assert_eq!(settings.discovery.interval, Duration::from_secs(300));
         assert_eq!(settings.log.format, LogFormat::Json);
+        assert_eq!(settings.log.decisions, DecisionLines::None);
         assert_eq!(settings.log.filter, "info,kube_gc=trace");
     }
 

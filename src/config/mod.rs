@@ -33,7 +33,7 @@ pub use graph::{GraphSettings, GraphThreads, available_cores};
 pub use leader::LeaderSettings;
 pub use listeners::{AccessSettings, HttpSettings, Listener, Listeners, TlsSettings};
 pub use load::Loader;
-pub use process::{DebugSettings, LogFormat, LogSettings, ShutdownSettings, StartupSettings};
+pub use process::{DebugSettings, DecisionLines, LogFormat, LogSettings, ShutdownSettings, StartupSettings};
 pub use watch::{DiscoverySettings, WatchSettings};
 pub use workers::{ComparisonSettings, RetrySettings, WorkerSettings};
 

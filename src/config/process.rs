@@ -58,11 +58,13 @@ pub struct LogSettings {
     pub format: LogFormat,
     /// The lines to log, in the syntax of `RUST_LOG`.
     pub filter: String,
+    /// Which decisions have a line of their own.
+    pub decisions: DecisionLines,
 }
 
 impl Default for LogSettings {
     fn default() -> Self {
-        Self { format: LogFormat::Text, filter: "info".to_owned() }
+        Self { format: LogFormat::Text, filter: "info".to_owned(), decisions: DecisionLines::Auto }
     }
 }
 
@@ -75,4 +77,20 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+/// Which of the decisions that succeed have a line of their own in the log. All others always
+/// have one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DecisionLines {
+    /// All, up to 20 a second; above that, summaries per owner and second.
+    #[default]
+    Auto,
+    /// All.
+    All,
+    /// None; there are summaries per owner and second.
+    Summaries,
+    /// None, and there are no summaries.
+    None,
 }

@@ -135,6 +135,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("access.listeners", LISTENERS, |_| true),
     rule("debug.decisions", "a whole number from 0 (keep none) to 100000", |s| s.debug.decisions <= 100_000),
     rule("log.format", r#""text" or "json""#, |_| true),
+    rule("log.decisions", r#""auto", "all", "summaries" or "none""#, |_| true),
     rule(
         "log.filter",
         r#"a level (off, error, warn, info, debug or trace), or levels by module such as "info,kube_gc=debug""#,

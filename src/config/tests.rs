@@ -103,6 +103,7 @@ fn variables_are_read_as_the_type_of_their_key() {
         ("KUBE_GC__DISCOVERY__INTERVAL", "1m 30s"),
         ("KUBE_GC__HTTP__LISTEN", "[::]:9090"),
         ("KUBE_GC__LOG__FORMAT", "json"),
+        ("KUBE_GC__LOG__DECISIONS", "summaries"),
         ("KUBE_GC_CACHE", "/not/ours"),
         ("PATH", "/bin"),
     ])
@@ -115,6 +116,7 @@ fn variables_are_read_as_the_type_of_their_key() {
     assert_eq!(settings.discovery.interval, Duration::from_secs(90));
     assert_eq!(settings.http.listen, "[::]:9090".parse().unwrap());
     assert_eq!(settings.log.format, LogFormat::Json);
+    assert_eq!(settings.log.decisions, DecisionLines::Summaries);
 }
 
 #[test]
@@ -192,6 +194,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is not a resource type"),
         ("[log]\nformat = \"xml\"", "log.format", "xml"),
         ("[log]\nfilter = \"loud\"", "log.filter", ": \"loud\";"),
+        ("[log]\ndecisions = \"few\"", "log.decisions", "few"),
         ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
         ("[debug]\ndecisions = 100001", "debug.decisions", ": 100001;"),
         ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),

@@ -1,7 +1,7 @@
 //! Sets up the log: `tracing` to standard error, as text or JSON.
 
 use std::io::IsTerminal as _;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
@@ -15,6 +15,35 @@ use crate::config::{LogFormat, LogSettings};
 
 /// The writer of this process's log.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
+
+/// What has lines to write before the log ends.
+static PENDING: Pending = Pending(Mutex::new(Vec::new()));
+
+/// Something that collects before it logs.
+pub trait PendingLines: Send + Sync {
+    /// Logs what was collected so far, and from now on at once.
+    fn write_lines(&self);
+}
+
+/// The collections that have not been written.
+struct Pending(Mutex<Vec<Weak<dyn PendingLines>>>);
+
+impl Pending {
+    fn add(&self, lines: Weak<dyn PendingLines>) {
+        let mut pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A process may start many collectors, one after the other.
+        pending.retain(|lines| lines.strong_count() > 0);
+        pending.push(lines);
+    }
+
+    fn write(&self) {
+        // The lock must not be held while something is logged or dropped.
+        let pending = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for lines in pending.iter().filter_map(Weak::upgrade) {
+            lines.write_lines();
+        }
+    }
+}
 
 /// Why the log cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +77,14 @@ pub fn init(settings: &LogSettings) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Waits until all earlier lines are written. To be called before the process exits.
+/// Registers something that has lines to write before the process exits.
+pub fn before_end(lines: Weak<dyn PendingLines>) {
+    PENDING.add(lines);
+}
+
+/// Waits until all lines are written. To be called before the process exits.
 pub fn flush() {
+    PENDING.write();
     if let Some(writer) = WRITER.get() {
         writer.flush();
     }
@@ -100,7 +135,7 @@ pub const fn verbose_filter(count: u8) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 
@@ -127,7 +162,7 @@ mod tests {
     fn logged_in(format: LogFormat, filter: &str, colours: bool, log: impl FnOnce()) -> String {
         let sink = Sink::default();
         let writer = sink.clone();
-        let settings = LogSettings { format, filter: filter.to_owned() };
+        let settings = LogSettings { format, filter: filter.to_owned(), ..LogSettings::default() };
         let subscriber = subscriber(&settings, colours, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, log);
         let bytes = sink.0.lock().unwrap().clone();
@@ -158,6 +193,29 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "no colours: {text:?}");
         let text = logged(LogFormat::Text, verbose_filter(1).unwrap(), log);
         assert!(text.contains("quiet"), "{text}");
+    }
+
+    #[test]
+    fn whatever_has_pending_lines_writes_them_once_before_the_end() {
+        #[derive(Default)]
+        struct Lines(Mutex<u32>);
+        impl PendingLines for Lines {
+            fn write_lines(&self) {
+                *self.0.lock().unwrap() += 1;
+            }
+        }
+        let pending = Pending(Mutex::default());
+        let (first, second) = (Arc::new(Lines::default()), Arc::new(Lines::default()));
+        for _ in 0..100 {
+            pending.add(Arc::downgrade(&Arc::new(Lines::default())) as _);
+        }
+        for lines in [&first, &second] {
+            pending.add(Arc::downgrade(lines) as _);
+        }
+        assert_eq!(pending.0.lock().unwrap().len(), 2, "what is gone takes no memory");
+        pending.write();
+        pending.write();
+        assert_eq!((*first.0.lock().unwrap(), *second.0.lock().unwrap()), (1, 1));
     }
 
     #[test]
@@ -292,6 +350,29 @@ mod tests {
                 assert!(shown > 0 && line["more_owners"] == 8000 - shown, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn a_list_is_an_array_in_json_and_is_left_out_when_it_is_empty() {
+        let log = |types: &[String]| {
+            let unsynced = Structured::list("unsynced", types.iter());
+            tracing::info!(unsynced = unsynced.as_ref().map(Structured::logged), "collecting");
+        };
+        let json = |types: &[String]| -> serde_json::Value {
+            serde_json::from_str(&logged(LogFormat::Json, "info", || log(types))).unwrap()
+        };
+        assert_eq!(json(&[]).get("unsynced"), None);
+        let two = ["pods".to_owned(), "widgets.example.com".to_owned()];
+        let line = json(&two);
+        assert_eq!((&line["unsynced"], line.get("more_unsynced")), (&serde_json::json!(two), None));
+        let text = logged(LogFormat::Text, "info", || log(&two));
+        assert!(text.ends_with("collecting unsynced=\"pods, widgets.example.com\"\n"), "{text}");
+        let many: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
+        let line = json(&many);
+        assert_eq!(line["unsynced"].as_array().map(Vec::len), Some(16));
+        assert_eq!(line["more_unsynced"], 984);
+        let text = logged(LogFormat::Text, "info", || log(&many));
+        assert!(text.contains("15, and 984 more\""), "{text}");
     }
 
     proptest! {

@@ -165,6 +165,8 @@ metrics! {
     DECISION_LOG_BYTES = "kube_gc_decision_log_bytes", Kind::Gauge, Bytes, [];
     /// Decisions that were not logged because the last one about the same object was the same; the next line has their number.
     DECISIONS_REPEATED = "kube_gc_decisions_repeated_total", Kind::Counter, Count, [];
+    /// Decisions that the log counts in a summary instead of showing each; see log.decisions.
+    DECISIONS_IN_SUMMARIES = "kube_gc_decisions_in_summaries_total", Kind::Counter, Count, [];
     /// Time from the arrival of the event that an owner is gone, or is deleted in the foreground, until the DELETE of a dependent is passed to the connection.
     DELETION_LAG = "kube_gc_deletion_lag_seconds", Kind::Histogram(LAG_SECONDS), Seconds, [];
     /// Writes that the API server denied, by RBAC or by an admission webhook.

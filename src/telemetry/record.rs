@@ -24,8 +24,9 @@ pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
 pub use comparison::{comparison, comparison_zeros, comparisons_pending};
 pub(super) use decisions::LISTS;
 pub use decisions::{
-    PatchConflict, absent_owner_entries, absent_owner_lookup, decision, decision_log_bytes,
-    decision_repeated, delete_conflict, denied_write, orphaned_owner_entries, patch_conflict, report_dropped,
+    PatchConflict, absent_owner_entries, absent_owner_lookup, decision, decision_in_summary,
+    decision_log_bytes, decision_repeated, delete_conflict, denied_write, orphaned_owner_entries,
+    patch_conflict, report_dropped,
 };
 pub use deletion_lag::DeletionLag;
 pub use graph::{
@@ -151,6 +152,7 @@ pub(super) mod tests {
         decision("keep", "parked", &GroupResource::parse("pods"));
         decision_log_bytes(1);
         decision_repeated();
+        decision_in_summary();
         delete_conflict("backoff");
         worker_restarted(Queue::AttemptToDelete);
         store_restored();

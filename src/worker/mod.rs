@@ -14,7 +14,7 @@ pub mod reference_digest;
 pub mod remove_reference;
 pub mod repeats;
 
-pub use decision::DecisionObserver;
+pub use decision::{DecisionLines, DecisionObserver};
 pub use orphan::PAGE as ORPHAN_PAGE;
 
 #[cfg(test)]

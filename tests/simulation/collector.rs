@@ -9,6 +9,7 @@ use kube_gc::internals::app::{Controller, ControllerSettings};
 use kube_gc::internals::http::{IdleQuery, IdleReport};
 use kube_gc::internals::introspect::CollectorStatus;
 use kube_gc::internals::telemetry::Exporter;
+use kube_gc::internals::worker::DecisionLines;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};
@@ -66,6 +67,7 @@ impl Collector {
             },
             sync_timeout: Duration::from_secs(30),
             decisions: Vec::new(),
+            decision_lines: DecisionLines::All,
             compare_after: Duration::ZERO,
             brake: Limits::default(),
             hash_seed: HashSeed::new(Random::new(seed).split("hashes", life).next()),

@@ -29,9 +29,9 @@ impl Builder {
 
     /// Replaces the default settings.
     ///
-    /// The sections `http`, `tls`, `access` and `log` have no effect, and neither has
-    /// `graph.threads`: a collector inside an application has no listeners and no log of its own,
-    /// and its graph is on one thread. `client.watch_protocol` and `client.compression` depend on
+    /// The sections `http`, `tls` and `access` have no effect, and neither have `log.format`,
+    /// `log.filter` and `graph.threads`: a collector inside an application has no listeners and no
+    /// log of its own, and its graph is on one thread. `client.watch_protocol` and `client.compression` depend on
     /// the client. `leader.enabled` is an error.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {

@@ -20,6 +20,11 @@ pub fn decision_repeated() {
     counter(&names::DECISIONS_REPEATED, []).increment(1);
 }
 
+/// Counts a decision that a summary in the log counts.
+pub fn decision_in_summary() {
+    counter(&names::DECISIONS_IN_SUMMARIES, []).increment(1);
+}
+
 /// Counts a conflict of a deletion by what follows.
 pub fn delete_conflict(next: &'static str) {
     counter(&names::DELETE_CONFLICTS, [Value::Static(next)]).increment(1);
@@ -97,6 +102,7 @@ pub(super) fn zeros() {
         &names::ABSENT_OWNER_MISSES,
         &names::REPORTS_DROPPED,
         &names::DECISIONS_REPEATED,
+        &names::DECISIONS_IN_SUMMARIES,
     ] {
         counter(metric, []).increment(0);
     }

@@ -9,6 +9,7 @@ use tracing::Level;
 use super::ended::Ended;
 use super::owners::LoggedOwners;
 use super::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
+use super::summaries::{Counted, Shown, Subject, Summaries};
 use crate::api::{Api, ApiError, Effect, ErrorClass, Finalizer};
 use crate::telemetry::{Structured, record};
 use crate::worker::classified::Classified;
@@ -16,8 +17,9 @@ use crate::worker::interrupted::Interrupted;
 use crate::worker::reference_digest::ReferenceDigest;
 use crate::worker::repeats::Repeats;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, PropagationPolicy};
-use kube_gc_core::text::bounded;
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
+use kube_gc_core::text::{bounded, word};
+use kube_gc_core::verdict::ReferenceClass;
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
@@ -26,13 +28,14 @@ pub struct DecisionRecorder {
     api: Api,
     observers: Arc<[Arc<dyn DecisionObserver>]>,
     repeats: Arc<Repeats>,
+    summaries: Summaries,
 }
 
 impl DecisionRecorder {
-    /// A recorder for these observers.
+    /// A recorder for these observers, with these summaries in the log.
     #[must_use]
-    pub fn new(api: Api, observers: Vec<Arc<dyn DecisionObserver>>) -> Self {
-        Self { api, observers: observers.into(), repeats: Arc::default() }
+    pub fn new(api: Api, observers: Vec<Arc<dyn DecisionObserver>>, summaries: Summaries) -> Self {
+        Self { api, observers: observers.into(), repeats: Arc::default(), summaries }
     }
 }
 
@@ -94,10 +97,10 @@ impl<'a> DecisionLine<'a> {
         self
     }
 
-    /// The write was answered.
-    pub fn finish(&self, result: &Result<impl Ended, ApiError>) {
+    /// The write was answered. Returns how the log shows the decision.
+    pub fn finish(&self, result: &Result<impl Ended, ApiError>) -> Shown {
         match result {
-            Ok(ended) => self.done(ended),
+            Ok(ended) => self.write(ended.word(), None),
             Err(error) => self.failed(error),
         }
     }
@@ -110,9 +113,13 @@ impl<'a> DecisionLine<'a> {
     /// The worker stopped before the write was answered.
     pub fn interrupted(&self, why: &Interrupted) {
         match why {
-            Interrupted::Api(error) => self.failed(error),
+            Interrupted::Api(error) => {
+                self.failed(error);
+            }
             // The process is about to end.
-            Interrupted::Graph(error) => self.write("deferred", Some(error)),
+            Interrupted::Graph(error) => {
+                self.write("deferred", Some(error));
+            }
             Interrupted::Changed(what) => {
                 // Not a failure, and nothing was written. The next decision has its own line.
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
@@ -215,13 +222,16 @@ impl<'a> DecisionLine<'a> {
         );
     }
 
-    fn failed(&self, error: &ApiError) {
+    fn failed(&self, error: &ApiError) -> Shown {
         let effect = error.effect();
         // An outage, or one broken connection, fails every request that is in flight.
         let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
         let outcome = match error.class {
             ErrorClass::DryRun => return self.write("dry_run", None),
-            ErrorClass::Deferred { .. } => return self.deferred(error),
+            ErrorClass::Deferred { .. } => {
+                self.deferred(error);
+                return Shown::Hidden;
+            }
             ErrorClass::Denied => {
                 record::denied_write(self.action, &self.object.resource.group_resource);
                 "denied"
@@ -235,14 +245,14 @@ impl<'a> DecisionLine<'a> {
             },
         };
         let is_one_of_many = is_shared_cause && !self.recorder.api.may_log_unanswered();
-        self.log(outcome, Some(error), is_one_of_many);
+        self.log(outcome, Some(error), is_one_of_many)
     }
 
-    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) {
-        self.log(outcome, error, false);
+    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) -> Shown {
+        self.log(outcome, error, false)
     }
 
-    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) {
+    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) -> Shown {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         let heard = self.observed(outcome, error);
         /// The fields of the line, the same at each level.
@@ -262,14 +272,47 @@ impl<'a> DecisionLine<'a> {
                 )
             };
         }
-        match error {
+        let shown = match error {
             // A dry run decides again to compare itself with another collector.
-            None if heard == Heard::Again => decision!(Level::DEBUG),
-            None => decision!(Level::INFO),
+            None if heard == Heard::Again => Shown::Hidden,
+            None if tracing::enabled!(Level::INFO) => {
+                self.recorder.summaries.add(|| (self.subject(), self.counted(outcome)))
+            }
             // In a dry run the other collector is expected to be faster.
-            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => decision!(Level::DEBUG),
-            Some(_) => decision!(Level::WARN),
+            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => Shown::Hidden,
+            Some(_) => {
+                decision!(Level::WARN);
+                return Shown::Line;
+            }
+            None => Shown::Hidden,
+        };
+        match shown {
+            Shown::Line => decision!(Level::INFO),
+            Shown::Summary | Shown::FirstSummary | Shown::Hidden => decision!(Level::DEBUG),
         }
+        shown
+    }
+
+    fn counted(&self, outcome: &'static str) -> Counted {
+        Counted { action: self.action, resource: Arc::clone(&self.object.resource), outcome }
+    }
+
+    /// The owner whose deletion the decision follows from. What ends the deletion of an object
+    /// follows from that object's own.
+    fn subject(&self) -> Subject {
+        let named = self.owners.and_then(|(item, classified)| {
+            let mut each = item.references.iter().zip(classified);
+            let is_cause = |owner: &Classified| {
+                use ReferenceClass::{Absent, Orphaned, Waiting};
+                matches!(owner.class, Absent | Waiting | Orphaned)
+            };
+            let first = each.clone().next();
+            let (seen, owner) = each.find(|(_, owner)| is_cause(owner)).or(first)?;
+            Some(JudgedOwner::of(&seen.reference, owner).reference)
+        });
+        let owner = named.unwrap_or_else(|| reference_to(self.owner.unwrap_or(self.object)));
+        let owner = OwnerReference { controller: false, block_owner_deletion: false, ..owner };
+        Subject { namespace: self.object.namespace.clone(), owner }
     }
 
     fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) -> Heard {
@@ -298,5 +341,17 @@ impl<'a> DecisionLine<'a> {
             }
         }
         heard
+    }
+}
+
+/// An object as a reference to it would name it.
+fn reference_to(object: &Identity) -> OwnerReference {
+    OwnerReference {
+        api_version: object.resource.api_version().into(),
+        kind: object.resource.kind.as_ref().into(),
+        name: word(&object.name).to_string().into(),
+        uid: object.uid.clone(),
+        controller: false,
+        block_owner_deletion: false,
     }
 }

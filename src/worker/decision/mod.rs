@@ -1,11 +1,13 @@
-//! Records decisions: one log line and one count for each.
+//! Records decisions: a count for each, and a line in the log for each or for many.
 
 mod ended;
 mod line;
 mod owners;
 mod record;
+mod summaries;
 
 pub use self::ended::Ended;
 pub use self::line::{DecisionLine, DecisionRecorder};
 pub use self::owners::{LoggedOwners, owner_reference};
 pub use self::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
+pub use self::summaries::{DecisionLines, Shown, Summaries};

@@ -103,7 +103,7 @@ pub struct JudgedOwner {
 
 impl JudgedOwner {
     /// A reference with the class of its owner. Long texts are cut.
-    fn of(reference: &OwnerReference, owner: &Classified) -> Self {
+    pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
         let short = |text: &Arc<str>| match text.len() {
             0..=LONGEST_WORD => Arc::clone(text),
             _ => word(text).to_string().into(),

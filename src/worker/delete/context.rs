@@ -7,6 +7,8 @@ use crate::api::Api;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::Brake;
 use crate::worker::decision::DecisionRecorder;
+#[cfg(test)]
+use crate::worker::decision::Summaries;
 use crate::worker::namespace_check::NamespaceCheck;
 
 /// What the workers of the delete pool share, the one for large objects included.
@@ -38,7 +40,7 @@ impl DeleteContext {
     #[cfg(test)]
     pub(crate) fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
         Self {
-            decisions: DecisionRecorder::new(api.clone(), Vec::new()),
+            decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::off()),
             api,
             graph,
             absent_owners,

@@ -14,18 +14,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tracing::Level;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
 use crate::telemetry::{Queue, Structured, StuckReason};
-use crate::worker::decision::DecisionLine;
+use crate::worker::decision::{DecisionLine, Shown};
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::after_finalizer_removal;
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
-use kube_gc_core::text::listed;
 
 pub use self::context::OrphanContext;
 use self::dependent::orphan_dependent;
@@ -136,19 +136,9 @@ impl OrphanWork {
         if !in_doubt && !may_have_orphaned(&removal) {
             orphaned.forget(identity);
         }
-        line.finish(&removal);
+        let shown = line.finish(&removal);
         let removal = removal?;
-        tracing::info!(
-            object = Structured::object(identity).logged(),
-            dependents = released.count,
-            late_dependents = confirmed.late,
-            skipped_types = (!confirmed.skipped.is_empty()).then(|| listed(
-                ", ",
-                confirmed.skipped.len(),
-                &confirmed.skipped
-            )),
-            "orphaned"
-        );
+        log_orphaned(identity, released.count, &confirmed, shown);
         if let Some(change) = after_finalizer_removal(owner.resource_version.as_ref(), &removal) {
             self.context.graph.expect(key, change);
         }
@@ -296,6 +286,28 @@ impl OrphanWork {
             References::OfOwners(&[reference.uid])
         };
         orphan_dependent(&self.context, owner, &identity, references).await
+    }
+}
+
+/// Logs the end of an orphan deletion. If the log has summaries, only what is unusual has a line.
+fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, shown: Shown) {
+    let skipped = Structured::list("skipped_types", confirmed.skipped.iter());
+    macro_rules! orphaned {
+        ($level:expr) => {
+            tracing::event!(
+                $level,
+                object = Structured::object(owner).logged(),
+                dependents,
+                late_dependents = confirmed.late,
+                skipped_types = skipped.as_ref().map(Structured::logged),
+                "orphaned"
+            )
+        };
+    }
+    if shown == Shown::Line || confirmed.late > 0 || skipped.is_some() {
+        orphaned!(Level::INFO);
+    } else {
+        orphaned!(Level::DEBUG);
     }
 }
 

@@ -6,13 +6,17 @@ use std::time::Duration;
 
 use crate::actors::tests::{identity, in_system};
 use crate::api::scripted::{Reply, Server};
-use crate::api::{ApiError, ApiSettings, ErrorClass, Patched, WriteGate};
+use crate::api::{ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
 use crate::config::{LogFormat, LogSettings};
 use crate::telemetry::logging;
-use crate::worker::classified::Classified;
+use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
-use crate::worker::decision::{DecisionLine, DecisionObserver, DecisionRecorder};
+use crate::worker::decision::{
+    DecisionLine, DecisionLines, DecisionObserver, DecisionRecord, DecisionRecorder, Heard, Shown, Summaries,
+};
+use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
+use tokio_util::sync::CancellationToken;
 
 #[derive(Clone, Default)]
 struct Sink(Arc<Mutex<Vec<u8>>>);
@@ -51,15 +55,28 @@ fn logged_observed(
     observers: Vec<Arc<dyn DecisionObserver>>,
     decide: impl FnOnce(&DecisionRecorder),
 ) -> String {
+    logged_as(DecisionLines::All, gate, observers, decide)
+}
+
+fn logged_as(
+    lines: DecisionLines,
+    gate: WriteGate,
+    observers: Vec<Arc<dyn DecisionObserver>>,
+    decide: impl FnOnce(&DecisionRecorder),
+) -> String {
     in_system(async {
         let server = Server::answering(|_| Reply::never());
+        let (summaries, _task) = Summaries::new(lines, CancellationToken::new());
         let api = server.api_with(ApiSettings::default(), gate);
-        let recorder = DecisionRecorder::new(api, observers);
+        let recorder = DecisionRecorder::new(api, observers, summaries.clone());
         let sink = Sink::default();
         let writer = sink.clone();
-        let settings = LogSettings { format: LogFormat::Text, filter: "info".to_owned() };
+        let settings = LogSettings { format: LogFormat::Text, ..LogSettings::default() };
         let subscriber = logging::subscriber(&settings, false, move || writer.clone()).unwrap();
-        tracing::subscriber::with_default(subscriber, || decide(&recorder));
+        tracing::subscriber::with_default(subscriber, || {
+            decide(&recorder);
+            summaries.close();
+        });
         let bytes = sink.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
     })
@@ -130,4 +147,73 @@ fn what_is_nobody_elses_doing_is_an_alarm_in_a_dry_run_too() {
     assert!(line.contains("WARN") && line.contains("says the server"), "{line}");
     let line = logged(WriteGate::dry_run(), ErrorClass::DryRun);
     assert!(line.contains("INFO") && line.contains("dry_run"), "{line}");
+}
+
+/// Counts decisions.
+#[derive(Debug, Default)]
+struct Observed(Mutex<usize>);
+
+impl DecisionObserver for Observed {
+    fn decided(&self, _: &DecisionRecord) -> Heard {
+        *self.0.lock().unwrap() += 1;
+        Heard::First
+    }
+}
+
+/// Whatever the setting, and however many decisions succeed at the same time.
+#[test]
+fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
+    for lines in [DecisionLines::Auto, DecisionLines::Summaries, DecisionLines::None] {
+        let observed = Arc::new(Observed::default());
+        let log = logged_as(lines, WriteGate::open(), vec![Arc::clone(&observed) as _], |recorder| {
+            for number in 0..100 {
+                let object = identity("a", &number.to_string());
+                DecisionLine::new(recorder, &object, "delete").finish(&Ok(Deleted::Removed));
+            }
+            for class in
+                [ErrorClass::Denied, ErrorClass::Conflict, ErrorClass::Transient, ErrorClass::Refused]
+            {
+                let (target, message) = ("configmaps a/x".to_owned(), "says the server".into());
+                let error = ApiError { class, action: "DELETE", target, message, code: None };
+                let object = identity("a", "x");
+                let line = DecisionLine::new(recorder, &object, "delete");
+                assert_eq!(line.finish(&Err::<Deleted, _>(error)), Shown::Line);
+            }
+            let item = item(1);
+            let object = identity("a", "y");
+            let line = DecisionLine::new(recorder, &object, "keep");
+            let waits = [Classified::unresolved(false)];
+            line.owners(&item, &waits).parked(&"an owner is unresolved");
+        });
+        let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+        assert_eq!((count("says the server"), count("is unresolved")), (4, 1), "{lines:?}: {log}");
+        assert!(count("outcome=\"deleted\"") <= 20, "{lines:?}: {log}");
+        assert_eq!(*observed.0.lock().unwrap(), 105, "the debug page has all");
+    }
+}
+
+/// An owner that is orphaned is the owner of its dependents' decisions and of its own.
+#[test]
+fn what_follows_from_one_deletion_is_in_one_summary() {
+    let log = logged_as(DecisionLines::Summaries, WriteGate::open(), Vec::new(), |recorder| {
+        let owner = identity("a", "owner");
+        for number in 0..3 {
+            let object = identity("a", &number.to_string());
+            let line = DecisionLine::new(recorder, &object, "orphan").owner(&owner);
+            line.finish(&Ok(Patched::Gone));
+        }
+        DecisionLine::new(recorder, &owner, "remove_finalizer").finish(&Ok(Patched::Gone));
+        let item = item(2);
+        let owner = |class| Classified::new(class, Evidence::Graph);
+        let owners = [owner(ReferenceClass::Solid), owner(ReferenceClass::Absent)];
+        let object = identity("a", "shared");
+        let line = DecisionLine::new(recorder, &object, "remove_references");
+        line.owners(&item, &owners).finish(&Ok(Patched::Gone));
+    });
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[0].contains("name: owner") && lines[0].contains("count=4"), "{log}");
+    let counts = r#"counts="3 orphan configmaps already_gone; 1 remove_finalizer configmaps already_gone""#;
+    assert!(lines[0].contains(counts), "{log}");
+    assert!(lines[1].contains("name: name-2"), "the owner that is gone, not the first: {log}");
 }
