@@ -129,16 +129,20 @@ async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once()
     collector.stop().await
 }
 
+/// The number of decisions with this outcome.
+async fn decisions(collector: &Collector, outcome: &str) -> Result<f64> {
+    let label = format!("outcome=\"{outcome}\"");
+    let is_of = |series: &str| series.starts_with("kube_gc_decisions_total{") && series.contains(&label);
+    let metrics = collector.metrics().await?;
+    Ok(metrics.iter().filter(|(series, _)| is_of(series)).map(|(_, value)| value).sum())
+}
+
 /// What got no answer, or was not sent, has not failed.
 async fn outcomes_say_what_is_known(collector: &Collector) -> Result<()> {
-    let metrics = collector.metrics().await?;
-    let sum = |outcome: &str| -> f64 {
-        let label = format!("outcome=\"{outcome}\"");
-        let is_of = |series: &str| series.starts_with("kube_gc_decisions_total{") && series.contains(&label);
-        metrics.iter().filter(|(series, _)| is_of(series)).map(|(_, value)| value).sum()
-    };
-    ensure!(sum("failed") == 0.0, "{} have failed", sum("failed"));
-    ensure!(sum("unknown") + sum("deferred") > 0.0, "nothing was in flight or waited");
+    let failed = decisions(collector, "failed").await?;
+    ensure!(failed == 0.0, "{failed} have failed");
+    let waited = decisions(collector, "unknown").await? + decisions(collector, "deferred").await?;
+    ensure!(waited > 0.0, "nothing was in flight or waited");
     ensure!(collector.logged(r#""outcome":"failed""#).is_empty());
     for line in collector.logged(r#""message":"decision""#) {
         let line: serde_json::Value = serde_json::from_str(&line)?;
@@ -159,7 +163,7 @@ async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     let (owner, dependents) = cascade(&stage.ns).await?;
     stage.cluster.settled(&collector).await?;
     stage.cluster.delete(&owner, Policy::Background).await?;
-    poll("the cascade to begin", async || Ok(collector.logged(r#""outcome":"deleted""#).len() > 100)).await?;
+    poll("the cascade to begin", async || Ok(decisions(&collector, "deleted").await? > 100.0)).await?;
 
     plane.kill(Server::KubeApiserver)?;
     let before = lines(&collector);

@@ -1,5 +1,6 @@
 //! `kube-gc run`: its exit codes, errors and pages.
 
+mod log;
 mod metrics;
 mod supervision;
 
@@ -34,7 +35,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[SCENARIOS, metrics::SCENARIOS, supervision::SCENARIOS];
+pub const ALL: &[Module] = &[SCENARIOS, log::SCENARIOS, metrics::SCENARIOS, supervision::SCENARIOS];
 
 /// A run that has ended.
 struct Ended {
