@@ -228,7 +228,7 @@ impl Handler<MonitorDrained> for Discovery {
     type Result = ();
 
     fn handle(&mut self, MonitorDrained(resource, epoch): MonitorDrained, ctx: &mut Self::Context) {
-        tracing::info!(%resource, "monitor drained");
+        tracing::info!(%resource, "kube-gc has stopped watching this type");
         self.monitor_ended(&resource, epoch, ctx);
     }
 }

@@ -33,7 +33,7 @@ impl Pagination {
             return Err("the continue token is longer than 16 KiB");
         }
         if token == self.last {
-            return Err("the same continue token came twice: the list would never end");
+            return Err("the API server returned the same continue token twice: the list would never end");
         }
         if self.empty >= EMPTY_PAGES {
             return Err("100 pages in a row were empty: the list would never end");

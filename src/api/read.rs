@@ -215,13 +215,13 @@ pub(super) fn read_object(
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
     let is_held = view.is_held();
     let Some(facts) = FactsReader::default().facts(view) else {
-        return Err(unusable(action, target(), "the object in the answer has no uid".into(), answer.code));
+        return Err(unusable(action, target(), "the object in the response has no uid".into(), answer.code));
     };
     if facts.name != identity.name || facts.namespace != identity.namespace {
         return Err(unusable(
             action,
             target(),
-            "the answer is an object of another name".into(),
+            "the response is an object with another name".into(),
             answer.code,
         ));
     }

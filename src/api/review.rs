@@ -65,7 +65,7 @@ pub enum Access {
 
 /// A review got no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server cannot be asked: {0}")]
+#[error("the API server does not answer the review: {0}")]
 pub struct ReviewError(String);
 
 impl ReviewError {
@@ -199,7 +199,7 @@ impl Reviews {
             .map_err(|_| ReviewError(format!("no answer within {:?}", self.limit)))??;
         // serde's message could quote the answer.
         let answer: Answer<S> = serde_json::from_slice(&answer)
-            .map_err(|_| ReviewError("the answer is not a review".to_owned()))?;
+            .map_err(|_| ReviewError("the response is not a review".to_owned()))?;
         Ok(answer.status)
     }
 
@@ -275,8 +275,8 @@ mod tests {
         let reviews = reviews(&server);
         for reason in [
             "403 Forbidden: tokenreviews is forbidden",
-            "the answer is not a review",
-            "the answer is not a review",
+            "the response is not a review",
+            "the response is not a review",
             "no answer within 10s",
         ] {
             assert_eq!(reviews.identify("t").await, Err(ReviewError::new(reason)));

@@ -35,7 +35,7 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
         return Err(Error::new(
             ErrorKind::Forbidden,
             format!(
-                "with these credentials nothing can be listed on {server}; a garbage collector has to list, watch, \
+                "these credentials may not list any resource type on {server}; a garbage collector has to list, watch, \
                  get, patch and delete every resource: see deploy/README.md for the role that it needs"
             ),
         ));

@@ -288,7 +288,7 @@ fn watched(name: &'static str, task: tokio::task::JoinHandle<()>, ending: Cancel
         if let Err(error) = task.await
             && !ending.is_cancelled()
         {
-            tracing::error!(task = name, %error, "task failed");
+            tracing::error!(task = name, %error, "a background task has stopped; restart kube-gc");
         }
     });
 }

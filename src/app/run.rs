@@ -45,7 +45,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let (config, api) = tokio::select! {
         biased;
         name = &mut terminated => {
-            tracing::info!(signal = name, "ended before the start was complete");
+            tracing::info!(signal = name, "stopped by a signal before startup was complete");
             return Ok(());
         }
         connected = connect(target, settings) => connected?,
@@ -65,7 +65,11 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     };
     let grace = match &ended {
         Ok(name) => {
-            tracing::info!(signal = name, grace_seconds = settings.shutdown.grace.as_secs_f64(), "ending");
+            tracing::info!(
+                signal = name,
+                grace_seconds = settings.shutdown.grace.as_secs_f64(),
+                "shutting down"
+            );
             settings.shutdown.grace
         }
         Err(_) => Duration::ZERO,
@@ -74,7 +78,13 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let finished = collector.stop(grace).await;
     election.stop().await;
     ended?;
-    tracing::info!(finished, "ended");
+    if finished {
+        tracing::info!("shut down");
+    } else {
+        tracing::warn!(
+            "shut down before all requests were answered; raise shutdown.grace if they need longer"
+        );
+    }
     Ok(())
 }
 

@@ -72,11 +72,11 @@ pub struct RunArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     debug_listen: Option<SocketAddr>,
 
-    /// Objects to process at the same time [default: 100]
+    /// How many objects to process at the same time [default: 100]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     delete_workers: Option<i64>,
 
-    /// Owners whose dependents are orphaned at the same time [default: 5]
+    /// How many owners to orphan the dependents of at the same time [default: 5]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
     orphan_workers: Option<i64>,
 
@@ -90,9 +90,9 @@ pub struct RunArgs {
     #[arg(long, value_name = "FORMAT", value_enum)]
     log_format: Option<LogFormat>,
 
-    /// Decisions that have a line each in the log [default: auto]
+    /// Successful decisions that have a line each in the log [default: auto]
     ///
-    /// Only decisions that succeed: all others always have a line.
+    /// Failures, refusals and warnings always have a line. With -v, every decision has one.
     #[arg(long, value_name = "WHICH", value_enum)]
     log_decisions: Option<DecisionLines>,
 

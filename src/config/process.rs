@@ -84,13 +84,13 @@ pub enum LogFormat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DecisionLines {
-    /// All, up to 20 a second; above that, summaries per owner and second.
+    /// Every decision, up to 20 a second; above that, summaries per owner and second.
     #[default]
     Auto,
-    /// All.
+    /// Every decision.
     All,
-    /// None; there are summaries per owner and second.
+    /// No decision; summaries per owner and second instead.
     Summaries,
-    /// None, and there are no summaries.
+    /// No decision, and no summaries.
     None,
 }

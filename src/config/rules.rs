@@ -32,7 +32,7 @@ const WORKERS: &str = "a whole number from 1 to 1000";
 const LISTENERS: &str = r#""none", "health", "debug" or "both""#;
 const TIMEOUT: &str = r#"a duration from "100ms" to "1h", with its unit"#;
 const UP_TO_AN_HOUR: &str = r#"a duration from "0s" to "1h", with its unit"#;
-const MIN_PAUSE: &str = r#"a duration from "1ms" to the longest pause that is set, with its unit"#;
+const MIN_PAUSE: &str = r#"a duration with its unit, from "1ms" to the maximum of this backoff"#;
 const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
 
 /// The rules: one for each key, which a test checks.
@@ -88,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
     }),
     rule(
         "leader.retry_period",
-        r#"a duration from "10ms", of which 1.2 times is less than `leader.renew_deadline`, with its unit"#,
+        r#"a duration with its unit, from "10ms" and shorter than `leader.renew_deadline` divided by 1.2"#,
         |s| {
             s.leader.retry_period >= millis(10)
                 && s.leader.retry_period.mul_f64(1.2) < s.leader.renew_deadline

@@ -55,7 +55,7 @@ pub use view::{
 
 /// An actor that should have answered has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a part of the collector has ended")]
+#[error("a part of the collector has stopped; see its log")]
 pub struct Ended;
 
 /// A text that is generated while it is read. It ends with an error if its source has

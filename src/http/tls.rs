@@ -50,7 +50,7 @@ pub enum TlsError {
         error: io::Error,
     },
     /// A file has other content.
-    #[error("{} (`{key}`) holds no {expected} in PEM", path.display())]
+    #[error("{} (`{key}`) contains no {expected} in PEM", path.display())]
     Content {
         /// The setting.
         key: &'static str,

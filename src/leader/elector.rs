@@ -104,7 +104,7 @@ impl<L: Leases> Elector<L> {
     /// One attempt. Returns the time until the next.
     async fn attempt(&mut self) -> Duration {
         if self.deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
-            self.lose("the lease was not renewed in time");
+            self.lose("the Lease was not renewed in time");
         }
         if self.known.is_none() || self.deadline.is_none() {
             let read = limited(self.limit(), self.leases.read()).await;
@@ -196,7 +196,7 @@ impl<L: Leases> Elector<L> {
     fn won(&mut self, sent: Moment) {
         let deadline = sent.after(self.timing.renew_deadline);
         if self.clock.now() >= deadline {
-            self.lose("the answer to a renewal arrived too late");
+            self.lose("the response to a renewal arrived too late");
             return;
         }
         let leads = self.deadline.replace(deadline).is_some();
@@ -226,7 +226,7 @@ impl<L: Leases> Elector<L> {
         self.last_error = None;
         self.annotations.deposed();
         if self.deadline.is_some() {
-            self.lose("another replica has taken the lease");
+            self.lose("another replica has taken the Lease");
         }
         let standby = ReplicaRole::Standby { holder: self.other() };
         if *self.gate.role().borrow() != standby {
@@ -300,7 +300,7 @@ impl<L: Leases> Elector<L> {
         match released.await.unwrap_or_else(|_| Err(too_slow(limit))) {
             Ok(true) => {
                 record::lease_transition(LeaseTransition::Released);
-                tracing::info!(replica = %self.me, "the lease was released");
+                tracing::info!(replica = %self.me, "this replica has released the Lease");
             }
             Ok(false) => {}
             Err(error) => {

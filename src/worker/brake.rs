@@ -152,7 +152,7 @@ impl Brake {
     fn reason(&self) -> Arc<str> {
         match &self.0.state.borrow().engaged {
             Some(engagement) => format!("deletion is paused {engagement}").into(),
-            None => "deletion was paused at that moment".into(),
+            None => "deletion was paused when this was decided".into(),
         }
     }
 

@@ -125,7 +125,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
             tracing::warn!(
                 object = Structured::object(dependent).logged(),
                 %error,
-                "cannot create the warning event of the object"
+                "cannot create the Warning event about this object"
             );
             match error.class {
                 ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {

@@ -59,12 +59,12 @@ async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()>
     let late = ns.secret("late").owned_by(&solid).create().await?;
     stage.seen(&collector, &late).await?;
     rule.hit(rule.hits() + 3).await?;
-    let drained = collector.logged("its monitor is drained");
+    let drained = collector.logged("kube-gc stops watching it");
     ensure!(drained.is_empty(), "{drained:?}");
     cluster.assert_kept([&owner, &blocking, &solid, &child, &late]).await?;
     stage.assert_owners(&orphan, &[]).await?;
     let said = collector.get("/readyz?verbose").await?.body;
-    ensure!(said.contains("not served any more") && said.contains("widgets"), "not named: {said}");
+    ensure!(said.contains("does not list") && said.contains("widgets"), "not named: {said}");
 
     rule.remove();
     unknown.remove();

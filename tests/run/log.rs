@@ -40,7 +40,7 @@ async fn log_of_cascade(options: Options, dependents: usize) -> Result<(Vec<Stri
     cluster.assert_gone(&dependents).await?;
     // At once: the last second has not been summed up yet.
     collector.signal("TERM")?;
-    collector.log_line(r#""message":"ended""#).await?;
+    collector.log_line(r#""message":"shut down""#).await?;
     ensure!(collector.wait().await?.success());
     let log = collector.logged("");
     // It has ended, so this only suppresses the log.

@@ -183,7 +183,9 @@ async fn a_user_who_may_list_nothing_gets_an_error() -> Result<()> {
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let user = User::create(plane, &cluster, &ns, json!([])).await?;
-    run_as(user.kubeconfig()).await?.expect(6, &["listed", "role", "deploy/README.md"])
+    run_as(user.kubeconfig())
+        .await?
+        .expect(6, &["may not list any resource type", "role", "deploy/README.md"])
 }
 
 /// `--dry-run` decides, reports, and writes nothing (rule 6.9).

@@ -30,7 +30,7 @@ pub(super) async fn check(api: &Api, questions: Vec<Question>) -> Vec<Definition
                 Ok(is_defined) => Some(!is_defined),
                 Err(error) => {
                     let resource = &resource.group_resource;
-                    tracing::warn!(%resource, %error, "type is no longer served, and kube-gc cannot find out whether it was removed; it is kept");
+                    tracing::warn!(%resource, %error, "discovery no longer lists this type, and kube-gc cannot find out whether it was removed; kube-gc keeps its objects");
                     None
                 }
             },

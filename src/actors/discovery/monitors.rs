@@ -36,14 +36,14 @@ impl Discovery {
                 Some(_)
                     if unserved::is_version_kept(&running.resource, &discovered.catalog, &self.catalog) => {}
                 Some(_) => {
-                    tracing::info!(resource = %name, "the version to watch, or who serves it, changed");
+                    tracing::info!(resource = %name, "the version or the server of this type has changed; kube-gc lists it again");
                     running.draining = true;
                     running.replaced = true;
                     outdated.push((name.clone(), running.epoch, running.address.clone()));
                 }
                 None if self.unserved.keeps(name) => {}
                 None => {
-                    tracing::info!(resource = %name, "type is no longer served; its monitor is drained");
+                    tracing::info!(resource = %name, "type is no longer served; kube-gc stops watching it");
                     running.draining = true;
                     running.address.do_send(Drain);
                 }

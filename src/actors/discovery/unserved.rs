@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::api::{Definition, GroupFailure};
 use crate::telemetry::Structured;
 use kube_gc_core::object::{Catalog, GroupResource, KindKey, ResourceType};
+use kube_gc_core::text;
 
 use super::failing::Failing;
 
@@ -213,8 +214,8 @@ impl Unserved {
             .into_iter()
             .map(|((group, version), (plurals, since))| {
                 let error = format!(
-                    "not served any more, and not known to be gone: {}; what was seen of their objects is \
-                     kept until their definition is gone, or for 30 minutes",
+                    "discovery does not list {}, although nothing shows that they were removed; kube-gc \
+                     keeps their objects until the CRD or APIService is gone, or for 30 minutes",
                     text::listed(", ", plurals.len(), plurals)
                 );
                 let failure = GroupFailure {

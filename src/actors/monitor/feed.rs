@@ -212,7 +212,8 @@ impl Feed {
             Step::StoreRestored { seen, found } => {
                 // Writes stop at once, because Lifecycle handles the message later.
                 self.context.api.gate().pause();
-                let detail = format!("{resource}: the list is at version {found}, {seen} had been seen");
+                let detail =
+                    format!("{resource}: the list is at version {found}, but version {seen} was seen before");
                 self.context.restored.do_send(StoreRestored { detail });
             }
         }

@@ -140,7 +140,10 @@ impl State {
         if self.hanging < at_most {
             return Ok(());
         }
-        let why = format!("{} requests in other namespaces are not answered", self.hanging);
+        let why = format!(
+            "{} requests in other namespaces have not been answered yet, so this one waits",
+            self.hanging
+        );
         Err(Refusal { retry_after: PATIENCE, why })
     }
 

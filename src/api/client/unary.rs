@@ -94,7 +94,7 @@ impl Api {
             None => Ok(exchange.await),
             Some(permit) => tokio::select! {
                 biased;
-                () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost its lease")),
+                () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost the Lease")),
                 is_sent = self.superseded(&mut connection) => Err(match is_sent {
                     IsSent::No => not_sent(call),
                     IsSent::Unknown => cancelled(call, "watches were interrupted after the decision"),
@@ -173,7 +173,7 @@ impl Api {
             })?;
             if let Ok(data) = frame.into_data() {
                 if whole.len() + data.len() > longest {
-                    let message = format!("the answer is longer than {longest} bytes");
+                    let message = format!("the response is longer than {longest} bytes");
                     return Err(call.error(ErrorClass::TooLong, message, None));
                 }
                 whole.extend_from_slice(&data);

@@ -46,7 +46,7 @@ impl Envelope {
         // A single object would otherwise read as an empty list, and all objects would count as
         // gone.
         if !list.kind.ends_with("List") {
-            return Err(ListError("the answer is no list".into()));
+            return Err(ListError("the response is not a list".into()));
         }
         Ok(Self {
             resource_version: ResourceVersion::parse(&list.metadata.resource_version),

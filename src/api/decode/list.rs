@@ -211,7 +211,7 @@ impl ListScanner {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 self.depth =
-                    self.depth.checked_sub(1).ok_or_else(|| ListError("the answer is no JSON".into()))?;
+                    self.depth.checked_sub(1).ok_or_else(|| ListError("the response is not JSON".into()))?;
             }
             _ => {}
         }

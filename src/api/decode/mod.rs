@@ -41,5 +41,5 @@ pub(super) fn json_fault(error: &serde_json::Error) -> String {
         serde_json::error::Category::Data => "not of the expected shape",
         serde_json::error::Category::Eof => "cut off",
     };
-    format!("the answer is {kind} (line {}, column {})", error.line(), error.column())
+    format!("the response is {kind} (line {}, column {})", error.line(), error.column())
 }

@@ -119,7 +119,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                         _ => false,
                     };
                     if again {
-                        return Err(A::Error::custom("an event has one type and one object"));
+                        return Err(A::Error::custom("an event must have exactly one type and one object"));
                     }
                     match (&*key, event_type) {
                         ("type", _) => {
@@ -149,7 +149,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
                 match (event, event_type, unread) {
                     (Some(event), _, _) => Ok(event),
                     (None, Some(event_type), Some(object)) => read_late(event_type, object),
-                    _ => Err(A::Error::custom("an event needs a type and an object")),
+                    _ => Err(A::Error::custom("an event must have a type and an object")),
                 }
             }
         }

@@ -69,7 +69,7 @@ impl Api {
             return match outcome {
                 Some("Success") => Ok(Deleted::Removed),
                 _ => {
-                    let message = "the answer is a Status that does not say Success".to_owned();
+                    let message = "the response is a Status, but not Success".to_owned();
                     Err(unusable("DELETE", identity.to_string(), message, answer.code))
                 }
             };

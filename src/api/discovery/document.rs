@@ -99,10 +99,10 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
             serde_json::from_slice::<plain::Groups>(body).map(plain::Groups::groups).map_err(fault)
         }
         "APIVersions" => serde_json::from_slice::<plain::Core>(body).map(plain::Core::groups).map_err(fault),
-        _ => Err("the answer is not a discovery document".into()),
+        _ => Err("the response is not a discovery document".into()),
     }?;
     if groups.iter().map(|group: &Group| group.versions.len()).sum::<usize>() > MOST_VERSIONS {
-        return Err(format!("the answer has more than {MOST_VERSIONS} group versions"));
+        return Err(format!("the response has more than {MOST_VERSIONS} group versions"));
     }
     Ok(groups)
 }
@@ -112,7 +112,7 @@ pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
     let Keyed(list): Keyed<plain::Resources> =
         serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
     if list.kind != "APIResourceList" {
-        return Err("the answer is not a discovery document".into());
+        return Err("the response is not a discovery document".into());
     }
     let resources: Arc<[Served]> =
         list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();

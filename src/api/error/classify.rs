@@ -76,8 +76,8 @@ pub(in crate::api) fn says_too_busy(code: u16, status: &Status) -> bool {
 pub(in crate::api) fn message(status: &Status, body: &[u8]) -> String {
     let text = if status.message.is_empty() {
         match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
-            None => "the answer is empty".into(),
-            Some(b'{' | b'[') => "the answer is not a Status".into(),
+            None => "the response is empty".into(),
+            Some(b'{' | b'[') => "the response is not a Status".into(),
             Some(_) => String::from_utf8_lossy(&body[..body.len().min(4 * LONGEST_MESSAGE)]),
         }
     } else {

@@ -59,7 +59,7 @@ fn use_origin_form(request: &mut Request<Body>) -> Result<(), BoxError> {
     let uri = request.uri();
     let default_port = if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = match (uri.host(), uri.port_u16()) {
-        (None, _) => return Err("there is no host to send the request to".into()),
+        (None, _) => return Err("the request names no host".into()),
         (Some(host), Some(port)) if port != default_port => format!("{host}:{port}"),
         (Some(host), _) => host.to_owned(),
     };

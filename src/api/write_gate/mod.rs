@@ -84,7 +84,7 @@ pub enum GateClosed {
     #[error("this replica is a standby; only the leader writes")]
     Standby,
     /// The lease was not renewed in time.
-    #[error("this replica did not renew its lease in time; another replica may be the leader now")]
+    #[error("this replica did not renew the Lease in time; another replica may be the leader now")]
     Expired,
 }
 

@@ -195,7 +195,7 @@ impl Authorizer {
             }
             Ok(Err(error)) => {
                 if self.answered.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the API server does not answer reviews: pages are available only to identities in the cache");
+                    tracing::warn!(%error, "the API server does not answer reviews of tokens and permissions: only users whose approval is cached can read the pages");
                 }
                 Err(Rejection::Unavailable(error.to_string()))
             }

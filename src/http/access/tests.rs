@@ -60,7 +60,7 @@ async fn admit_from(authorizer: &Authorizer, token: &str, path: &str, host: u8) 
 }
 
 fn unavailable() -> Result<(), Rejection> {
-    Err(Rejection::Unavailable("the API server cannot be asked: it is down".to_owned()))
+    Err(Rejection::Unavailable("the API server does not answer the review: it is down".to_owned()))
 }
 
 #[tokio::test]

@@ -101,9 +101,9 @@ fn an_unusable_certificate_is_reported_once_and_the_last_one_stays_in_use() {
 fn unusable_certificate_files_are_named_with_their_setting() {
     let ((certificate, key), (_, other_key)) = (pair(), pair());
     for (certificate, key, message) in [
-        ("", key.as_str(), "(`tls.certificate`) holds no certificate in PEM"),
-        (&key, &key, "(`tls.certificate`) holds no certificate in PEM"),
-        (&certificate, "", "(`tls.key`) holds no private key in PEM"),
+        ("", key.as_str(), "(`tls.certificate`) contains no certificate in PEM"),
+        (&key, &key, "(`tls.certificate`) contains no certificate in PEM"),
+        (&certificate, "", "(`tls.key`) contains no private key in PEM"),
         (&certificate, "-----BEGIN PRIVATE KEY-----\nc2VjcmV0!\n-----END PRIVATE KEY-----\n", "(`tls.key`)"),
         (&certificate, &other_key, "cannot be used with the certificate in"),
     ] {

@@ -89,11 +89,11 @@ async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
     let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
     match error.class {
         ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
-            tracing::debug!(%about, reason, %error, "cannot create the event; it is retried");
+            tracing::debug!(%about, reason, %error, "cannot create the event about the brake; kube-gc retries");
             Recorded::Later
         }
         _ => {
-            tracing::warn!(%about, reason, %error, "cannot create the event");
+            tracing::warn!(%about, reason, %error, "cannot create the event about the brake");
             Recorded::Finally
         }
     }

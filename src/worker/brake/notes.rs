@@ -20,7 +20,7 @@ impl Engagement {
 
     /// Parses a text that another replica, or somebody else, has written.
     fn read(note: &str) -> Self {
-        let (since, why) = note.split_once(' ').unwrap_or((note, "no reason is given"));
+        let (since, why) = note.split_once(' ').unwrap_or((note, "the reason was not recorded"));
         match humantime::parse_rfc3339(since) {
             Ok(since) => Self { since, why: why.to_owned() },
             Err(_) => Self { since: SystemTime::now(), why: note.to_owned() },
@@ -33,7 +33,7 @@ impl LeaseAnnotations for Brake {
         self.remember(lease);
         let engaged = self.0.state.borrow().engaged.is_some();
         if self.lease().seen.read(lease.metadata.annotations.as_ref(), engaged) {
-            self.release("a person resumed it by an annotation of the Lease");
+            self.release("a person has resumed deletion with an annotation of the Lease");
         }
     }
 
@@ -57,7 +57,7 @@ impl LeaseAnnotations for Brake {
 
     fn deposed(&self) {
         self.lease().seen = Seen::default();
-        self.release("another replica is the leader, whose brake decides");
+        self.release("another replica is the leader now, and its brake applies");
     }
 
     fn news(&self) -> BoxFuture<'_, ()> {

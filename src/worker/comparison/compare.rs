@@ -77,7 +77,7 @@ async fn settle(comparison: &Comparison, means: &Means) {
         }
         if let Err(error) = look(comparison, means).await {
             // The process is about to end.
-            tracing::debug!(%error, "the comparison ends, because the process does");
+            tracing::debug!(%error, "the comparison stops, because the process is shutting down");
             return;
         }
         if comparison.now() >= tell_at {

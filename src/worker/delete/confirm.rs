@@ -18,7 +18,8 @@ use kube_gc_core::verdict::{Confirmation, ReferenceClass, from_live};
 /// confirmations last, renewing would never end.
 const RENEWALS: usize = 3;
 
-const CHANGED: Interrupted = Interrupted::Changed("an owner that was waiting has changed");
+const CHANGED: Interrupted =
+    Interrupted::Changed("an owner no longer waits for its dependents, or has changed");
 
 /// The owners that must be waiting for a decision to hold, each with its confirmation.
 #[derive(Debug)]
@@ -31,7 +32,9 @@ impl WaitingOwners {
         let each = item.references.iter().zip(classified);
         for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
             let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
-                return Err(Interrupted::Changed("a waiting owner was not confirmed"));
+                return Err(Interrupted::Changed(
+                    "it is not confirmed that an owner waits for its dependents",
+                ));
             };
             if known.insert(identity) {
                 owners.push((identity.clone(), Confirmation::clone(confirmed)));
@@ -77,7 +80,7 @@ impl DeleteWork {
                 }
             }
         }
-        Err(Interrupted::Changed("checking the owners takes so long that the evidence expires"))
+        Err(Interrupted::Changed("checking the owners took so long that the evidence expired"))
     }
 
     /// Whether all of these owners are still waiting, by what is known without a request.
@@ -132,13 +135,13 @@ impl DeleteWork {
         owner: &ReferenceSnapshot,
     ) -> Result<(), Interrupted> {
         let Some(identity) = owner.owner.identity() else {
-            return Err(Interrupted::Changed("a solid owner cannot be identified"));
+            return Err(Interrupted::Changed("the owner that keeps the object cannot be looked up"));
         };
         match self.look_ups.look_up_now(turn, identity).await.answer? {
             LookupResult::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
-            LookupResult::Found(_) | LookupResult::Absent(_) => {
-                Err(Interrupted::Changed("the owner is no longer solid"))
-            }
+            LookupResult::Found(_) | LookupResult::Absent(_) => Err(Interrupted::Changed(
+                "the owner that kept the object is gone or waits for its dependents",
+            )),
         }
     }
 }

@@ -153,7 +153,9 @@ impl DeleteWork {
         match next {
             AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
             AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
-            AfterConflict::Backoff => Err(Interrupted::Changed("the conflict has no visible cause")),
+            AfterConflict::Backoff => Err(Interrupted::Changed(
+                "the API server reports a conflict, but nothing relevant has changed",
+            )),
             AfterConflict::Reevaluate => Err(Interrupted::Changed(CHANGED)),
             AfterConflict::DeleteWith(version) => Ok(Next::Delete(Precondition::Version(version))),
             AfterConflict::DeleteWithUidAlone => Ok(Next::Delete(Precondition::UidAlone)),

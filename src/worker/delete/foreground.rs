@@ -19,8 +19,8 @@ impl DeleteWork {
             return Ok(Completion::Retry {
                 reason: StuckReason::Unresolved,
                 error: format!(
-                    "a dependent blocks {} through an apiVersion that discovery fails for; \
-                     this is decided when that can be read (see /debug/discovery)",
+                    "a dependent may block {}: its owner reference names an apiVersion that cannot be \
+                     discovered now (see /debug/discovery); kube-gc decides when it can",
                     item.identity
                 )
                 .into(),
@@ -66,7 +66,7 @@ impl DeleteWork {
             (DeletionState::DeletingDependents, ForegroundProgress::Unblocked) => Ok(true),
             (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) if doubtful => Ok(true),
             (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) => {
-                Err(Interrupted::Changed("a part of the API can no longer be read"))
+                Err(Interrupted::Changed("a part of the API can no longer be discovered"))
             }
             _ => Ok(false),
         }

@@ -42,7 +42,7 @@ impl DeleteWork {
             turn.take_tokens(1).await;
         }
         Err(Interrupted::Changed(
-            "reading the object takes so long that the evidence about its owners expires",
+            "reading the object took so long that the evidence about its owners expired",
         )
         .into())
     }

@@ -134,7 +134,7 @@ impl Partition {
             let version = |version: Option<&ResourceVersion>| version.map(ToString::to_string);
             let (shown, known) = (version(facts.resource_version.as_ref()), version(known.as_ref()));
             let (shown, known) = (shown.unwrap_or_default(), known.unwrap_or_default());
-            format!("a list of {resource} shows an object at version {shown}, {known} had been seen of it")
+            format!("a list of {resource} shows an object at version {shown}, but its version {known} was seen before")
         });
         true
     }

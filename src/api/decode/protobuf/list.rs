@@ -100,7 +100,7 @@ impl ListParser {
         }
         let length = head.follow().saturating_add(head.length as u64);
         if left.is_some_and(|left| length > left) {
-            return Err(fault(Malformed("has a field that is longer than itself")));
+            return Err(fault(Malformed("has a field that is longer than the message")));
         }
         let Some(length) = usize::try_from(length).ok().filter(|length| *length <= LONGEST) else {
             return Err(ListError(format!("a part of the list is longer than {LONGEST} bytes")));
@@ -128,7 +128,7 @@ impl ListParser {
     fn magic(&mut self, bytes: &[u8]) -> Result<Part, ListError> {
         let length = bytes.len().min(MAGIC.len());
         if bytes[..length] != MAGIC[..length] {
-            return Err(fault(Malformed("does not begin as a message should")));
+            return Err(fault(Malformed("does not begin with Kubernetes' prefix")));
         }
         if length < MAGIC.len() {
             return Ok(Part::AtLeast(MAGIC.len()));
@@ -142,7 +142,7 @@ impl ListParser {
         // A single object would otherwise read as an empty list, and all objects would count
         // as gone.
         if self.is_list || &*api_version != METADATA_VERSION || &*kind != "PartialObjectMetadataList" {
-            return Err(ListError("the answer is no list of metadata".into()));
+            return Err(ListError("the response is not a list of metadata".into()));
         }
         self.is_list = true;
         Ok(())
@@ -150,7 +150,7 @@ impl ListParser {
 
     fn enter(&mut self, length: u64) -> Result<(), ListError> {
         if !self.is_list || std::mem::replace(&mut self.has_begun, true) {
-            return Err(ListError("the answer is no list of metadata".into()));
+            return Err(ListError("the response is not a list of metadata".into()));
         }
         if length > 0 {
             self.section = Section::List { left: length };

@@ -40,7 +40,8 @@ struct Typed<'a> {
 
 impl<'a> Typed<'a> {
     fn read(message: &'a [u8]) -> Result<Self, Malformed> {
-        let message = message.strip_prefix(MAGIC).ok_or(Malformed("does not begin as a message should"))?;
+        let message =
+            message.strip_prefix(MAGIC).ok_or(Malformed("does not begin with Kubernetes' prefix"))?;
         let (mut meta, mut raw) = (Once::default(), Once::default());
         let mut fields = Fields::of(message);
         while let Some((number, value)) = fields.next()? {
@@ -73,7 +74,7 @@ fn type_meta(bytes: &[u8]) -> Result<(Text<'_>, Text<'_>), Malformed> {
 
 /// Checks that the content encoding and type are not set: only the default is supported.
 fn must_be_empty(bytes: &[u8]) -> Result<(), Malformed> {
-    if bytes.is_empty() { Ok(()) } else { Err(Malformed("is encoded in another way")) }
+    if bytes.is_empty() { Ok(()) } else { Err(Malformed("has a content encoding, which is not supported")) }
 }
 
 /// A string. For a byte that is not UTF-8, Go writes a replacement character to JSON and the

@@ -127,7 +127,7 @@ pub fn status(message: &[u8]) -> Result<Status, Malformed> {
     let code = code.get().unwrap_or_default();
     Ok(Status {
         message: words.text().to_string(),
-        code: u16::try_from(code).map_err(|_| Malformed("has an impossible code"))?,
+        code: u16::try_from(code).map_err(|_| Malformed("has an invalid status code"))?,
         reason: reason.text().to_string(),
         details: read_details(details.get().unwrap_or_default())?,
     })

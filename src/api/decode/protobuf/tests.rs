@@ -132,9 +132,12 @@ fn other_messages_are_no_lists_of_metadata() {
         of("meta.k8s.io/v1", "PartialObjectMetadata"),
         of("v1", "Status"),
     ] {
-        assert_eq!(error(&body), "the answer is no list of metadata");
+        assert_eq!(error(&body), "the response is not a list of metadata");
     }
-    assert_eq!(error(br#"{"kind":"PodList","items":[]}"#), "the message does not begin as a message should");
+    assert_eq!(
+        error(br#"{"kind":"PodList","items":[]}"#),
+        "malformed protobuf: the message does not begin with Kubernetes' prefix"
+    );
     assert_eq!(error(b""), "the list is cut off");
     let empty = typed("meta.k8s.io/v1", "PartialObjectMetadataList", b"");
     assert_eq!(error(&empty), "the list has no metadata");
@@ -148,11 +151,17 @@ fn an_object_that_cannot_be_read_is_named() {
     };
     assert_eq!(
         error(&list_of(&field(1, &metadata))),
-        r#"the message has a field twice (the metadata of "shop/web")"#
+        r#"malformed protobuf: the message has a field twice (the metadata of "shop/web")"#
     );
     let torn = field(1, &[field(1, b"web"), vec![5 << 3 | 2, 99]].concat());
-    assert_eq!(error(&list_of(&torn)), r#"the message is cut off (the metadata of "web")"#);
-    assert_eq!(error(&list_of(&[1 << 3, 0])), "the message has a field of the wrong type");
+    assert_eq!(
+        error(&list_of(&torn)),
+        r#"malformed protobuf: the message is cut off (the metadata of "web")"#
+    );
+    assert_eq!(
+        error(&list_of(&[1 << 3, 0])),
+        "malformed protobuf: the message has a field of the wrong type"
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub fn read_event(frame: &[u8]) -> Result<EventView<'_>, EventError> {
         EventType::Bookmark if is_metadata => Ok(EventView::Bookmark(read_object()?)),
         EventType::Error if is_status => object::status(typed.raw).map(EventView::Error).map_err(fault),
         EventType::Object(_) | EventType::Bookmark | EventType::Error => {
-            Err(EventError("the event is about something else than metadata".into()))
+            Err(EventError("the object of the event is not metadata".into()))
         }
     }
 }

@@ -4,7 +4,7 @@ use super::{Text, text};
 
 /// Why a message cannot be read. Completes "the message …".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the message {0}")]
+#[error("malformed protobuf: the message {0}")]
 pub struct Malformed(pub &'static str);
 
 /// The value of a field.
@@ -69,7 +69,7 @@ impl Head {
         let Some((tag, start)) = varint(bytes)? else { return Ok(None) };
         let number = tag >> 3;
         if number == 0 || number >= 1 << 29 {
-            return Err(Malformed("has a field with an impossible number"));
+            return Err(Malformed("has a field with an invalid number"));
         }
         let head = |content, length| Ok(Some(Self { number, content, length }));
         match tag & 7 {

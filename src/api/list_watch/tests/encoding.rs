@@ -87,7 +87,7 @@ async fn a_type_that_cannot_be_read_in_protobuf_is_requested_in_json() {
     let mut watch = watch(&server);
     let Some(Step::Failed { error, .. }) = watch.next().await else { panic!("no failure") };
     assert_eq!(error.class, ErrorClass::Unusable);
-    assert_eq!(error.message, "the answer is no list of metadata; JSON is requested from now on");
+    assert_eq!(error.message, "the response is not a list of metadata; JSON is requested from now on");
     assert_eq!(steps(&mut watch, 4).await, ["began", "items a", "listed 10", "-a"]);
     assert_eq!(asked_for_protobuf(&server), [true, false, false]);
 }

@@ -120,7 +120,10 @@ fn an_object_that_a_list_shows_at_a_lower_version_proves_a_restore() {
     w.see(&[&owner, &child, &child.clone().owned(&owner).at(9)]);
     w.list("pods", 1_000_000, &[&child]);
     let proof = w.out.restored.take().expect("a proof");
-    assert!(proof.contains("pods") && proof.contains("version 6, 9 had been seen"), "{proof}");
+    assert!(
+        proof.contains("pods") && proof.contains("version 6, but its version 9 was seen before"),
+        "{proof}"
+    );
     assert!(w.object(&child).references.is_empty(), "the list is applied");
     assert_eq!(w.object(&child).resource_version, child.facts.resource_version);
 }
