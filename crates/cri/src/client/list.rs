@@ -1,0 +1,368 @@
+//! Lists, also those that are too long for one message.
+//!
+//! A runtime does not send a message of more than 16 MiB: it answers a request for a longer list with
+//! `ResourceExhausted`, always. The same list can then be had in parts, if the runtime serves that
+//! (Kubernetes 1.36), or by many requests with filters.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use prost::Message;
+
+use super::Client;
+use crate::Error;
+use crate::messages::*;
+use crate::rpc::Call;
+
+/// The labels by which the kubelet names the pod of a container or sandbox.
+pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// See [`POD_NAMESPACE`].
+pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
+
+/// A pod that may have containers, for example because it has a directory of logs. Lists that are too
+/// long are asked for by namespace and by uid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodKey {
+    /// The pod's namespace.
+    pub namespace: String,
+    /// The pod's uid.
+    pub uid: String,
+}
+
+/// Whether a list has everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coverage {
+    /// The runtime sent the list as it was at one moment, in one message.
+    Whole,
+    /// The same in several messages.
+    Streamed,
+    /// Everything, but not of one moment: each state is a list of its own. What changed its state in
+    /// the meantime is in the list with the later one.
+    ByState,
+    /// There may be more: some lists were still too long, and were asked for by the pods that the
+    /// caller knows.
+    Partial {
+        /// How many lists were too long however they were asked for.
+        failed: usize,
+    },
+}
+
+impl Coverage {
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_whole(self) -> bool {
+        match self {
+            Self::Whole | Self::Streamed | Self::ByState => true,
+            Self::Partial { .. } => false,
+        }
+    }
+}
+
+/// A list, and whether it has everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing<T> {
+    /// What the runtime has; each item once.
+    pub items: Vec<T>,
+    /// Whether there may be more.
+    pub coverage: Coverage,
+}
+
+impl Client {
+    /// The containers that a filter selects, in one message.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if it does not fit; otherwise the runtime failed or did not answer.
+    pub async fn containers(&self, filter: Option<ContainerFilter>) -> Result<Vec<Container>, Error> {
+        Ok(self.call(ListContainersRequest { filter }).await?.containers)
+    }
+
+    /// The sandboxes that a filter selects, in one message.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if it does not fit; otherwise the runtime failed or did not answer.
+    pub async fn sandboxes(&self, filter: Option<PodSandboxFilter>) -> Result<Vec<PodSandbox>, Error> {
+        Ok(self.call(ListPodSandboxRequest { filter }).await?.items)
+    }
+
+    /// All containers, however many. `pods` are asked for where nothing else helps.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed or did not answer. That a list is too long is none.
+    pub async fn all_containers(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<Container>, Error> {
+        self.all(pods).await
+    }
+
+    /// All sandboxes, however many. `pods` are asked for where nothing else helps.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed or did not answer. That a list is too long is none.
+    pub async fn all_sandboxes(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<PodSandbox>, Error> {
+        self.all(pods).await
+    }
+
+    /// All images. There are no filters that runtimes obey, so this is the whole list or an error.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] if the list fits into no message and the runtime cannot send it in parts;
+    /// otherwise the runtime failed or did not answer.
+    pub async fn all_images(&self) -> Result<Vec<Image>, Error> {
+        let too_large = match self.call(ListImagesRequest::default()).await {
+            Ok(answer) => return Ok(answer.images),
+            Err(error @ Error::TooLarge { .. }) => error,
+            Err(error) => return Err(error),
+        };
+        let mut kept = Kept::new(self.inner.settings.list_limit);
+        let streamed = self.stream(StreamImagesRequest::default(), |part| kept.keep(part.images)).await;
+        match streamed {
+            Ok(()) => Ok(kept.into_items()),
+            Err(Error::Unimplemented { .. }) => Err(too_large),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All there is of something: in one message, in parts, or by filters.
+    async fn all<T: Listed>(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<T>, Error> {
+        let mut kept = Kept::new(self.inner.settings.list_limit);
+        if self.fits(&mut kept, &T::filter(None, None)).await? {
+            return Ok(Listing { items: kept.into_items(), coverage: Coverage::Whole });
+        }
+        match self.stream(T::parts_of_all(), |part| kept.keep(T::part(part))).await {
+            Ok(()) => return Ok(Listing { items: kept.into_items(), coverage: Coverage::Streamed }),
+            Err(Error::Unimplemented { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let mut coverage = Coverage::ByState;
+        for state in T::STATES {
+            if !self.fits(&mut kept, &T::filter(Some(*state), None)).await? {
+                let failed = self.by_pods(&mut kept, *state, pods).await?;
+                coverage = match coverage {
+                    Coverage::Partial { failed: before } => Coverage::Partial { failed: before + failed },
+                    _ => Coverage::Partial { failed },
+                };
+            }
+        }
+        Ok(Listing { items: kept.into_items(), coverage })
+    }
+
+    /// What is in one state, by the namespaces of the pods or by the pods themselves. Returns how many
+    /// lists were too long even so.
+    async fn by_pods<T: Listed>(
+        &self,
+        kept: &mut Kept<T>,
+        state: i32,
+        pods: &BTreeSet<PodKey>,
+    ) -> Result<usize, Error> {
+        let mut by_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for PodKey { namespace, uid } in pods {
+            by_namespace.entry(namespace).or_default().push(uid);
+        }
+        let mut failed = 0;
+        for (namespace, uids) in by_namespace {
+            if self.fits(kept, &T::filter(Some(state), Some((POD_NAMESPACE, namespace)))).await? {
+                continue;
+            }
+            for uid in uids {
+                if !self.fits(kept, &T::filter(Some(state), Some((POD_UID, uid)))).await? {
+                    failed += 1;
+                }
+            }
+        }
+        Ok(failed)
+    }
+
+    /// Makes one list, and says whether it was short enough.
+    async fn fits<T: Listed>(&self, kept: &mut Kept<T>, filter: &T::Request) -> Result<bool, Error> {
+        match self.call(filter.clone()).await {
+            Ok(answer) => {
+                let detail = |detail| Error::TooLarge { rpc: T::Request::RPC, detail };
+                kept.keep(T::items(answer)).map_err(detail)?;
+                Ok(true)
+            }
+            Err(Error::TooLarge { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Items by their ids: an item that appears again replaces the earlier one, because it is newer. More
+/// than a limit is refused, because a runtime could send without end.
+struct Kept<T> {
+    items: Vec<T>,
+    places: HashMap<String, usize>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl<T: Message + Identified> Kept<T> {
+    fn new(limit: usize) -> Self {
+        Self { items: Vec::new(), places: HashMap::new(), bytes: 0, limit }
+    }
+
+    fn keep(&mut self, items: Vec<T>) -> Result<(), String> {
+        // The usual case: the whole list in one message, and each item once.
+        let is_whole = self.items.is_empty() && {
+            let ids: HashSet<&str> = items.iter().map(Identified::id).collect();
+            ids.len() == items.len()
+        };
+        for item in &items {
+            self.bytes = self.bytes.saturating_add(item.encoded_len());
+        }
+        if self.bytes > self.limit {
+            return Err(format!("more than {} bytes in all", self.limit));
+        }
+        if is_whole {
+            self.items = items;
+            return Ok(());
+        }
+        if self.places.is_empty() {
+            self.places =
+                self.items.iter().enumerate().map(|(at, item)| (item.id().to_owned(), at)).collect();
+        }
+        for item in items {
+            match self.places.get(item.id()) {
+                Some(at) => self.items[*at] = item,
+                None => {
+                    self.places.insert(item.id().to_owned(), self.items.len());
+                    self.items.push(item);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn into_items(self) -> Vec<T> {
+        self.items
+    }
+}
+
+/// What has an id.
+trait Identified {
+    fn id(&self) -> &str;
+}
+
+impl Identified for Container {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Identified for PodSandbox {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+impl Identified for Image {
+    fn id(&self) -> &str {
+        &self.id
+    }
+}
+
+/// What can be listed by state and label.
+trait Listed: Message + Identified + Sized {
+    type Request: Call;
+    type Parts: Call;
+    /// All states, in the order in which an item can pass through them.
+    const STATES: &[i32];
+
+    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request;
+    fn items(answer: <Self::Request as Call>::Response) -> Vec<Self>;
+    fn parts_of_all() -> Self::Parts;
+    fn part(part: <Self::Parts as Call>::Response) -> Vec<Self>;
+}
+
+/// The labels of a filter.
+fn selector(label: Option<(&str, &str)>) -> BTreeMap<String, String> {
+    label.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+impl Listed for Container {
+    type Request = ListContainersRequest;
+    type Parts = StreamContainersRequest;
+    const STATES: &[i32] = &[
+        ContainerState::ALL[0] as i32,
+        ContainerState::ALL[1] as i32,
+        ContainerState::ALL[2] as i32,
+        ContainerState::ALL[3] as i32,
+    ];
+
+    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request {
+        if state.is_none() && label.is_none() {
+            return ListContainersRequest::default();
+        }
+        let state = state.map(|state| ContainerStateValue { state });
+        let filter = ContainerFilter { state, label_selector: selector(label), ..ContainerFilter::default() };
+        ListContainersRequest { filter: Some(filter) }
+    }
+
+    fn items(answer: ListContainersResponse) -> Vec<Self> {
+        answer.containers
+    }
+
+    fn parts_of_all() -> Self::Parts {
+        StreamContainersRequest::default()
+    }
+
+    fn part(part: StreamContainersResponse) -> Vec<Self> {
+        part.containers
+    }
+}
+
+impl Listed for PodSandbox {
+    type Request = ListPodSandboxRequest;
+    type Parts = StreamPodSandboxesRequest;
+    const STATES: &[i32] = &[PodSandboxState::SandboxReady as i32, PodSandboxState::SandboxNotready as i32];
+
+    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request {
+        if state.is_none() && label.is_none() {
+            return ListPodSandboxRequest::default();
+        }
+        let state = state.map(|state| PodSandboxStateValue { state });
+        let filter =
+            PodSandboxFilter { state, label_selector: selector(label), ..PodSandboxFilter::default() };
+        ListPodSandboxRequest { filter: Some(filter) }
+    }
+
+    fn items(answer: ListPodSandboxResponse) -> Vec<Self> {
+        answer.items
+    }
+
+    fn parts_of_all() -> Self::Parts {
+        StreamPodSandboxesRequest::default()
+    }
+
+    fn part(part: StreamPodSandboxesResponse) -> Vec<Self> {
+        part.pod_sandboxes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(id: &str, size: u64) -> Image {
+        Image { id: id.to_owned(), size, ..Image::default() }
+    }
+
+    #[test]
+    fn an_item_that_appears_again_is_kept_once_and_as_it_was_last() {
+        let mut kept = Kept::new(usize::MAX);
+        kept.keep(vec![image("a", 1), image("b", 1)]).expect("room");
+        kept.keep(vec![image("b", 2), image("c", 2)]).expect("room");
+        assert_eq!(kept.into_items(), [image("a", 1), image("b", 2), image("c", 2)]);
+        let mut kept = Kept::new(usize::MAX);
+        kept.keep(vec![image("a", 1), image("a", 2)]).expect("room");
+        assert_eq!(kept.into_items(), [image("a", 2)]);
+    }
+
+    #[test]
+    fn a_list_without_end_is_refused() {
+        let mut kept = Kept::new(1000);
+        let refused = (0..1000).find_map(|at| kept.keep(vec![image(&format!("{at}"), 0)]).err());
+        assert!(refused.expect("a limit").contains("1000 bytes"));
+    }
+}

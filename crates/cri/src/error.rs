@@ -1,0 +1,191 @@
+//! What can go wrong, for people: what failed, on what, why, and what to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::Rpc;
+use crate::endpoint::{KNOWN, Known};
+use crate::text::shown;
+
+/// Why a runtime cannot be used, or why it did not do what it was asked for.
+///
+/// What a runtime says is bounded and escaped wherever it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// An endpoint that is none.
+    #[error("{endpoint:?} is not a runtime endpoint: {why}; write unix:///path/of/the.sock")]
+    MalformedEndpoint {
+        /// As it was written.
+        endpoint: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// None of the usual sockets exists.
+    #[error("no container runtime found; looked for {}; name its socket", places(&KNOWN))]
+    NoRuntime,
+    /// More than one of the usual sockets exists.
+    #[error("several container runtimes found: {}; name the socket of the one to use", places(found))]
+    SeveralRuntimes {
+        /// All of them.
+        found: Vec<Known>,
+    },
+    /// Nothing is at the path.
+    #[error("there is no socket {path:?}: the runtime is not running, or has its socket elsewhere")]
+    NoSocket {
+        /// Where the socket should be.
+        path: PathBuf,
+    },
+    /// Something else is at the path.
+    #[error("{path:?} is not a socket: name the socket of the container runtime")]
+    NotASocket {
+        /// What is no socket.
+        path: PathBuf,
+    },
+    /// The socket is not open to this user.
+    #[error("no permission to use the socket {path:?}: it is open only to its owner, usually root")]
+    NoPermission {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The socket exists, but nothing accepts connections on it.
+    #[error("nothing listens on the socket {path:?}: the runtime has ended or is starting")]
+    NotListening {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The system refused the connection for another reason.
+    #[error("cannot connect to the socket {path:?}: {}", shown(detail))]
+    Connect {
+        /// The socket.
+        path: PathBuf,
+        /// What the system says.
+        detail: String,
+    },
+    /// Something listens that does not speak CRI.
+    #[error(
+        "{path:?} does not serve the container runtime interface ({}): name the socket of a container \
+         runtime; if it is containerd, its configuration may list \"cri\" under disabled_plugins",
+        shown(detail)
+    )]
+    NotCri {
+        /// The socket.
+        path: PathBuf,
+        /// What it answered.
+        detail: String,
+    },
+    /// The runtime did not answer in time. Whether it has done what it was asked for is unknown.
+    #[error("the container runtime did not answer {rpc} within {} s", after.as_secs_f64())]
+    Deadline {
+        /// The call.
+        rpc: Rpc,
+        /// How long it had.
+        after: Duration,
+    },
+    /// The connection ended before the answer. Whether the runtime has done what it was asked for is
+    /// unknown.
+    #[error("the connection to the container runtime ended during {rpc}: {}", shown(detail))]
+    Disconnected {
+        /// The call.
+        rpc: Rpc,
+        /// What is known of the reason.
+        detail: String,
+    },
+    /// A list is longer than a message may be.
+    #[error("the answer to {rpc} is too large: {}", shown(detail))]
+    TooLarge {
+        /// The call.
+        rpc: Rpc,
+        /// What the runtime says.
+        detail: String,
+    },
+    /// The runtime does not have what the call is about.
+    #[error("the container runtime does not have what {rpc} asked for: {}", shown(detail))]
+    NotFound {
+        /// The call.
+        rpc: Rpc,
+        /// What the runtime says.
+        detail: String,
+    },
+    /// The runtime does not serve the call.
+    #[error("the container runtime does not serve {rpc}: {}", shown(detail))]
+    Unimplemented {
+        /// The call.
+        rpc: Rpc,
+        /// What the runtime says.
+        detail: String,
+    },
+    /// The runtime refused or failed.
+    #[error("the container runtime failed at {rpc}: {} ({code})", shown(detail))]
+    Runtime {
+        /// The call.
+        rpc: Rpc,
+        /// The code of gRPC, in words.
+        code: &'static str,
+        /// What the runtime says.
+        detail: String,
+    },
+    /// A call without an id. Runtimes take ids by their beginnings, so an empty one could be any.
+    #[error("{rpc} was not sent, because it names nothing")]
+    NothingNamed {
+        /// The call.
+        rpc: Rpc,
+    },
+}
+
+impl Error {
+    /// The kind of error in one word, for metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::MalformedEndpoint { .. } => "malformed_endpoint",
+            Self::NoRuntime => "no_runtime",
+            Self::SeveralRuntimes { .. } => "several_runtimes",
+            Self::NoSocket { .. } => "no_socket",
+            Self::NotASocket { .. } => "not_a_socket",
+            Self::NoPermission { .. } => "no_permission",
+            Self::NotListening { .. } => "not_listening",
+            Self::Connect { .. } => "connect",
+            Self::NotCri { .. } => "not_cri",
+            Self::Deadline { .. } => "deadline",
+            Self::Disconnected { .. } => "disconnected",
+            Self::TooLarge { .. } => "too_large",
+            Self::NotFound { .. } => "not_found",
+            Self::Unimplemented { .. } => "unimplemented",
+            Self::Runtime { .. } => "runtime",
+            Self::NothingNamed { .. } => "nothing_named",
+        }
+    }
+
+    /// Whether the runtime may have done what it was asked for, although there is no answer.
+    #[must_use]
+    pub fn outcome_is_unknown(&self) -> bool {
+        matches!(self, Self::Deadline { .. } | Self::Disconnected { .. })
+    }
+}
+
+/// Lists runtimes and their sockets.
+fn places(known: &[Known]) -> String {
+    let place = |known: &Known| format!("{} ({})", known.path, known.name);
+    known.iter().map(place).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_runtime_says_is_escaped_and_bounded() {
+        let detail = format!("\u{1b}]0;owned\u{7}{}", "x".repeat(100_000));
+        for error in [
+            Error::NotFound { rpc: Rpc::StopContainer, detail: detail.clone() },
+            Error::Runtime { rpc: Rpc::StopContainer, code: "unknown", detail: detail.clone() },
+            Error::TooLarge { rpc: Rpc::ListContainers, detail: detail.clone() },
+            Error::NotCri { path: "/run/x".into(), detail: detail.clone() },
+            Error::Disconnected { rpc: Rpc::ListContainers, detail },
+        ] {
+            let text = error.to_string();
+            assert!(!text.contains(['\u{1b}', '\u{7}']), "{text}");
+            assert!(text.chars().count() < 1000, "{} characters", text.chars().count());
+        }
+    }
+}
