@@ -13,10 +13,10 @@ use crate::Error;
 use crate::messages::*;
 use crate::rpc::Call;
 
-/// The labels by which the kubelet names the pod of a container or sandbox.
-pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// See [`POD_NAMESPACE`].
-pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
+/// The label with the namespace of the pod that a container or sandbox belongs to.
+pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The label with the uid of the pod that a container or sandbox belongs to.
+pub const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// A pod that may have containers, for example because it has a directory of logs. Lists that are too
 /// long are asked for by namespace and by uid.

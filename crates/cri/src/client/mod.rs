@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 
-pub use list::{Coverage, Listing, PodKey};
+pub use list::{Coverage, Listing, POD_NAMESPACE, POD_UID, PodKey};
 pub use observe::{Observer, Operation};
 
 use crate::messages::{VersionRequest, VersionResponse};

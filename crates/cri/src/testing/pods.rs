@@ -1,0 +1,116 @@
+//! Pods on a runtime, made as the kubelet makes them, but on the node's network.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::client::{POD_NAMESPACE, POD_UID};
+use crate::messages::*;
+use crate::{Client, Error};
+
+/// The label with a pod's name.
+const POD_NAME: &str = "io.kubernetes.pod.name";
+/// The label with a container's name.
+const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// A pod with a sandbox.
+#[derive(Clone, Debug)]
+pub struct Pod {
+    config: PodSandboxConfig,
+    sandbox: String,
+}
+
+/// A container to create.
+#[derive(Clone, Debug)]
+pub struct ContainerSpec<'a> {
+    /// Its name in the pod.
+    pub name: &'a str,
+    /// How often it was created before.
+    pub attempt: u32,
+    /// Its image, by name or id.
+    pub image: &'a str,
+    /// What it runs.
+    pub command: &'a [&'a str],
+}
+
+impl Pod {
+    /// Creates a pod's sandbox and starts it. Its logs go below a directory like `/var/log/pods`.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed.
+    pub async fn start(
+        client: &Client,
+        logs: &Path,
+        namespace: &str,
+        name: &str,
+        uid: &str,
+        attempt: u32,
+    ) -> Result<Self, Error> {
+        let labels = [(POD_NAMESPACE, namespace), (POD_NAME, name), (POD_UID, uid)];
+        let annotations = [("kubernetes.io/config.source", "api")];
+        let config = PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: name.to_owned(),
+                uid: uid.to_owned(),
+                namespace: namespace.to_owned(),
+                attempt,
+            }),
+            log_directory: logs.join(format!("{namespace}_{name}_{uid}")).to_string_lossy().into_owned(),
+            labels: map(&labels),
+            annotations: map(&annotations),
+            linux: Some(LinuxPodSandboxConfig {
+                security_context: Some(LinuxSandboxSecurityContext {
+                    namespace_options: Some(NamespaceOption { network: NamespaceMode::Node as i32 }),
+                }),
+            }),
+        };
+        let sandbox =
+            client.call(RunPodSandboxRequest { config: Some(config.clone()) }).await?.pod_sandbox_id;
+        Ok(Self { config, sandbox })
+    }
+
+    /// The id of the sandbox.
+    #[must_use]
+    pub fn sandbox(&self) -> &str {
+        &self.sandbox
+    }
+
+    /// Creates a container, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed.
+    pub async fn create(&self, client: &Client, spec: &ContainerSpec<'_>) -> Result<String, Error> {
+        let mut labels = self.config.labels.clone();
+        labels.insert(CONTAINER_NAME.to_owned(), spec.name.to_owned());
+        let config = ContainerConfig {
+            metadata: Some(ContainerMetadata { name: spec.name.to_owned(), attempt: spec.attempt }),
+            image: Some(ImageSpec { image: spec.image.to_owned(), ..ImageSpec::default() }),
+            command: spec.command.iter().map(|word| (*word).to_owned()).collect(),
+            mounts: Vec::new(),
+            labels,
+            log_path: format!("{}/{}.log", spec.name, spec.attempt),
+        };
+        let request = CreateContainerRequest {
+            pod_sandbox_id: self.sandbox.clone(),
+            config: Some(config),
+            sandbox_config: Some(self.config.clone()),
+        };
+        Ok(client.call(request).await?.container_id)
+    }
+
+    /// Creates a container and starts it, and returns its id.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed.
+    pub async fn run(&self, client: &Client, spec: &ContainerSpec<'_>) -> Result<String, Error> {
+        let container_id = self.create(client, spec).await?;
+        client.call(StartContainerRequest { container_id: container_id.clone() }).await?;
+        Ok(container_id)
+    }
+}
+
+fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
