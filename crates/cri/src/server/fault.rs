@@ -1,0 +1,171 @@
+//! Faults on purpose.
+
+use std::fmt;
+use std::time::Duration;
+
+use tonic::Code;
+
+use super::World;
+use crate::Rpc;
+
+/// Changes the world; gets what the call is about.
+pub type Change = Box<dyn FnMut(&mut World, &str) + Send>;
+
+/// Something that goes wrong with calls of one kind.
+#[derive(Debug)]
+pub struct Fault {
+    /// The calls.
+    pub rpc: Rpc,
+    /// Only those about this id or name.
+    pub about: Option<String>,
+    /// Which of them.
+    pub calls: Calls,
+    /// What goes wrong.
+    pub effect: Effect,
+}
+
+/// Which of the calls that fit; counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// Each.
+    Every,
+    /// One.
+    Nth(usize),
+    /// Up to this one.
+    First(usize),
+    /// Those after this one.
+    After(usize),
+}
+
+/// What goes wrong.
+pub enum Effect {
+    /// The call takes longer.
+    Delay(Duration),
+    /// The call is never answered, and never carried out.
+    Hang,
+    /// The call is refused.
+    Fail(Code, String),
+    /// Something else happens right before the call.
+    Before(Change),
+    /// Something else happens right after the call.
+    After(Change),
+    /// The server restarts before it answers.
+    Restart {
+        /// Whether the call was carried out.
+        done: bool,
+        /// How long nothing listens.
+        down: Duration,
+    },
+}
+
+impl Fault {
+    /// A fault of all calls of a kind.
+    #[must_use]
+    pub fn every(rpc: Rpc, effect: Effect) -> Self {
+        Self { rpc, about: None, calls: Calls::Every, effect }
+    }
+
+    /// A fault of one call of a kind, counted from 1.
+    #[must_use]
+    pub fn nth(rpc: Rpc, number: usize, effect: Effect) -> Self {
+        Self { rpc, about: None, calls: Calls::Nth(number), effect }
+    }
+
+    /// A fault of the calls of a kind about one id or name.
+    #[must_use]
+    pub fn about(rpc: Rpc, about: &str, effect: Effect) -> Self {
+        Self { rpc, about: Some(about.to_owned()), calls: Calls::Every, effect }
+    }
+}
+
+impl Effect {
+    /// Something else happens right before the call.
+    pub fn before(change: impl FnMut(&mut World, &str) + Send + 'static) -> Self {
+        Self::Before(Box::new(change))
+    }
+
+    /// Something else happens right after the call.
+    pub fn after(change: impl FnMut(&mut World, &str) + Send + 'static) -> Self {
+        Self::After(Box::new(change))
+    }
+}
+
+impl fmt::Debug for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Delay(by) => write!(f, "Delay({by:?})"),
+            Self::Hang => f.write_str("Hang"),
+            Self::Fail(code, message) => write!(f, "Fail({code:?}, {message:?})"),
+            Self::Before(_) => f.write_str("Before(…)"),
+            Self::After(_) => f.write_str("After(…)"),
+            Self::Restart { done, down } => write!(f, "Restart {{ done: {done}, down: {down:?} }}"),
+        }
+    }
+}
+
+/// A fault, and how many calls have fitted so far.
+#[derive(Debug)]
+pub(super) struct Armed {
+    fault: Fault,
+    seen: usize,
+}
+
+impl From<Fault> for Armed {
+    fn from(fault: Fault) -> Self {
+        Self { fault, seen: 0 }
+    }
+}
+
+/// What happens to one call: the effects of all faults together.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) delay: Duration,
+    pub(super) hangs: bool,
+    pub(super) fails: Option<(Code, String)>,
+    pub(super) restart: Option<(bool, Duration)>,
+}
+
+/// Counts a call, makes the changes that come before it, and says what else happens to it.
+pub(super) fn before(faults: &mut [Armed], world: &mut World, rpc: Rpc, about: &str) -> Plan {
+    let mut plan = Plan::default();
+    for armed in faults.iter_mut().filter(|armed| armed.fits(rpc, about)) {
+        armed.seen += 1;
+        if !armed.strikes() {
+            continue;
+        }
+        match &mut armed.fault.effect {
+            Effect::Delay(by) => plan.delay += *by,
+            Effect::Hang => plan.hangs = true,
+            Effect::Fail(code, message) => plan.fails = Some((*code, message.clone())),
+            Effect::Before(change) => change(world, about),
+            Effect::After(_) => {}
+            Effect::Restart { done, down } => plan.restart = Some((*done, *down)),
+        }
+    }
+    plan
+}
+
+/// Makes the changes that come after a call.
+pub(super) fn after(faults: &mut [Armed], world: &mut World, rpc: Rpc, about: &str) {
+    for armed in faults.iter_mut().filter(|armed| armed.fits(rpc, about) && armed.strikes()) {
+        if let Effect::After(change) = &mut armed.fault.effect {
+            change(world, about);
+        }
+    }
+}
+
+impl Armed {
+    fn fits(&self, rpc: Rpc, about: &str) -> bool {
+        self.fault.rpc == rpc && self.fault.about.as_deref().is_none_or(|only| only == about)
+    }
+
+    /// Whether the fault is about the call that was counted last.
+    fn strikes(&self) -> bool {
+        match self.fault.calls {
+            Calls::Every => true,
+            Calls::Nth(number) => self.seen == number,
+            Calls::First(number) => self.seen <= number,
+            Calls::After(number) => self.seen > number,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! What the runtime has: sandboxes, containers, images and a disk.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use super::{Disk, Layer, Space};
+use crate::client::{POD_NAMESPACE, POD_UID};
+use crate::messages::*;
+
+/// What the runtime has. Everything can be looked at and changed at any time.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// The disk of images and containers.
+    pub disk: Disk,
+    pub(super) containers: BTreeMap<String, ContainerRecord>,
+    pub(super) sandboxes: BTreeMap<String, PodSandbox>,
+    pub(super) images: BTreeMap<String, ImageRecord>,
+    pub(super) created: u64,
+}
+
+/// A container, and what its status adds.
+#[derive(Clone, Debug)]
+pub(super) struct ContainerRecord {
+    pub(super) container: Container,
+    pub(super) started_at: i64,
+    pub(super) finished_at: i64,
+    pub(super) exit_code: i32,
+    pub(super) mounts: Vec<Mount>,
+    pub(super) log_path: String,
+    /// Ends at once when it is started, with this code.
+    pub(super) ends_with: Option<i32>,
+    written: Space,
+    layers: Vec<Layer>,
+}
+
+/// An image and its layers.
+#[derive(Clone, Debug)]
+pub(super) struct ImageRecord {
+    pub(super) image: Image,
+    layers: Vec<Layer>,
+}
+
+/// An image to add.
+#[derive(Clone, Debug, Default)]
+pub struct NewImage {
+    /// Names with tags.
+    pub tags: Vec<String>,
+    /// Names with digests.
+    pub digests: Vec<String>,
+    /// The layers.
+    pub layers: Vec<Layer>,
+    /// Whether the runtime wants it to stay.
+    pub pinned: bool,
+    /// The runtime handler that it was pulled for.
+    pub handler: String,
+}
+
+/// A sandbox to add.
+#[derive(Clone, Debug, Default)]
+pub struct NewSandbox {
+    /// The pod.
+    pub pod: PodSandboxMetadata,
+    /// Whether it has been stopped.
+    pub stopped: bool,
+    /// When it was created, in nanoseconds since 1970.
+    pub created_at: i64,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+    /// The runtime handler that runs it.
+    pub handler: String,
+}
+
+/// A container to add.
+#[derive(Clone, Debug)]
+pub struct NewContainer {
+    /// The id of its sandbox, whose pod's labels it gets.
+    pub sandbox: String,
+    /// Its name in the pod.
+    pub name: String,
+    /// How often it was created before.
+    pub attempt: u32,
+    /// The id of its image.
+    pub image: String,
+    /// Its state.
+    pub state: ContainerState,
+    /// When it was created, in nanoseconds since 1970.
+    pub created_at: i64,
+    /// The ids of images that it has mounted as volumes.
+    pub image_volumes: Vec<String>,
+    /// The path of its log.
+    pub log_path: String,
+    /// What it has written.
+    pub written: Space,
+}
+
+impl World {
+    /// An empty world with a disk.
+    #[must_use]
+    pub fn new(disk: Disk) -> Self {
+        Self { disk, ..Self::default() }
+    }
+
+    /// Adds an image, and returns its id.
+    pub fn add_image(&mut self, new: NewImage) -> String {
+        let id = format!("sha256:{}", self.next_id());
+        let size = new.layers.iter().map(|layer| layer.bytes).sum();
+        let spec = (!new.handler.is_empty())
+            .then(|| ImageSpec { runtime_handler: new.handler, ..ImageSpec::default() });
+        let image = Image {
+            id: id.clone(),
+            repo_tags: new.tags,
+            repo_digests: new.digests,
+            size,
+            spec,
+            pinned: new.pinned,
+        };
+        self.disk.hold(&new.layers);
+        self.images.insert(id.clone(), ImageRecord { image, layers: new.layers });
+        id
+    }
+
+    /// Adds a sandbox, and returns its id.
+    pub fn add_sandbox(&mut self, new: NewSandbox) -> String {
+        let id = self.next_id();
+        let state =
+            if new.stopped { PodSandboxState::SandboxNotready } else { PodSandboxState::SandboxReady };
+        let labels = pod_labels(&new.pod);
+        let sandbox = PodSandbox {
+            id: id.clone(),
+            metadata: Some(new.pod),
+            state: state as i32,
+            created_at: new.created_at,
+            labels,
+            annotations: new.annotations,
+            runtime_handler: new.handler,
+        };
+        self.sandboxes.insert(id.clone(), sandbox);
+        id
+    }
+
+    /// Adds a container, and returns its id. Its sandbox and image need not exist.
+    pub fn add_container(&mut self, new: NewContainer) -> String {
+        let id = self.next_id();
+        let mut labels =
+            self.sandboxes.get(&new.sandbox).map(|sandbox| sandbox.labels.clone()).unwrap_or_default();
+        labels.insert("io.kubernetes.container.name".to_owned(), new.name.clone());
+        let mount = |image: String| Mount {
+            container_path: format!("/volumes/{image}"),
+            host_path: String::new(),
+            image: Some(ImageSpec { image, ..ImageSpec::default() }),
+        };
+        let container = Container {
+            id: id.clone(),
+            pod_sandbox_id: new.sandbox,
+            metadata: Some(ContainerMetadata { name: new.name, attempt: new.attempt }),
+            image: Some(ImageSpec { image: new.image.clone(), ..ImageSpec::default() }),
+            image_ref: new.image.clone(),
+            state: new.state as i32,
+            created_at: new.created_at,
+            labels,
+            image_id: String::new(),
+        };
+        let (started_at, finished_at) = match new.state {
+            ContainerState::ContainerCreated => (0, 0),
+            ContainerState::ContainerRunning | ContainerState::ContainerUnknown => (new.created_at, 0),
+            ContainerState::ContainerExited => (new.created_at, new.created_at),
+        };
+        let mounts = new.image_volumes.into_iter().map(mount).collect();
+        self.insert(ContainerRecord {
+            container,
+            started_at,
+            finished_at,
+            exit_code: 0,
+            mounts,
+            log_path: new.log_path,
+            ends_with: None,
+            written: new.written,
+            layers: Vec::new(),
+        });
+        id
+    }
+
+    /// Adds a container, which has its image's layers from then on.
+    pub(super) fn insert(&mut self, mut record: ContainerRecord) {
+        if let Some(image) = self.images.get(&record.container.image_ref) {
+            record.layers = image.layers.clone();
+        }
+        self.disk.hold(&record.layers);
+        self.disk.write(record.written);
+        self.containers.insert(record.container.id.clone(), record);
+    }
+
+    /// Sets a container's state, whatever it was.
+    pub fn set_state(&mut self, container: &str, state: ContainerState) {
+        let now = now();
+        let Some(record) = self.containers.get_mut(container) else { return };
+        record.container.set_state(state);
+        match state {
+            ContainerState::ContainerRunning => (record.started_at, record.finished_at) = (now, 0),
+            ContainerState::ContainerExited => record.finished_at = now,
+            ContainerState::ContainerCreated | ContainerState::ContainerUnknown => {}
+        }
+    }
+
+    /// Makes a sandbox ready, or not.
+    pub fn set_ready(&mut self, sandbox: &str, is_ready: bool) {
+        let state = if is_ready { PodSandboxState::SandboxReady } else { PodSandboxState::SandboxNotready };
+        if let Some(sandbox) = self.sandboxes.get_mut(sandbox) {
+            sandbox.set_state(state);
+        }
+    }
+
+    /// All containers, by id.
+    pub fn containers(&self) -> impl Iterator<Item = &Container> {
+        self.containers.values().map(|record| &record.container)
+    }
+
+    /// All sandboxes, by id.
+    pub fn sandboxes(&self) -> impl Iterator<Item = &PodSandbox> {
+        self.sandboxes.values()
+    }
+
+    /// All images, by id.
+    pub fn images(&self) -> impl Iterator<Item = &Image> {
+        self.images.values().map(|record| &record.image)
+    }
+
+    /// Removes a container, whatever its state is.
+    pub fn remove_container(&mut self, id: &str) {
+        if let Some(record) = self.containers.remove(id) {
+            self.disk.release(&record.layers);
+            self.disk.erase(record.written);
+        }
+    }
+
+    /// Removes a sandbox with its containers.
+    pub fn remove_sandbox(&mut self, id: &str) {
+        let containers: Vec<String> = self
+            .containers()
+            .filter(|container| container.pod_sandbox_id == id)
+            .map(|c| c.id.clone())
+            .collect();
+        for container in containers {
+            self.remove_container(&container);
+        }
+        self.sandboxes.remove(id);
+    }
+
+    /// Removes an image. Containers keep its layers.
+    pub fn remove_image(&mut self, id: &str) {
+        if let Some(record) = self.images.remove(id) {
+            self.disk.release(&record.layers);
+        }
+    }
+
+    /// A new id, which looks as those of containerd do: any beginning tells it from most others.
+    pub(super) fn next_id(&mut self) -> String {
+        self.created += 1;
+        let mut state = self.created;
+        let mut word = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ (mixed >> 31)
+        };
+        format!("{:016x}{:016x}{:016x}{:016x}", word(), word(), word(), word())
+    }
+}
+
+impl ContainerRecord {
+    /// A container that was just created.
+    pub(super) fn created(container: Container, mounts: Vec<Mount>, log_path: String) -> Self {
+        Self {
+            container,
+            started_at: 0,
+            finished_at: 0,
+            exit_code: 0,
+            mounts,
+            log_path,
+            ends_with: None,
+            written: Space::default(),
+            layers: Vec::new(),
+        }
+    }
+}
+
+/// The labels that the kubelet gives to what belongs to a pod.
+fn pod_labels(pod: &PodSandboxMetadata) -> BTreeMap<String, String> {
+    let labels =
+        [("io.kubernetes.pod.name", &pod.name), (POD_NAMESPACE, &pod.namespace), (POD_UID, &pod.uid)];
+    labels.map(|(key, value)| (key.to_owned(), value.clone())).into()
+}
+
+/// The time in nanoseconds since 1970.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

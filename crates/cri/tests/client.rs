@@ -1,0 +1,424 @@
+//! The client, on the server that injects faults.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube_gc_cri::client::{Coverage, Listing, Operation, PodKey};
+use kube_gc_cri::messages::*;
+use kube_gc_cri::server::{
+    Calls, CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+};
+use kube_gc_cri::{ApiVersion, Client, Endpoint, Error, Rpc, client};
+use prost::Message;
+use tonic::Code;
+
+/// Deadlines that a test can wait for.
+fn hasty() -> client::Settings {
+    client::Settings {
+        deadline: Duration::from_millis(400),
+        connect_deadline: Duration::from_millis(400),
+        ..client::Settings::default()
+    }
+}
+
+async fn connect(server: &CriServer) -> Result<Client, Error> {
+    Client::connect(server.endpoint(), client::Settings::default()).await
+}
+
+/// A world of pods, two to a namespace, each with a running container and some dead ones.
+fn pods(number: usize, dead: usize) -> (World, BTreeSet<PodKey>) {
+    let mut world = World::new(Disk::default());
+    let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
+    let mut keys = BTreeSet::new();
+    for at in 0..number {
+        let key = PodKey { namespace: format!("namespace-{}", at / 2), uid: format!("uid-{at}") };
+        let pod = PodSandboxMetadata {
+            name: format!("pod-{at}"),
+            uid: key.uid.clone(),
+            namespace: key.namespace.clone(),
+            attempt: 0,
+        };
+        let sandbox = world.add_sandbox(NewSandbox { pod, ..NewSandbox::default() });
+        for attempt in 0..=dead {
+            let is_last = attempt == dead;
+            world.add_container(NewContainer {
+                sandbox: sandbox.clone(),
+                name: "app".to_owned(),
+                attempt: u32::try_from(attempt).unwrap_or_default(),
+                image: image.clone(),
+                state: if is_last {
+                    ContainerState::ContainerRunning
+                } else {
+                    ContainerState::ContainerExited
+                },
+                created_at: 1,
+                image_volumes: Vec::new(),
+                log_path: String::new(),
+                written: Space::default(),
+            });
+        }
+        keys.insert(key);
+    }
+    (world, keys)
+}
+
+fn ids<'a>(containers: impl IntoIterator<Item = &'a Container>) -> BTreeSet<String> {
+    containers.into_iter().map(|container| container.id.clone()).collect()
+}
+
+/// The size of a list of the containers that fit.
+fn list_size(world: &World, fits: impl Fn(&&Container) -> bool) -> usize {
+    ListContainersResponse { containers: world.containers().filter(fits).cloned().collect() }.encoded_len()
+}
+
+fn has_ended(container: &&Container) -> bool {
+    container.state() == ContainerState::ContainerExited
+}
+
+#[tokio::test]
+async fn v1_is_preferred_and_v1alpha2_is_spoken_where_there_is_nothing_else() -> Result<()> {
+    for (versions, spoken) in [
+        (vec![ApiVersion::V1, ApiVersion::V1Alpha2], ApiVersion::V1),
+        (vec![ApiVersion::V1], ApiVersion::V1),
+        (vec![ApiVersion::V1Alpha2], ApiVersion::V1Alpha2),
+    ] {
+        let (world, _) = pods(1, 0);
+        let server = CriServer::start(Settings { versions, ..Settings::default() }, world)?;
+        let client = connect(&server).await?;
+        assert_eq!(client.api(), spoken);
+        assert_eq!(client.runtime().runtime_name, "containerd");
+        assert_eq!(client.containers(None).await?.len(), 1);
+        assert!(server.journal().iter().all(|entry| entry.api == spoken));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_no_runtime_is_told_apart() -> Result<()> {
+    // gRPC without CRI: containerd with the plugin disabled.
+    let server =
+        CriServer::start(Settings { versions: Vec::new(), ..Settings::default() }, World::default())?;
+    let error = connect(&server).await.expect_err("no runtime");
+    assert!(matches!(error, Error::NotCri { .. }), "{error}");
+    assert!(error.to_string().contains("disabled_plugins"), "{error}");
+
+    // Another protocol.
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("http.sock");
+    let listener = UnixListener::bind(&path)?;
+    std::thread::spawn(move || -> io::Result<()> {
+        use std::io::{Read, Write};
+        loop {
+            let (mut stream, _) = listener.accept()?;
+            let _ = stream.read(&mut [0; 64]);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    let endpoint = Endpoint::parse(&path.to_string_lossy())?;
+    let error = Client::connect(&endpoint, hasty()).await.expect_err("no runtime");
+    assert!(matches!(error, Error::NotCri { .. }), "{error}");
+
+    // Something that accepts and says nothing.
+    let path = directory.path().join("silent.sock");
+    let _listener = UnixListener::bind(&path)?;
+    let endpoint = Endpoint::parse(&path.to_string_lossy())?;
+    let error = Client::connect(&endpoint, hasty()).await.expect_err("no answer");
+    assert!(matches!(error, Error::Deadline { rpc: Rpc::Version, .. }), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_call_has_a_deadline() -> Result<()> {
+    let (world, _) = pods(1, 1);
+    let server = CriServer::start(Settings { stream: Some(1), ..Settings::default() }, world)?;
+    let client = Client::connect(server.endpoint(), hasty()).await?;
+    for rpc in Rpc::ALL {
+        server.fault(Fault::every(*rpc, Effect::Hang));
+    }
+    let late = |rpc| Error::Deadline { rpc, after: Duration::from_millis(400) };
+    let image = ImageSpec { image: "app:1".to_owned(), ..ImageSpec::default() };
+    assert_eq!(client.status().await.err(), Some(late(Rpc::Status)));
+    assert_eq!(client.containers(None).await.err(), Some(late(Rpc::ListContainers)));
+    assert_eq!(client.all_images().await.err(), Some(late(Rpc::ListImages)));
+    assert_eq!(client.container("x").await.err(), Some(late(Rpc::ContainerStatus)));
+    assert_eq!(client.remove_image(image).await.err(), Some(late(Rpc::RemoveImage)));
+    assert!(client.remove_container("x").await.is_err_and(|error| error.outcome_is_unknown()));
+    // Stopping has its grace period on top.
+    let after = Duration::from_millis(1400);
+    let stopped = client.stop_container("x", Duration::from_secs(1)).await;
+    assert_eq!(stopped, Err(Error::Deadline { rpc: Rpc::StopContainer, after }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> Result<()> {
+    let (world, _) = pods(1, 0);
+    let server = CriServer::start(Settings::default(), world)?;
+    let client = connect(&server).await?;
+    assert_eq!(client.container("absent").await?, None);
+    assert_eq!(client.sandbox("absent").await?, None);
+    assert_eq!(client.image("absent").await?, None);
+    client.remove_container("absent").await?;
+    client.stop_container("absent", Duration::ZERO).await?;
+    client.stop_sandbox("absent").await?;
+    client.remove_sandbox("absent").await?;
+    client.remove_image(ImageSpec { image: "absent".to_owned(), ..ImageSpec::default() }).await?;
+
+    server.fault(Fault::every(
+        Rpc::RemoveContainer,
+        Effect::Fail(Code::Unknown, "device is \u{1b}[2Jbusy".to_owned()),
+    ));
+    let error = client.remove_container("absent").await.expect_err("refused").to_string();
+    assert!(error.contains("device is \\u{1b}[2Jbusy") && error.contains("RemoveContainer"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_is_sent_that_names_nothing() -> Result<()> {
+    let server = CriServer::start(Settings::default(), World::default())?;
+    let client = connect(&server).await?;
+    server.clear_journal();
+    let nothing = |rpc| Err(Error::NothingNamed { rpc });
+    assert_eq!(client.remove_container("").await, nothing(Rpc::RemoveContainer));
+    assert_eq!(client.stop_container("", Duration::ZERO).await, nothing(Rpc::StopContainer));
+    assert_eq!(client.stop_sandbox("").await, nothing(Rpc::StopPodSandbox));
+    assert_eq!(client.remove_sandbox("").await, nothing(Rpc::RemovePodSandbox));
+    assert_eq!(client.remove_image(ImageSpec::default()).await, nothing(Rpc::RemoveImage));
+    assert_eq!(server.journal(), []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_restart_ends_a_call_and_the_next_one_connects_again() -> Result<()> {
+    let (world, _) = pods(3, 0);
+    let server = CriServer::start(Settings::default(), world)?;
+    let client = connect(&server).await?;
+    let containers: Vec<String> =
+        client.containers(None).await?.into_iter().map(|container| container.id).collect();
+    for (id, done) in containers.iter().zip([true, false]) {
+        server.fault(Fault::about(
+            Rpc::RemoveContainer,
+            id,
+            Effect::Restart { done, down: Duration::from_millis(200) },
+        ));
+        let error = client.remove_container(id).await.expect_err("no answer");
+        assert!(
+            matches!(error, Error::Disconnected { .. } | Error::NoSocket { .. } | Error::NotListening { .. }),
+            "{error}"
+        );
+        server.clear_faults();
+        // Whether it was carried out cannot be known before it is listed again.
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
+        let left = loop {
+            match client.containers(None).await {
+                Ok(left) => break ids(&left),
+                Err(error) => ensure!(tokio::time::Instant::now() < deadline, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        assert_eq!(!left.contains(id), done);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_short_list_is_one_call() -> Result<()> {
+    let (world, keys) = pods(4, 3);
+    let server = CriServer::start(Settings { stream: Some(1), ..Settings::default() }, world)?;
+    let client = connect(&server).await?;
+    server.clear_journal();
+    let Listing { items, coverage } = client.all_containers(&keys).await?;
+    assert_eq!((items.len(), coverage), (16, Coverage::Whole));
+    assert_eq!(client.all_sandboxes(&keys).await?.items.len(), 4);
+    assert_eq!(client.all_images().await?.len(), 1);
+    assert_eq!(server.journal().len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_parts() -> Result<()> {
+    let (world, _) = pods(10, 20);
+    let expected = ids(world.containers());
+    let settings = Settings { message_limit: 2000, stream: Some(7), ..Settings::default() };
+    let server = CriServer::start(settings, world)?;
+    let client = connect(&server).await?;
+    let listing = client.all_containers(&BTreeSet::new()).await?;
+    assert_eq!(listing.coverage, Coverage::Streamed);
+    assert!(ids(&listing.items) == expected);
+    assert_eq!(listing.items.len(), expected.len());
+    assert_eq!(client.all_sandboxes(&BTreeSet::new()).await?.coverage, Coverage::Streamed);
+    // A list that is cut off is no list.
+    server.fault(Fault::every(Rpc::StreamContainers, Effect::Fail(Code::Internal, "broken".to_owned())));
+    assert!(client.all_containers(&BTreeSet::new()).await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_parts_each_state_is_listed_by_itself() -> Result<()> {
+    let (world, _) = pods(10, 1);
+    let expected = ids(world.containers());
+    // Room for one state, and not for both.
+    let message_limit = list_size(&world, has_ended) + 100;
+    let settings = Settings { message_limit, ..Settings::default() };
+    let server = CriServer::start(settings, world)?;
+    let client = connect(&server).await?;
+    let listing = client.all_containers(&BTreeSet::new()).await?;
+    assert_eq!(listing.coverage, Coverage::ByState);
+    assert!(listing.coverage.is_whole());
+    assert!(ids(&listing.items) == expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_container_that_moves_on_between_two_lists_is_listed_once_and_not_missed() -> Result<()> {
+    let (world, _) = pods(10, 1);
+    let expected = ids(world.containers());
+    let message_limit = list_size(&world, has_ended) * 3 / 2;
+    let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
+    let client = connect(&server).await?;
+    // Before each list, something that ran ends, and something that was unknown ends.
+    for state in [ContainerState::ContainerRunning, ContainerState::ContainerUnknown] {
+        server.fault(Fault {
+            rpc: Rpc::ListContainers,
+            about: None,
+            calls: Calls::After(1),
+            effect: Effect::after(move |world, _| {
+                let id = world
+                    .containers()
+                    .find(|container| container.state() == state)
+                    .map(|found| found.id.clone());
+                let Some(id) = id else { return };
+                let next = match state {
+                    ContainerState::ContainerRunning => ContainerState::ContainerUnknown,
+                    _ => ContainerState::ContainerExited,
+                };
+                world.set_state(&id, next);
+            }),
+        });
+    }
+    let listing = client.all_containers(&BTreeSet::new()).await?;
+    assert!(ids(&listing.items) == expected);
+    assert_eq!(listing.items.len(), expected.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result<()> {
+    let (world, keys) = pods(10, 20);
+    let expected = ids(world.containers());
+    // Room for the dead containers of one pod, and not for those of a namespace.
+    let message_limit = list_size(&world, has_ended) / keys.len() + 100;
+    let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
+    let client = connect(&server).await?;
+    let listing = client.all_containers(&keys).await?;
+    assert!(ids(&listing.items) == expected);
+    assert_eq!(listing.coverage, Coverage::Partial { failed: 0 });
+    assert!(!listing.coverage.is_whole());
+    // Of a pod that is not known, the dead containers are missing; those that run are not.
+    let known: BTreeSet<PodKey> = keys.iter().skip(1).cloned().collect();
+    let listing = client.all_containers(&known).await?;
+    assert_eq!(listing.items.len(), expected.len() - 20);
+    assert!(!listing.coverage.is_whole());
+    // If one pod's list is too long, the others are listed all the same.
+    server.world(|world| {
+        let sandbox = world.sandboxes().next().map(|sandbox| sandbox.id.clone()).expect("a sandbox");
+        for attempt in 100..200 {
+            world.add_container(NewContainer {
+                sandbox: sandbox.clone(),
+                name: "app".to_owned(),
+                attempt,
+                image: String::new(),
+                state: ContainerState::ContainerExited,
+                created_at: 1,
+                image_volumes: Vec::new(),
+                log_path: String::new(),
+                written: Space::default(),
+            });
+        }
+    });
+    let listing = client.all_containers(&keys).await?;
+    assert_eq!(listing.coverage, Coverage::Partial { failed: 1 });
+    assert_eq!(listing.items.len(), expected.len() - 20);
+    Ok(())
+}
+
+#[tokio::test]
+async fn more_than_16_mib_of_dead_containers_are_listed() -> Result<()> {
+    let (world, keys) = pods(100, 500);
+    let server = CriServer::start(Settings::default(), world)?;
+    let client = connect(&server).await?;
+    let error = client.containers(None).await.expect_err("more than a message");
+    assert!(matches!(error, Error::TooLarge { rpc: Rpc::ListContainers, .. }), "{error}");
+    let listing = client.all_containers(&keys).await?;
+    assert_eq!(listing.items.len(), 100 * 501);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_list_without_end_is_refused() -> Result<()> {
+    let (world, keys) = pods(10, 20);
+    let server =
+        CriServer::start(Settings { message_limit: 2000, stream: Some(7), ..Settings::default() }, world)?;
+    let settings = client::Settings { list_limit: 10_000, ..client::Settings::default() };
+    let client = Client::connect(server.endpoint(), settings).await?;
+    let error = client.all_containers(&keys).await.expect_err("too much");
+    assert!(matches!(error, Error::TooLarge { rpc: Rpc::StreamContainers, .. }), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn images_are_listed_whole_or_not_at_all() -> Result<()> {
+    let mut world = World::new(Disk::default());
+    for at in 0..100 {
+        world.add_image(NewImage { tags: vec![format!("app:{at}")], ..NewImage::default() });
+    }
+    let server = CriServer::start(Settings { message_limit: 2000, ..Settings::default() }, world.clone())?;
+    let error = connect(&server).await?.all_images().await.expect_err("too long");
+    assert!(matches!(error, Error::TooLarge { rpc: Rpc::ListImages, .. }), "{error}");
+    let server =
+        CriServer::start(Settings { message_limit: 2000, stream: Some(9), ..Settings::default() }, world)?;
+    assert_eq!(connect(&server).await?.all_images().await?.len(), 100);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_call_is_counted() -> Result<()> {
+    let (world, _) = pods(1, 0);
+    let server = CriServer::start(Settings::default(), world)?;
+    let seen: Arc<Mutex<Vec<(Rpc, &str)>>> = Arc::default();
+    let into = Arc::clone(&seen);
+    let observer = move |operation: &Operation<'_>| {
+        let outcome = operation.outcome.err().map_or("success", Error::reason);
+        into.lock().expect("not poisoned").push((operation.rpc, outcome));
+        assert!(operation.elapsed < Duration::from_secs(60));
+    };
+    let settings = client::Settings { observer: Some(Arc::new(observer)), ..client::Settings::default() };
+    let client = Client::connect(server.endpoint(), settings).await?;
+    client.containers(None).await?;
+    client.container("absent").await?;
+    let expected =
+        [(Rpc::Version, "success"), (Rpc::ListContainers, "success"), (Rpc::ContainerStatus, "not_found")];
+    assert_eq!(*seen.lock().expect("not poisoned"), expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn faults_change_the_world_between_a_list_and_a_removal() -> Result<()> {
+    let (world, _) = pods(1, 1);
+    let server = CriServer::start(Settings::default(), world)?;
+    let client = connect(&server).await?;
+    let dead = client.containers(None).await?.iter().find(has_ended).expect("one").id.clone();
+    server.fault(Fault::nth(
+        Rpc::ContainerStatus,
+        1,
+        Effect::before(|world, id| world.set_state(id, ContainerState::ContainerRunning)),
+    ));
+    let status = client.container(&dead).await?.expect("there");
+    assert_eq!(status.state(), ContainerState::ContainerRunning);
+    assert_eq!(server.calls(Rpc::ContainerStatus), [dead]);
+    Ok(())
+}
