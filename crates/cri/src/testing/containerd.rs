@@ -26,6 +26,7 @@ const APPEAR: Duration = Duration::from_secs(30);
 const SCRIPT: &str = r#"
 set -eu
 dir=$1 size=$2
+exec 2>>"$dir/log"
 mount -t tmpfs -o "size=$size,mode=0711" tmpfs "$dir/root"
 unshare --mount --pid --fork --mount-proc sh -c '
 mount -t tmpfs -o mode=0755 tmpfs /run

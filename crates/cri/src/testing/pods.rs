@@ -69,6 +69,13 @@ impl Pod {
         Ok(Self { config, sandbox })
     }
 
+    /// Gives further labels to the containers that are created from now on.
+    #[must_use]
+    pub fn with_labels(mut self, labels: &BTreeMap<String, String>) -> Self {
+        self.config.labels.extend(labels.clone());
+        self
+    }
+
     /// The id of the sandbox.
     #[must_use]
     pub fn sandbox(&self) -> &str {

@@ -1,0 +1,443 @@
+//! The same calls to a real containerd and to the server in the process: both have to answer the same.
+//!
+//! Needs root; without it, the tests are skipped and say why. With `KUBE_GC_CONTAINERD=required`, as in
+//! continuous integration, that is a failure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::future::Future;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use kube_gc_cri::client::{Coverage, POD_UID, PodKey};
+use kube_gc_cri::messages::*;
+use kube_gc_cri::server::{self, CriServer, Disk, Layer, NewImage, World};
+use kube_gc_cri::testing::{self, Archive, ContainerSpec, Containerd, Options, Pod};
+use kube_gc_cri::{Client, Endpoint, Error, client};
+
+/// How long a process may take to end, and a disk to have room again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The size of an image's own layer.
+const BALLAST: u64 = 8 << 20;
+const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
+
+/// Whether a test can run. If not, says so, past the test harness, which shows only failures.
+fn can_run(test: &str) -> bool {
+    let Some(missing) = testing::missing() else { return true };
+    assert!(
+        std::env::var("KUBE_GC_CONTAINERD").is_err(),
+        "{test} is required by KUBE_GC_CONTAINERD, but {missing}"
+    );
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {missing}");
+    false
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_in_the_process_does_what_containerd_does() -> Result<()> {
+    if !can_run("the_server_in_the_process_does_what_containerd_does") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(Options::default()).await?;
+    for name in ["test.local/app:1", "test.local/job:1", "test.local/old:1"] {
+        containerd.import(&Archive::runnable(name, usize::try_from(BALLAST)?)).await?;
+    }
+    let client = containerd.client().await?;
+    let disk = containerd.disk();
+    let used = async || used_of(&disk).await;
+    let real = transcript(&client, &containerd.logs(), used).await.with_context(|| containerd.log())?;
+
+    let fake = CriServer::start(
+        server::Settings::default(),
+        world(&["app", "job", "old"], containerd.pause_image()),
+    )?;
+    let client = Client::connect(fake.endpoint(), client::Settings::default()).await?;
+    let used = async || Ok(fake.disk_usage().capacity - fake.disk_usage().available);
+    let fake = transcript(&client, &containerd.logs(), used).await?;
+    for (at, (real, fake)) in real.iter().zip(&fake).enumerate() {
+        ensure!(real == fake, "step {at} differs\n  containerd: {real}\n  the server: {fake}");
+    }
+    ensure!(real.len() == fake.len());
+    ensure!(real.len() > 50, "only {} steps", real.len());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_survives_a_killed_containerd() -> Result<()> {
+    if !can_run("what_runs_survives_a_killed_containerd") {
+        return Ok(());
+    }
+    let mut containerd = Containerd::start(Options::default()).await?;
+    containerd.import(&Archive::runnable("test.local/app:1", 1 << 20)).await?;
+    let client = containerd.client().await?;
+    let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
+    let running = pod.run(&client, &container("app", 0, "test.local/app:1", SLEEP)).await?;
+    let created = pod.create(&client, &container("next", 0, "test.local/app:1", SLEEP)).await?;
+    for _ in 0..3 {
+        containerd.kill()?;
+        let error = client.containers(None).await.expect_err("nothing listens");
+        ensure!(matches!(error, Error::NotListening { .. } | Error::Disconnected { .. }), "{error}");
+        containerd.restart().await?;
+        // The same client, as soon as there is a connection again.
+        let states = eventually(async || {
+            let containers = client.containers(None).await.ok()?;
+            Some(containers.iter().map(|c| (c.id.clone(), c.state())).collect::<Vec<_>>())
+                .filter(|all| all.len() == 2)
+        })
+        .await?;
+        ensure!(states.contains(&(running.clone(), ContainerState::ContainerRunning)), "{states:?}");
+        ensure!(states.contains(&(created.clone(), ContainerState::ContainerCreated)), "{states:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_containerd_is_left() -> Result<()> {
+    if !can_run("nothing_of_containerd_is_left") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(Options::default()).await?;
+    let client = containerd.client().await?;
+    let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
+    pod.run(&client, &container("app", 0, containerd.pause_image(), SLEEP)).await?;
+    let directory = containerd.disk().parent().context("a directory")?.to_owned();
+    let name = directory.to_string_lossy().into_owned();
+    ensure!(std::fs::read_to_string("/proc/mounts")?.contains(&name));
+    ensure!(!processes(&name)?.is_empty());
+    drop(containerd);
+    ensure!(!directory.exists());
+    ensure!(!std::fs::read_to_string("/proc/mounts")?.contains(&name));
+    ensure!(processes(&name)?.is_empty(), "{:?}", processes(&name)?);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_of_containerd_that_is_not_for_kubernetes_is_told() -> Result<()> {
+    if !can_run("a_socket_of_containerd_that_is_not_for_kubernetes_is_told") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(Options::default()).await?;
+    // It speaks another protocol, next to the real socket.
+    let other =
+        Endpoint::parse(&format!("{}.ttrpc", containerd.endpoint().path().with_extension("").display()))?;
+    let error = Client::connect(&other, client::Settings::default()).await.expect_err("not CRI");
+    ensure!(matches!(error, Error::NotCri { .. } | Error::Deadline { .. }), "{error}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn containerd_sends_no_list_beyond_16_mib_and_the_client_has_it_all_the_same() -> Result<()> {
+    if !can_run("containerd_sends_no_list_beyond_16_mib_and_the_client_has_it_all_the_same") {
+        return Ok(());
+    }
+    let containerd = Containerd::start(Options::default()).await?;
+    let client = containerd.client().await?;
+    let mut pods = BTreeSet::new();
+    // Eighteen of these lists are more than a message; nine are not.
+    let labels: BTreeMap<String, String> = (0..270).map(|at| (format!("x{at}"), "x".repeat(4000))).collect();
+    let mut created = BTreeSet::new();
+    for uid in ["uid-a", "uid-b"] {
+        let pod = Pod::start(&client, &containerd.logs(), "default", uid, uid, 0).await?.with_labels(&labels);
+        for attempt in 0..9 {
+            created.insert(
+                pod.create(&client, &container("app", attempt, containerd.pause_image(), SLEEP)).await?,
+            );
+        }
+        pods.insert(PodKey { namespace: "default".to_owned(), uid: uid.to_owned() });
+    }
+    let error = client.containers(None).await.expect_err("more than a message");
+    ensure!(matches!(error, Error::TooLarge { .. }), "{error}");
+    let listing = client.all_containers(&pods).await?;
+    ensure!(listing.coverage == Coverage::Partial { failed: 0 }, "{:?}", listing.coverage);
+    ensure!(listing.items.iter().map(|container| container.id.clone()).collect::<BTreeSet<_>>() == created);
+    Ok(())
+}
+
+/// The images of the test, as the server in the process has them.
+fn world(names: &[&str], pause: &str) -> World {
+    let mut world = World::new(Disk::new(256 << 20, 1_000_000));
+    let program = Layer { digest: "program".to_owned(), bytes: 2 << 20, inodes: 2 };
+    for name in names {
+        let ballast = Layer { digest: (*name).to_owned(), bytes: BALLAST, inodes: 2 };
+        let layers = vec![program.clone(), ballast];
+        world.add_image(NewImage {
+            tags: vec![format!("test.local/{name}:1")],
+            layers,
+            ..NewImage::default()
+        });
+    }
+    world.add_image(NewImage { tags: vec![pause.to_owned()], layers: vec![program], ..NewImage::default() });
+    world
+}
+
+fn container<'a>(name: &'a str, attempt: u32, image: &'a str, command: &'a [&'a str]) -> ContainerSpec<'a> {
+    ContainerSpec { name, attempt, image, command }
+}
+
+/// Does everything once, and writes down what the runtime answered, by names instead of ids.
+async fn transcript<U: Future<Output = Result<u64>>>(
+    client: &Client,
+    logs: &Path,
+    used: impl Fn() -> U,
+) -> Result<Vec<String>> {
+    let mut said = Vec::new();
+    macro_rules! say {
+        ($what:expr, $answer:expr) => {{
+            let what: &str = $what;
+            said.push(format!("{what}: {:?}", $answer));
+        }};
+    }
+    let app = "test.local/app:1";
+    let web = Pod::start(client, logs, "default", "web", "uid-web", 0).await?;
+    let job = Pod::start(client, logs, "batch", "job", "uid-job", 0).await?;
+    let running = web.run(client, &container("app", 1, app, SLEEP)).await?;
+    let created = web.create(client, &container("next", 0, app, SLEEP)).await?;
+    let failed = web.run(client, &container("app", 0, app, &["/busybox", "false"])).await?;
+    let done = job.run(client, &container("work", 0, "test.local/job:1", &["/busybox", "true"])).await?;
+    for id in [&failed, &done] {
+        eventually(async || {
+            let status = client.container(id).await.ok()??;
+            (status.state() == ContainerState::ContainerExited).then_some(())
+        })
+        .await?;
+    }
+
+    // Lists and filters.
+    say!("all containers", containers(client, ContainerFilter::default()).await);
+    for state in [0, 1, 2, 3, 99] {
+        let filter =
+            ContainerFilter { state: Some(ContainerStateValue { state }), ..ContainerFilter::default() };
+        say!(&format!("state {state}"), containers(client, filter).await);
+    }
+    for (key, value) in [(POD_UID, "uid-web"), (POD_UID, "uid-none"), ("none", "uid-web"), (POD_UID, "")] {
+        let label_selector = [(key.to_owned(), value.to_owned())].into();
+        let filter = ContainerFilter { label_selector, ..ContainerFilter::default() };
+        say!(&format!("label {key}={value}"), containers(client, filter).await);
+    }
+    for id in [running.as_str(), &running[..13], "none"] {
+        let filter = ContainerFilter { id: id.to_owned(), ..ContainerFilter::default() };
+        say!("by id", containers(client, filter).await);
+    }
+    for id in [web.sandbox(), &web.sandbox()[..13], "none"] {
+        let state = Some(ContainerStateValue { state: 2 });
+        let filter = ContainerFilter { pod_sandbox_id: id.to_owned(), state, ..ContainerFilter::default() };
+        say!("by sandbox and state", containers(client, filter).await);
+    }
+    say!("all sandboxes", sandboxes(client, PodSandboxFilter::default()).await);
+    for state in [0, 1] {
+        let filter =
+            PodSandboxFilter { state: Some(PodSandboxStateValue { state }), ..PodSandboxFilter::default() };
+        say!(&format!("sandboxes in state {state}"), sandboxes(client, filter).await);
+    }
+    let label_selector = [(POD_UID.to_owned(), "uid-job".to_owned())].into();
+    let filter = PodSandboxFilter { label_selector, ..PodSandboxFilter::default() };
+    say!("sandboxes by label", sandboxes(client, filter).await);
+
+    // One by one.
+    for id in [&running, &created, &failed, &done] {
+        say!("status", status(client, id).await?);
+    }
+    say!("status by a beginning", client.container(&running[..13]).await.map(|found| found.is_some()));
+    for id in ["none", ""] {
+        let container_id = id.to_owned();
+        let pod_sandbox_id = id.to_owned();
+        let named = |call: &str| format!("{call} of {id:?}");
+        say!(
+            &named("status"),
+            outcome(client.call(ContainerStatusRequest { container_id: container_id.clone() }).await)
+        );
+        say!(
+            &named("start"),
+            outcome(client.call(StartContainerRequest { container_id: container_id.clone() }).await)
+        );
+        let stop = StopContainerRequest { container_id: container_id.clone(), timeout: 0 };
+        say!(&named("stop"), outcome(client.call(stop).await));
+        say!(&named("removal"), outcome(client.call(RemoveContainerRequest { container_id }).await));
+        let request = PodSandboxStatusRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+        say!(&named("sandbox status"), outcome(client.call(request).await));
+        let request = StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+        say!(&named("sandbox stop"), outcome(client.call(request).await));
+        say!(
+            &named("sandbox removal"),
+            outcome(client.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
+        );
+        let image = Some(ImageSpec { image: id.to_owned(), ..ImageSpec::default() });
+        say!(&named("image status"), outcome(client.call(ImageStatusRequest { image: image.clone() }).await));
+        say!(&named("image removal"), outcome(client.call(RemoveImageRequest { image }).await));
+    }
+    say!("the same name again", outcome(web.create(client, &container("app", 1, app, SLEEP)).await));
+    say!(
+        "an image that is not there",
+        outcome(web.create(client, &container("x", 0, "test.local/x:1", SLEEP)).await)
+    );
+    say!("start again", outcome(start(client, &running).await));
+    say!("start what has ended", outcome(start(client, &failed).await));
+
+    // Images.
+    let images = client.all_images().await?;
+    let mut tags: Vec<_> = images.iter().flat_map(|image| image.repo_tags.clone()).collect();
+    tags.sort();
+    say!("images", (tags, images.iter().any(|image| image.pinned || !image.repo_digests.is_empty())));
+    let id = client.image(app).await?.context("an image")?.id;
+    let bare = id.strip_prefix("sha256:").context("a digest")?;
+    for name in [id.as_str(), bare, &bare[..13]] {
+        say!("image by id", client.image(name).await?.map(|image| image.repo_tags));
+    }
+    let filter =
+        Some(ImageFilter { image: Some(ImageSpec { image: app.to_owned(), ..ImageSpec::default() }) });
+    say!("images by a filter", client.call(ListImagesRequest { filter }).await?.images.len());
+    let full = used().await?;
+    say!("removal of an image that nothing uses", remove_image(client, "test.local/old:1").await);
+    eventually(async || (used().await.ok()? <= full - BALLAST / 2).then_some(())).await?;
+    let before = used().await?;
+    say!("removal of an image by its id that a container runs", remove_image(client, &id).await);
+    say!("the image", client.image(app).await?.map(|image| image.repo_tags));
+    say!("the container of a removed image", status(client, &running).await?);
+    say!("another container of it", outcome(web.create(client, &container("y", 0, app, SLEEP)).await));
+    say!("again", remove_image(client, &id).await);
+    // Containers keep the layers.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let kept = used().await? + BALLAST / 2 > before - BALLAST;
+    say!("layers that containers have are kept", kept);
+
+    // Containers.
+    let stop = |id: &str| client.call(StopContainerRequest { container_id: id.to_owned(), timeout: 0 });
+    say!("stop of what has not started", outcome(stop(&created).await));
+    say!("what has not started", status(client, &created).await?);
+    say!("stop of what has ended", outcome(stop(&done).await));
+    say!("removal of what has ended", outcome(client.remove_container(&failed).await));
+    say!("removal of what has not started", outcome(client.remove_container(&created).await));
+    say!("removal of what runs", outcome(client.remove_container(&running).await));
+    say!("removal again", outcome(client.remove_container(&running).await));
+    say!("all containers", containers(client, ContainerFilter::default()).await);
+
+    // Sandboxes.
+    let long = job.run(client, &container("long", 0, "test.local/job:1", SLEEP)).await?;
+    let late = job.create(client, &container("late", 0, "test.local/job:1", SLEEP)).await?;
+    say!("stop of a sandbox", outcome(client.stop_sandbox(job.sandbox()).await));
+    say!("stop again", outcome(client.stop_sandbox(job.sandbox()).await));
+    say!("what ran in it", status(client, &long).await?);
+    say!("what had not started", status(client, &late).await?);
+    say!("sandboxes", sandboxes(client, PodSandboxFilter::default()).await);
+    say!("start in a stopped sandbox", outcome(start(client, &late).await));
+    say!("removal of a sandbox with containers", outcome(client.remove_sandbox(job.sandbox()).await));
+    say!("removal of it again", outcome(client.remove_sandbox(job.sandbox()).await));
+    say!("status of it", outcome(client.sandbox(job.sandbox()).await));
+    web.run(client, &container("last", 0, "test.local/job:1", SLEEP)).await?;
+    say!("removal of a sandbox that is ready", outcome(client.remove_sandbox(web.sandbox()).await));
+    say!("all containers", containers(client, ContainerFilter::default()).await);
+    say!("all sandboxes", sandboxes(client, PodSandboxFilter::default()).await);
+    let again = Pod::start(client, logs, "default", "web", "uid-web", 0).await;
+    say!("a sandbox of the same name", again.as_ref().map(|_| ()).map_err(kind));
+    let pod = again?;
+    let twice = Pod::start(client, logs, "default", "web", "uid-web", 0).await;
+    say!("the same twice", twice.map(|_| ()).map_err(|error| kind(&error)));
+    client.remove_sandbox(pod.sandbox()).await?;
+    Ok(said)
+}
+
+/// An answer without what differs between runtimes.
+fn outcome<T>(answer: Result<T, Error>) -> Result<(), String> {
+    answer.map(|_| ()).map_err(|error| kind(&error))
+}
+
+fn kind(error: &Error) -> String {
+    match error {
+        Error::Runtime { code, .. } => format!("runtime, {code}"),
+        error => error.reason().to_owned(),
+    }
+}
+
+async fn start(client: &Client, id: &str) -> Result<StartContainerResponse, Error> {
+    client.call(StartContainerRequest { container_id: id.to_owned() }).await
+}
+
+async fn remove_image(client: &Client, image: &str) -> Result<(), String> {
+    outcome(client.remove_image(ImageSpec { image: image.to_owned(), ..ImageSpec::default() }).await)
+}
+
+/// Containers by name and attempt, with what node collection looks at.
+async fn containers(client: &Client, filter: ContainerFilter) -> Result<Vec<String>, String> {
+    let containers = client.containers(Some(filter)).await.map_err(|error| kind(&error))?;
+    let mut shown: Vec<String> = containers
+        .iter()
+        .map(|container| {
+            let metadata = container.metadata.clone().unwrap_or_default();
+            let image = container.image.clone().unwrap_or_default().image;
+            let is_sane = container.created_at > 1_600_000_000_000_000_000
+                && container.image_ref.starts_with("sha256:")
+                && !container.pod_sandbox_id.is_empty();
+            let labels = &container.labels;
+            format!(
+                "{} {} {:?} {image} {is_sane} {labels:?}",
+                metadata.name,
+                metadata.attempt,
+                container.state()
+            )
+        })
+        .collect();
+    shown.sort();
+    Ok(shown)
+}
+
+async fn sandboxes(client: &Client, filter: PodSandboxFilter) -> Result<Vec<String>, String> {
+    let sandboxes = client.sandboxes(Some(filter)).await.map_err(|error| kind(&error))?;
+    let mut shown: Vec<String> = sandboxes
+        .iter()
+        .map(|sandbox| {
+            let is_sane = sandbox.created_at > 1_600_000_000_000_000_000;
+            let PodSandbox { metadata, labels, annotations, runtime_handler, .. } = sandbox;
+            format!(
+                "{metadata:?} {:?} {is_sane} {labels:?} {annotations:?} {runtime_handler:?}",
+                sandbox.state()
+            )
+        })
+        .collect();
+    shown.sort();
+    Ok(shown)
+}
+
+async fn status(client: &Client, id: &str) -> Result<impl Debug> {
+    let Some(status) = client.container(id).await? else { bail!("there is no container {id}") };
+    let times = (status.started_at > 0, status.finished_at > 0);
+    let image = status.image.clone().unwrap_or_default().image;
+    let log = status.log_path.clone();
+    Ok((status.metadata.clone(), status.state(), times, status.exit_code, status.reason, image, log))
+}
+
+/// Waits for something.
+async fn eventually<T, F: Future<Output = Option<T>>>(look: impl Fn() -> F) -> Result<T> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return Ok(found);
+        }
+        ensure!(tokio::time::Instant::now() < deadline, "waited for too long");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The bytes that are used of a file system.
+async fn used_of(directory: &Path) -> Result<u64> {
+    let output = tokio::process::Command::new("df")
+        .args(["--block-size=1", "--output=used"])
+        .arg(directory)
+        .output()
+        .await?;
+    let text = String::from_utf8(output.stdout)?;
+    Ok(text.lines().nth(1).context("a number")?.trim().parse()?)
+}
+
+/// The processes that name a directory.
+fn processes(directory: &str) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        if command.contains(directory) {
+            found.push(command);
+        }
+    }
+    Ok(found)
+}
