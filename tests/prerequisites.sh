@@ -13,6 +13,13 @@
 #   buildah    builds the image
 #   jq         inspects it
 #
+# With the argument `containers`, also the tools that run containers. Where systemd runs,
+# Debian's package starts containerd as a service, too:
+#
+#   containerd, ctr   the container runtime
+#   runc              starts containers for it
+#   busybox           the program in the containers; it has to be the static one
+#
 # tests/control-plane/ensure.sh installs what the build of the control plane needs,
 # and only if it has to be built.
 set -euo pipefail
@@ -38,6 +45,14 @@ image)
 musl-gcc musl-tools
 buildah buildah
 jq jq
+TOOLS
+  ;;
+containers)
+  look_for <<'TOOLS'
+containerd containerd
+ctr containerd
+runc runc
+busybox busybox-static
 TOOLS
   ;;
 *)

@@ -275,34 +275,33 @@ async fn without_parts_each_state_is_listed_by_itself() -> Result<()> {
 
 #[tokio::test]
 async fn a_container_that_moves_on_between_two_lists_is_listed_once_and_not_missed() -> Result<()> {
+    use ContainerState::{ContainerCreated, ContainerExited, ContainerRunning, ContainerUnknown};
+    let moves = [
+        (ContainerCreated, ContainerRunning),
+        (ContainerCreated, ContainerExited),
+        (ContainerCreated, ContainerUnknown),
+        (ContainerRunning, ContainerExited),
+        (ContainerRunning, ContainerUnknown),
+        (ContainerUnknown, ContainerExited),
+    ];
     let (world, _) = pods(10, 1);
     let expected = ids(world.containers());
     let message_limit = list_size(&world, has_ended) * 3 / 2;
-    let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
-    let client = connect(&server).await?;
-    // Before each list, something that ran ends, and something that was unknown ends.
-    for state in [ContainerState::ContainerRunning, ContainerState::ContainerUnknown] {
-        server.fault(Fault {
-            rpc: Rpc::ListContainers,
-            about: None,
-            calls: Calls::After(1),
-            effect: Effect::after(move |world, _| {
-                let id = world
-                    .containers()
-                    .find(|container| container.state() == state)
-                    .map(|found| found.id.clone());
-                let Some(id) = id else { return };
-                let next = match state {
-                    ContainerState::ContainerRunning => ContainerState::ContainerUnknown,
-                    _ => ContainerState::ContainerExited,
-                };
-                world.set_state(&id, next);
-            }),
-        });
+    let moving = world.containers().find(|container| !has_ended(container)).expect("one").id.clone();
+    // The first list is the one that is too long; then there is one for each state.
+    for ((from, to), after) in moves.into_iter().flat_map(|way| (1..=5).map(move |after| (way, after))) {
+        let mut world = world.clone();
+        world.set_state(&moving, from);
+        let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
+        let client = connect(&server).await?;
+        let moving = moving.clone();
+        let change = Effect::after(move |world, _| world.set_state(&moving, to));
+        server.fault(Fault::nth(Rpc::ListContainers, after, change));
+        let listing = client.all_containers(&BTreeSet::new()).await?;
+        assert_eq!(listing.coverage, Coverage::ByState);
+        assert!(ids(&listing.items) == expected, "from {from:?} to {to:?} after list {after}");
+        assert_eq!(listing.items.len(), expected.len(), "from {from:?} to {to:?} after list {after}");
     }
-    let listing = client.all_containers(&BTreeSet::new()).await?;
-    assert!(ids(&listing.items) == expected);
-    assert_eq!(listing.items.len(), expected.len());
     Ok(())
 }
 

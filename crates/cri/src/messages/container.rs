@@ -19,8 +19,8 @@ pub enum ContainerState {
 }
 
 impl ContainerState {
-    /// All states. A container passes through them in this order, except that one in the third
-    /// ends in the fourth: whoever lists them one by one misses no container that moves on.
+    /// All states, so that a container only moves on to later ones. Lists of one state after the other
+    /// in this order miss no container that moves on in the meantime.
     pub const ALL: [Self; 4] =
         [Self::ContainerCreated, Self::ContainerRunning, Self::ContainerUnknown, Self::ContainerExited];
 }
