@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use kube_gc_cri::client::{Coverage, Listing, Operation, PodKey};
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{
-    Calls, CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+    CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
 };
 use kube_gc_cri::{ApiVersion, Client, Endpoint, Error, Rpc, client};
 use prost::Message;
