@@ -35,50 +35,23 @@ from_cache() {
 }
 from_cache && exit 0
 
-for tool in apt-get apt-cache flock tar xz; do
+for tool in flock tar xz; do
   type -P "$tool" >/dev/null || die "$tool is needed to fetch the definition"
 done
+# shellcheck source=tests/debian-source.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../debian-source.sh"
 mkdir -p "$root"
 exec 9>"$root/.lock"
 flock 9
-# It may have been fetched while we waited.
+# Another caller may have fetched it.
 from_cache && exit 0
 
 rm -rf "$root"/.fetch.*
 work=$(mktemp -d "$root/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-logged() {
-  if ! "$@" >"$work/log" 2>&1 </dev/null 9>&-; then
-    tail -n 20 "$work/log" >&2
-    die "failed: $*"
-  fi
-}
-
-# Sources of our own, made from the places that the system's apt already uses: the system's
-# configuration stays as it is, and no root is needed.
-places() { apt-cache madison containerd 2>/dev/null | awk -F ' *\\| *' 'NF > 2 { print $3 }' | sort -u; }
-if [[ -z $(places) ]]; then
-  ((EUID == 0)) || die "there are no package lists; please run as root: apt-get update"
-  logged apt-get update
-fi
-[[ -n $(places) ]] || die "this system's package archive has no containerd"
-mkdir -p "$work/lists/partial" "$work/cache/archives/partial"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-options=
-[[ ! -r $keyring ]] || options="[signed-by=$keyring] "
-while read -r uri place _; do
-  printf 'deb-src %s%s %s %s\n' "$options" "$uri" "${place%/*}" "${place##*/}"
-done < <(places) >"$work/sources.list"
-apt_options=(
-  -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=-
-  -o "Dir::State::lists=$work/lists" -o "Dir::Cache=$work/cache"
-  # The directory is not open to apt's sandbox user.
-  -o "APT::Sandbox::User=$(id -un)"
-)
-say "fetching the source package of containerd"
+log=$work/log
 cd "$work"
-logged apt-get "${apt_options[@]}" update
-logged apt-get "${apt_options[@]}" --download-only source containerd
+fetch_source containerd containerd
 
 archives=(containerd_*.orig.tar.xz)
 version=${archives[0]#containerd_}

@@ -90,6 +90,14 @@ pub enum Error {
         /// What is known of the reason.
         detail: String,
     },
+    /// The runtime answers that it cannot answer now, for example because it is starting.
+    #[error("the container runtime is not ready for {rpc}: {}", shown(detail))]
+    NotReady {
+        /// The call.
+        rpc: Rpc,
+        /// What the runtime says.
+        detail: String,
+    },
     /// A list is longer than a message may be.
     #[error("the answer to {rpc} is too large: {}", shown(detail))]
     TooLarge {
@@ -148,6 +156,7 @@ impl Error {
             Self::NotCri { .. } => "not_cri",
             Self::Deadline { .. } => "deadline",
             Self::Disconnected { .. } => "disconnected",
+            Self::NotReady { .. } => "not_ready",
             Self::TooLarge { .. } => "too_large",
             Self::NotFound { .. } => "not_found",
             Self::Unimplemented { .. } => "unimplemented",
@@ -159,7 +168,7 @@ impl Error {
     /// Whether the runtime may have done what it was asked for, although there is no answer.
     #[must_use]
     pub fn outcome_is_unknown(&self) -> bool {
-        matches!(self, Self::Deadline { .. } | Self::Disconnected { .. })
+        matches!(self, Self::Deadline { .. } | Self::Disconnected { .. } | Self::NotReady { .. })
     }
 }
 

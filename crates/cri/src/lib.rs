@@ -6,6 +6,7 @@
 //! | [`rpc`] | the calls: their names, requests and responses |
 //! | [`endpoint`] | sockets: parsing, and the one to use when none is named |
 //! | [`client`] | calls with deadlines, and lists that are too long for one message |
+//! | [`status`] | what a verbose status says beyond its fields |
 //! | [`error`] | what can go wrong, for people |
 //! | `server` | a runtime inside the process, with faults on purpose (feature `server`) |
 //! | `testing` | a real containerd for tests (feature `testing`) |
@@ -19,6 +20,7 @@ pub mod endpoint;
 pub mod error;
 pub mod messages;
 pub mod rpc;
+pub mod status;
 mod text;
 
 #[cfg(feature = "server")]

@@ -178,6 +178,15 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
 }
 
 #[tokio::test]
+async fn a_runtime_that_is_not_ready_is_no_other_program() -> Result<()> {
+    let server = CriServer::start(Settings::default(), World::default())?;
+    server.fault(Fault::every(Rpc::Version, Effect::Fail(Code::Unavailable, "initializing".to_owned())));
+    let error = connect(&server).await.expect_err("not ready");
+    assert!(matches!(error, Error::NotReady { rpc: Rpc::Version, .. }), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn nothing_is_sent_that_names_nothing() -> Result<()> {
     let server = CriServer::start(Settings::default(), World::default())?;
     let client = connect(&server).await?;

@@ -15,7 +15,7 @@ use kube_gc_cri::client::{Coverage, POD_UID, PodKey};
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{self, CriServer, Disk, Layer, NewImage, World};
 use kube_gc_cri::testing::{self, Archive, ContainerSpec, Containerd, Options, Pod};
-use kube_gc_cri::{Client, Endpoint, Error, client};
+use kube_gc_cri::{Client, Endpoint, Error, client, status};
 
 /// How long a process may take to end, and a disk to have room again.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -48,10 +48,9 @@ async fn the_server_in_the_process_does_what_containerd_does() -> Result<()> {
     let used = async || used_of(&disk).await;
     let real = transcript(&client, &containerd.logs(), used).await.with_context(|| containerd.log())?;
 
-    let fake = CriServer::start(
-        server::Settings::default(),
-        world(&["app", "job", "old"], containerd.pause_image()),
-    )?;
+    let sandbox_image = containerd.pause_image().to_owned();
+    let world = world(&["app", "job", "old"], &sandbox_image);
+    let fake = CriServer::start(server::Settings { sandbox_image, ..server::Settings::default() }, world)?;
     let client = Client::connect(fake.endpoint(), client::Settings::default()).await?;
     let used = async || Ok(fake.disk_usage().capacity - fake.disk_usage().available);
     let fake = transcript(&client, &containerd.logs(), used).await?;
@@ -189,6 +188,7 @@ async fn transcript<U: Future<Output = Result<u64>>>(
         }};
     }
     let app = "test.local/app:1";
+    say!("the image of sandboxes", status::sandbox_image(&client.status().await?));
     let web = Pod::start(client, logs, "default", "web", "uid-web", 0).await?;
     let job = Pod::start(client, logs, "batch", "job", "uid-job", 0).await?;
     let running = web.run(client, &container("app", 1, app, SLEEP)).await?;
@@ -236,7 +236,7 @@ async fn transcript<U: Future<Output = Result<u64>>>(
 
     // One by one.
     for id in [&running, &created, &failed, &done] {
-        say!("status", status(client, id).await?);
+        say!("status", status_of(client, id).await?);
     }
     say!("status by a beginning", client.container(&running[..13]).await.map(|found| found.is_some()));
     for id in ["none", ""] {
@@ -293,7 +293,7 @@ async fn transcript<U: Future<Output = Result<u64>>>(
     let before = used().await?;
     say!("removal of an image by its id that a container runs", remove_image(client, &id).await);
     say!("the image", client.image(app).await?.map(|image| image.repo_tags));
-    say!("the container of a removed image", status(client, &running).await?);
+    say!("the container of a removed image", status_of(client, &running).await?);
     say!("another container of it", outcome(web.create(client, &container("y", 0, app, SLEEP)).await));
     say!("again", remove_image(client, &id).await);
     // Containers keep the layers.
@@ -304,7 +304,7 @@ async fn transcript<U: Future<Output = Result<u64>>>(
     // Containers.
     let stop = |id: &str| client.call(StopContainerRequest { container_id: id.to_owned(), timeout: 0 });
     say!("stop of what has not started", outcome(stop(&created).await));
-    say!("what has not started", status(client, &created).await?);
+    say!("what has not started", status_of(client, &created).await?);
     say!("stop of what has ended", outcome(stop(&done).await));
     say!("removal of what has ended", outcome(client.remove_container(&failed).await));
     say!("removal of what has not started", outcome(client.remove_container(&created).await));
@@ -317,8 +317,8 @@ async fn transcript<U: Future<Output = Result<u64>>>(
     let late = job.create(client, &container("late", 0, "test.local/job:1", SLEEP)).await?;
     say!("stop of a sandbox", outcome(client.stop_sandbox(job.sandbox()).await));
     say!("stop again", outcome(client.stop_sandbox(job.sandbox()).await));
-    say!("what ran in it", status(client, &long).await?);
-    say!("what had not started", status(client, &late).await?);
+    say!("what ran in it", status_of(client, &long).await?);
+    say!("what had not started", status_of(client, &late).await?);
     say!("sandboxes", sandboxes(client, PodSandboxFilter::default()).await);
     say!("start in a stopped sandbox", outcome(start(client, &late).await));
     say!("removal of a sandbox with containers", outcome(client.remove_sandbox(job.sandbox()).await));
@@ -398,7 +398,7 @@ async fn sandboxes(client: &Client, filter: PodSandboxFilter) -> Result<Vec<Stri
     Ok(shown)
 }
 
-async fn status(client: &Client, id: &str) -> Result<impl Debug> {
+async fn status_of(client: &Client, id: &str) -> Result<impl Debug> {
     let Some(status) = client.container(id).await? else { bail!("there is no container {id}") };
     let times = (status.started_at > 0, status.finished_at > 0);
     let image = status.image.clone().unwrap_or_default().image;

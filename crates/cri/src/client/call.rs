@@ -133,7 +133,7 @@ fn explain(rpc: Rpc, status: &Status) -> Error {
         Code::ResourceExhausted | Code::OutOfRange if rpc.is_list() => Error::TooLarge { rpc, detail },
         Code::NotFound => Error::NotFound { rpc, detail },
         Code::Unimplemented => Error::Unimplemented { rpc, detail },
-        Code::Unavailable => Error::Disconnected { rpc, detail },
+        Code::Unavailable => Error::NotReady { rpc, detail },
         code => Error::Runtime { rpc, code: code.description(), detail },
     }
 }
