@@ -1,13 +1,16 @@
-//! A real containerd for tests: its own process, configuration, directories and socket, on a file
-//! system of its own, and gone when the test ends.
+//! What tests hold this crate and node collection against: a real containerd, and the kubelet's own
+//! garbage collectors.
 //!
-//! It needs root, because containers do. [`missing`] says what is not there, so that a test can be
-//! skipped by name and say why.
+//! [`Containerd`] has its own configuration, directories and socket, on a file system of its own, and is
+//! gone when the test ends. It needs root, because containers do. [`missing`] says what is not there, so
+//! that a test can be skipped by name and say why. [`Kubelet`] needs no root.
 
 mod archive;
 mod containerd;
+mod kubelet;
 mod pods;
 
 pub use archive::{Archive, Layer};
 pub use containerd::{Containerd, Options, missing};
+pub use kubelet::{Kubelet, KubeletOutcome, KubeletPass, KubeletRules};
 pub use pods::{ContainerSpec, Pod};
