@@ -66,7 +66,8 @@ type -P xz >/dev/null || needed+=(xz-utils)
 if ((${#needed[@]})); then
   ((EUID == 0)) || die "please run as root: apt-get install ${needed[*]}"
   say "installing ${needed[*]}"
-  install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${needed[@]}")
+  install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y
+    --no-install-recommends "${needed[@]}")
   if ! "${install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
     logged apt-get update
     logged "${install[@]}"
