@@ -6,7 +6,7 @@
 //! calls.
 //!
 //! It does what containerd 1.6 does, also where that is dangerous: it removes a container that runs,
-//! and an image that is in use. `tests/containerd.rs` does the same to both and compares.
+//! and an image that is in use. `tests/containerd` does the same to both and compares.
 
 mod answer;
 mod disk;

@@ -1,5 +1,7 @@
 //! The client, on the server that injects faults.
 
+mod lists;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -7,13 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kube_gc_cri::client::{Coverage, Listing, Operation, PodKey};
+use kube_gc_cri::client::{Operation, PodKey};
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{
     CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
 };
 use kube_gc_cri::{ApiVersion, Client, Endpoint, Error, Rpc, client};
-use prost::Message;
 use tonic::Code;
 
 /// Deadlines that a test can wait for.
@@ -37,7 +38,7 @@ fn pods(number: usize, dead: usize) -> (World, BTreeSet<PodKey>) {
     for at in 0..number {
         let key = PodKey { namespace: format!("namespace-{}", at / 2), uid: format!("uid-{at}") };
         let pod = PodSandboxMetadata {
-            name: format!("pod-{at}"),
+            name: format!("pod-{at:0>200}"),
             uid: key.uid.clone(),
             namespace: key.namespace.clone(),
             attempt: 0,
@@ -68,11 +69,6 @@ fn pods(number: usize, dead: usize) -> (World, BTreeSet<PodKey>) {
 
 fn ids<'a>(containers: impl IntoIterator<Item = &'a Container>) -> BTreeSet<String> {
     containers.into_iter().map(|container| container.id.clone()).collect()
-}
-
-/// The size of a list of the containers that fit.
-fn list_size(world: &World, fits: impl Fn(&&Container) -> bool) -> usize {
-    ListContainersResponse { containers: world.containers().filter(fits).cloned().collect() }.encoded_len()
 }
 
 fn has_ended(container: &&Container) -> bool {
@@ -231,165 +227,6 @@ async fn a_restart_ends_a_call_and_the_next_one_connects_again() -> Result<()> {
         };
         assert_eq!(!left.contains(id), done);
     }
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_short_list_is_one_call() -> Result<()> {
-    let (world, keys) = pods(4, 3);
-    let server = CriServer::start(Settings { stream: Some(1), ..Settings::default() }, world)?;
-    let client = connect(&server).await?;
-    server.clear_journal();
-    let Listing { items, coverage } = client.all_containers(&keys).await?;
-    assert_eq!((items.len(), coverage), (16, Coverage::Whole));
-    assert_eq!(client.all_sandboxes(&keys).await?.items.len(), 4);
-    assert_eq!(client.all_images().await?.len(), 1);
-    assert_eq!(server.journal().len(), 3);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_long_list_comes_in_parts() -> Result<()> {
-    let (world, _) = pods(10, 20);
-    let expected = ids(world.containers());
-    let settings = Settings { message_limit: 2000, stream: Some(7), ..Settings::default() };
-    let server = CriServer::start(settings, world)?;
-    let client = connect(&server).await?;
-    let listing = client.all_containers(&BTreeSet::new()).await?;
-    assert_eq!(listing.coverage, Coverage::Streamed);
-    assert!(ids(&listing.items) == expected);
-    assert_eq!(listing.items.len(), expected.len());
-    assert_eq!(client.all_sandboxes(&BTreeSet::new()).await?.coverage, Coverage::Streamed);
-    // A list that is cut off is no list.
-    server.fault(Fault::every(Rpc::StreamContainers, Effect::Fail(Code::Internal, "broken".to_owned())));
-    assert!(client.all_containers(&BTreeSet::new()).await.is_err());
-    Ok(())
-}
-
-#[tokio::test]
-async fn without_parts_each_state_is_listed_by_itself() -> Result<()> {
-    let (world, _) = pods(10, 1);
-    let expected = ids(world.containers());
-    // Room for one state, and not for both.
-    let message_limit = list_size(&world, has_ended) + 100;
-    let settings = Settings { message_limit, ..Settings::default() };
-    let server = CriServer::start(settings, world)?;
-    let client = connect(&server).await?;
-    let listing = client.all_containers(&BTreeSet::new()).await?;
-    assert_eq!(listing.coverage, Coverage::ByState);
-    assert!(listing.coverage.is_whole());
-    assert!(ids(&listing.items) == expected);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_container_that_moves_on_between_two_lists_is_listed_once_and_not_missed() -> Result<()> {
-    use ContainerState::{ContainerCreated, ContainerExited, ContainerRunning, ContainerUnknown};
-    let moves = [
-        (ContainerCreated, ContainerRunning),
-        (ContainerCreated, ContainerExited),
-        (ContainerCreated, ContainerUnknown),
-        (ContainerRunning, ContainerExited),
-        (ContainerRunning, ContainerUnknown),
-        (ContainerUnknown, ContainerExited),
-    ];
-    let (world, _) = pods(10, 1);
-    let expected = ids(world.containers());
-    let message_limit = list_size(&world, has_ended) * 3 / 2;
-    let moving = world.containers().find(|container| !has_ended(container)).expect("one").id.clone();
-    // The first list is the one that is too long; then there is one for each state.
-    for ((from, to), after) in moves.into_iter().flat_map(|way| (1..=5).map(move |after| (way, after))) {
-        let mut world = world.clone();
-        world.set_state(&moving, from);
-        let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
-        let client = connect(&server).await?;
-        let moving = moving.clone();
-        let change = Effect::after(move |world, _| world.set_state(&moving, to));
-        server.fault(Fault::nth(Rpc::ListContainers, after, change));
-        let listing = client.all_containers(&BTreeSet::new()).await?;
-        assert_eq!(listing.coverage, Coverage::ByState);
-        assert!(ids(&listing.items) == expected, "from {from:?} to {to:?} after list {after}");
-        assert_eq!(listing.items.len(), expected.len(), "from {from:?} to {to:?} after list {after}");
-    }
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result<()> {
-    let (world, keys) = pods(10, 20);
-    let expected = ids(world.containers());
-    // Room for the dead containers of one pod, and not for those of a namespace.
-    let message_limit = list_size(&world, has_ended) / keys.len() + 100;
-    let server = CriServer::start(Settings { message_limit, ..Settings::default() }, world)?;
-    let client = connect(&server).await?;
-    let listing = client.all_containers(&keys).await?;
-    assert!(ids(&listing.items) == expected);
-    assert_eq!(listing.coverage, Coverage::Partial { failed: 0 });
-    assert!(!listing.coverage.is_whole());
-    // Of a pod that is not known, the dead containers are missing; those that run are not.
-    let known: BTreeSet<PodKey> = keys.iter().skip(1).cloned().collect();
-    let listing = client.all_containers(&known).await?;
-    assert_eq!(listing.items.len(), expected.len() - 20);
-    assert!(!listing.coverage.is_whole());
-    // If one pod's list is too long, the others are listed all the same.
-    server.world(|world| {
-        let sandbox = world.sandboxes().next().map(|sandbox| sandbox.id.clone()).expect("a sandbox");
-        for attempt in 100..200 {
-            world.add_container(NewContainer {
-                sandbox: sandbox.clone(),
-                name: "app".to_owned(),
-                attempt,
-                image: String::new(),
-                state: ContainerState::ContainerExited,
-                created_at: 1,
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
-            });
-        }
-    });
-    let listing = client.all_containers(&keys).await?;
-    assert_eq!(listing.coverage, Coverage::Partial { failed: 1 });
-    assert_eq!(listing.items.len(), expected.len() - 20);
-    Ok(())
-}
-
-#[tokio::test]
-async fn more_than_16_mib_of_dead_containers_are_listed() -> Result<()> {
-    let (world, keys) = pods(100, 500);
-    let server = CriServer::start(Settings::default(), world)?;
-    let client = connect(&server).await?;
-    let error = client.containers(None).await.expect_err("more than a message");
-    assert!(matches!(error, Error::TooLarge { rpc: Rpc::ListContainers, .. }), "{error}");
-    let listing = client.all_containers(&keys).await?;
-    assert_eq!(listing.items.len(), 100 * 501);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_list_without_end_is_refused() -> Result<()> {
-    let (world, keys) = pods(10, 20);
-    let server =
-        CriServer::start(Settings { message_limit: 2000, stream: Some(7), ..Settings::default() }, world)?;
-    let settings = client::Settings { list_limit: 10_000, ..client::Settings::default() };
-    let client = Client::connect(server.endpoint(), settings).await?;
-    let error = client.all_containers(&keys).await.expect_err("too much");
-    assert!(matches!(error, Error::TooLarge { rpc: Rpc::StreamContainers, .. }), "{error}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn images_are_listed_whole_or_not_at_all() -> Result<()> {
-    let mut world = World::new(Disk::default());
-    for at in 0..100 {
-        world.add_image(NewImage { tags: vec![format!("app:{at}")], ..NewImage::default() });
-    }
-    let server = CriServer::start(Settings { message_limit: 2000, ..Settings::default() }, world.clone())?;
-    let error = connect(&server).await?.all_images().await.expect_err("too long");
-    assert!(matches!(error, Error::TooLarge { rpc: Rpc::ListImages, .. }), "{error}");
-    let server =
-        CriServer::start(Settings { message_limit: 2000, stream: Some(9), ..Settings::default() }, world)?;
-    assert_eq!(connect(&server).await?.all_images().await?.len(), 100);
     Ok(())
 }
 

@@ -1,0 +1,76 @@
+//! Images and their file system.
+
+use tonic::Status;
+
+use super::{Answer, AnswerInParts, by_beginning};
+use crate::messages::*;
+use crate::server::Settings;
+use crate::server::world::{World, now};
+
+// It has a filter, which containerd ignores.
+impl Answer for ListImagesRequest {
+    fn answer(self, _: &Settings, world: &mut World) -> Result<ListImagesResponse, Status> {
+        Ok(ListImagesResponse { images: world.images().cloned().collect() })
+    }
+}
+
+impl AnswerInParts for StreamImagesRequest {
+    fn parts(self, _: &Settings, world: &mut World, items: usize) -> Vec<StreamImagesResponse> {
+        let images: Vec<Image> = world.images().cloned().collect();
+        images.chunks(items).map(|part| StreamImagesResponse { images: part.to_vec() }).collect()
+    }
+}
+
+impl Answer for ImageStatusRequest {
+    fn about(&self) -> String {
+        self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
+    }
+
+    fn answer(self, _: &Settings, world: &mut World) -> Result<ImageStatusResponse, Status> {
+        let id = resolve(world, &self.about())?;
+        let record = id.and_then(|id| world.images.get(&id));
+        Ok(ImageStatusResponse { image: record.map(|record| record.image.clone()) })
+    }
+}
+
+impl Answer for RemoveImageRequest {
+    fn about(&self) -> String {
+        self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
+    }
+
+    fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveImageResponse, Status> {
+        if let Some(id) = resolve(world, &self.about())? {
+            world.remove_image(&id);
+        }
+        Ok(RemoveImageResponse {})
+    }
+}
+
+impl Answer for ImageFsInfoRequest {
+    fn answer(self, _: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
+        let used = world.disk.used();
+        let usage = FilesystemUsage {
+            timestamp: now(),
+            fs_id: Some(FilesystemIdentifier { mountpoint: "/var/lib/containerd".to_owned() }),
+            used_bytes: Some(UInt64Value { value: used.bytes }),
+            inodes_used: Some(UInt64Value { value: used.inodes }),
+        };
+        Ok(ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() })
+    }
+}
+
+/// The id of an image, by its id or the beginning of it, its tag or its digest.
+pub(super) fn resolve(world: &World, name: &str) -> Result<Option<String>, Status> {
+    if name.is_empty() {
+        return Err(Status::unknown("no image is named"));
+    }
+    let is_named = |image: &Image| {
+        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+        names.any(|known| known == name)
+    };
+    if let Some(image) = world.images().find(|image| is_named(image)) {
+        return Ok(Some(image.id.clone()));
+    }
+    let beginning = if name.starts_with("sha256:") { name.to_owned() } else { format!("sha256:{name}") };
+    Ok(by_beginning(&world.images, &beginning))
+}
