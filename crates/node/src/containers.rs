@@ -1,0 +1,285 @@
+//! C1 to C7: which dead containers go.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::identity::{is_uid, shown};
+use crate::mutation::{self, Mutation};
+use crate::pods::{Pods, Standing};
+use crate::rules::{BesideKubelet, Kubelet};
+use crate::time::words;
+use crate::view::{Container, ContainerState, Extent};
+use crate::{Rule, Rules, RuntimeView, Timestamp};
+
+/// What becomes of an item, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it goes.
+    pub removes: bool,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+impl Verdict {
+    pub(crate) fn keep(rule: Rule, reason: impl Into<String>) -> Self {
+        Self { removes: false, rule, reason: reason.into() }
+    }
+
+    pub(crate) fn remove(rule: Rule, reason: impl Into<String>) -> Self {
+        Self { removes: true, rule, reason: reason.into() }
+    }
+
+    /// Something above the rules keeps what they would remove.
+    pub(crate) fn overrule(&mut self, rule: Rule, reason: &str) {
+        if self.removes {
+            *self = Self::keep(rule, format!("{reason} ({} would remove it: {})", self.rule, self.reason));
+        }
+    }
+}
+
+/// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
+type Unit<'a> = (&'a str, &'a str);
+
+/// Decides about every container, in the order of the view.
+#[must_use]
+pub fn decide(
+    runtime: &RuntimeView,
+    pods: &Pods<'_>,
+    rules: &Rules,
+    now: Timestamp,
+    under_pressure: bool,
+) -> Vec<Verdict> {
+    let uids = pod_uids(runtime);
+    let ambiguous = duplicates(runtime.containers.iter().map(|container| container.id.as_str()));
+    let mut verdicts: Vec<Verdict> = Vec::with_capacity(runtime.containers.len());
+    let mut units: BTreeMap<Unit<'_>, Vec<usize>> = BTreeMap::new();
+    for (index, container) in runtime.containers.iter().enumerate() {
+        let not_a_candidate =
+            unusable(container, uids[index], &ambiguous).or_else(|| c1(container, rules, now));
+        verdicts.push(match (not_a_candidate, uids[index]) {
+            (Some(verdict), _) => verdict,
+            (None, Ok(uid)) => {
+                units.entry((uid, &container.name)).or_default().push(index);
+                Verdict::keep(Rule::C5, "one of the newest dead instances of this container")
+            }
+            (None, Err(why)) => Verdict::keep(Rule::Safety1, why),
+        });
+    }
+    for unit in units.values_mut() {
+        unit.sort_by_key(|&index| newest_first(&runtime.containers[index]));
+    }
+    c3_and_c4(&mut units, pods, under_pressure, &mut verdicts);
+    c5(&mut units, rules, &mut verdicts);
+    c6(&mut units, runtime, rules, &mut verdicts);
+    keep_newest_dead(runtime, &uids, pods, rules, &mut verdicts);
+    if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
+        for verdict in &mut verdicts {
+            verdict.overrule(Rule::Safety3, "beside a kubelet, only images go");
+        }
+    }
+    verdicts
+}
+
+/// Newest first, as `byCreated` in `kuberuntime_gc.go`; what it leaves open, attempt and id decide.
+pub(crate) fn newest_first(container: &Container) -> Reverse<(Timestamp, u32, &str)> {
+    Reverse((container.created_at, container.attempt, &container.id))
+}
+
+/// The uid of each container's pod: by its label, else by its sandbox. If both are there, they must
+/// agree.
+fn pod_uids(runtime: &RuntimeView) -> Vec<Result<&str, &'static str>> {
+    let mut sandboxes: HashMap<&str, Option<&str>> = HashMap::with_capacity(runtime.sandboxes.len());
+    for sandbox in &runtime.sandboxes {
+        let uid = sandboxes.entry(&sandbox.id).or_insert(Some(&sandbox.uid));
+        if *uid != Some(&sandbox.uid) {
+            *uid = None;
+        }
+    }
+    let containers = runtime.containers.iter().map(|container| {
+        let uid = match (container.pod_uid.as_str(), sandboxes.get(container.sandbox_id.as_str())) {
+            (_, Some(None)) => return Err("its sandbox cannot be told from another"),
+            ("", Some(Some(of_sandbox))) => of_sandbox,
+            ("", None) => return Err("nothing tells which pod it belongs to"),
+            (label, Some(Some(of_sandbox))) if label != *of_sandbox => {
+                return Err("its label and its sandbox name different pods");
+            }
+            (label, _) => label,
+        };
+        if is_uid(uid) { Ok(uid) } else { Err("the uid of its pod is not a valid one") }
+    });
+    containers.collect()
+}
+
+/// What occurs more than once.
+pub(crate) fn duplicates<'a>(ids: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
+    let mut seen = HashSet::new();
+    ids.filter(|id| !seen.insert(*id)).collect()
+}
+
+/// Containers of which the runtime says too little, or nonsense, to judge them.
+fn unusable(
+    container: &Container,
+    uid: Result<&str, &'static str>,
+    ambiguous: &HashSet<&str>,
+) -> Option<Verdict> {
+    let keep = |reason: &str| Some(Verdict::keep(Rule::Safety1, reason));
+    if container.id.is_empty() || container.name.is_empty() {
+        return keep("it has no id or no name");
+    }
+    if ambiguous.contains(container.id.as_str()) && !mutation::is(Mutation::DuplicatesMayGo) {
+        return keep("another container has the same id");
+    }
+    if container.state == ContainerState::Running {
+        return None;
+    }
+    if let Err(why) = uid {
+        return keep(why);
+    }
+    (!container.created_at.is_known())
+        .then(|| Verdict::keep(Rule::Safety1, "nobody knows when it was created"))
+}
+
+/// C1, `evictableContainers` in `kuberuntime_gc.go`: only what is not running and was created at
+/// least `min_age` ago. Besides, a container that was just created is about to be started.
+fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Verdict> {
+    let keep = |rule, reason: String| Some(Verdict::keep(rule, reason));
+    if container.state == ContainerState::Running && !mutation::is(Mutation::RunningMayGo) {
+        return keep(Rule::C1, "it is running".to_owned());
+    }
+    let min_age = rules.containers.min_age;
+    if !container.created_at.is_older_than(min_age, now) {
+        return keep(Rule::C1, format!("it was created less than {} ago", words(min_age)));
+    }
+    let grace = rules.created_grace;
+    let young = container.state == ContainerState::Created && !container.created_at.is_older_than(grace, now);
+    if young && !grace.is_zero() && !mutation::is(Mutation::YoungCreatedMayGo) {
+        return keep(
+            Rule::Safety3,
+            format!("it was created less than {} ago and may be about to start", words(grace)),
+        );
+    }
+    None
+}
+
+/// C3 and C4, `evictContainers` in `kuberuntime_gc.go`: of pods that are gone, and under pressure of
+/// pods that have terminated, all candidates go.
+fn c3_and_c4(
+    units: &mut BTreeMap<Unit<'_>, Vec<usize>>,
+    pods: &Pods<'_>,
+    under_pressure: bool,
+    verdicts: &mut [Verdict],
+) {
+    units.retain(|(uid, _), unit| {
+        let verdict = match pods.standing_of_container(uid) {
+            Standing::Gone(why) => Verdict::remove(Rule::C3, why.to_string()),
+            Standing::Terminated if under_pressure => {
+                Verdict::remove(Rule::C4, "its pod has terminated, and the node is under pressure")
+            }
+            Standing::Living | Standing::Terminated | Standing::Doubtful(_) => return true,
+        };
+        for &index in &*unit {
+            verdicts[index] = verdict.clone();
+        }
+        false
+    });
+}
+
+/// C5, `enforceMaxContainersPerEvictUnit` in `kuberuntime_gc.go`: of each unit, the newest stay.
+fn c5(units: &mut BTreeMap<Unit<'_>, Vec<usize>>, rules: &Rules, verdicts: &mut [Verdict]) {
+    let Some(most) = rules.containers.max_per_container.map(to_usize) else { return };
+    for unit in units.values_mut() {
+        let reason = match most {
+            0 => "`max_per_container` is 0".to_owned(),
+            _ => format!("`max_per_container` is {most}, and newer dead instances of this container stay"),
+        };
+        cut(unit, most, &Verdict::remove(Rule::C5, reason), verdicts);
+    }
+}
+
+/// C6, `evictContainers` in `kuberuntime_gc.go`: above `max_total`, each unit keeps an equal share
+/// and at least one; if that is not enough, the oldest of all go. Units that C5 has emptied count,
+/// as they do there.
+fn c6(
+    units: &mut BTreeMap<Unit<'_>, Vec<usize>>,
+    runtime: &RuntimeView,
+    rules: &Rules,
+    verdicts: &mut [Verdict],
+) {
+    let Some(most) = rules.containers.max_total.map(to_usize) else { return };
+    let count = |units: &BTreeMap<Unit<'_>, Vec<usize>>| units.values().map(Vec::len).sum::<usize>();
+    if count(units) <= most {
+        return;
+    }
+    if runtime.containers_extent == Extent::Slice && !mutation::is(Mutation::TrustSlices) {
+        for &index in units.values().flatten() {
+            verdicts[index] = Verdict::keep(Rule::B1, "`max_total` waits for a whole list of containers");
+        }
+        return;
+    }
+    let remove = Verdict::remove(Rule::C6, format!("there are more than {most} dead containers"));
+    let share = (most / units.len()).max(1);
+    for unit in units.values_mut() {
+        cut(unit, share, &remove, verdicts);
+    }
+    let mut rest: Vec<usize> = units.values().flatten().copied().collect();
+    rest.sort_by_key(|&index| newest_first(&runtime.containers[index]));
+    cut(&mut rest, most, &remove, verdicts);
+}
+
+/// Removes all but the first.
+fn cut(newest_first: &mut Vec<usize>, most: usize, verdict: &Verdict, verdicts: &mut [Verdict]) {
+    for index in newest_first.drain(most.min(newest_first.len())..) {
+        verdicts[index] = verdict.clone();
+    }
+}
+
+/// Safety 3: beside a kubelet, the newest dead instance of each container of a pod that is not gone
+/// stays. Without it the kubelet would run that container again (`ShouldContainerBeRestarted` in
+/// `container/helpers.go`). The kubelet goes by labels, so a container without them is no instance.
+fn keep_newest_dead(
+    runtime: &RuntimeView,
+    uids: &[Result<&str, &'static str>],
+    pods: &Pods<'_>,
+    rules: &Rules,
+    verdicts: &mut [Verdict],
+) {
+    if rules.kubelet == Kubelet::Absent || mutation::is(Mutation::NewestDeadMayGo) {
+        return;
+    }
+    let mut newest: HashMap<Unit<'_>, usize> = HashMap::new();
+    for (index, container) in runtime.containers.iter().enumerate() {
+        let is_instance = container.state != ContainerState::Running && !container.pod_uid.is_empty();
+        let (Ok(uid), true) = (uids[index], is_instance) else { continue };
+        let newest = newest.entry((uid, &container.name)).or_insert(index);
+        if newest_first(container) < newest_first(&runtime.containers[*newest]) {
+            *newest = index;
+        }
+    }
+    for ((uid, _), index) in newest {
+        if verdicts[index].removes && !matches!(pods.standing_of_container(uid), Standing::Gone(_)) {
+            let reason = "without its newest dead instance the kubelet would run it again";
+            verdicts[index].overrule(Rule::Safety3, reason);
+        }
+    }
+}
+
+fn to_usize(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// Whether the runtime must stop a container before it removes it (C7, `removeOldestN` in
+/// `kuberuntime_gc.go`): it may still be running.
+#[must_use]
+pub fn c7_stops_first(state: ContainerState) -> bool {
+    state == ContainerState::Unknown && !mutation::is(Mutation::UnknownWithoutStop)
+}
+
+/// A container, for people.
+pub(crate) fn title(container: &Container) -> String {
+    shown(&container.name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,336 @@
+//! I1 to I6: which images go, and in which order.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use crate::containers::{Verdict, duplicates};
+use crate::identity::shown;
+use crate::mutation::{self, Mutation};
+use crate::pods::is_whole;
+use crate::pressure::{self, Goal, Usage};
+use crate::reference::{is_short, keys_of_image, keys_of_reference};
+use crate::time::words;
+use crate::view::{ContainerState, Extent, Image, Listed};
+use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
+
+/// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
+#[derive(Debug, Default)]
+pub struct Users {
+    /// Keys of used images, with what uses them.
+    used: HashMap<String, User>,
+    /// Whether some of them are names without a registry.
+    short: bool,
+    /// A container that does not say which image it uses: it could be any.
+    unclear: Option<String>,
+}
+
+/// What uses an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum User {
+    /// A container.
+    Container(String),
+    /// A container mounts it as a volume.
+    Volume,
+    /// The spec of a pod that is bound to this node (B2).
+    Spec(String),
+}
+
+impl User {
+    const fn rule(&self) -> Rule {
+        match self {
+            Self::Container(_) | Self::Volume => Rule::I1,
+            Self::Spec(_) => Rule::B2,
+        }
+    }
+
+    fn reason(&self) -> String {
+        match self {
+            Self::Container(id) => format!("container {} uses it", shown(id)),
+            Self::Volume => "a container mounts it as a volume".to_owned(),
+            Self::Spec(pod) => format!("the spec of pod {} names it", shown(pod)),
+        }
+    }
+}
+
+impl Users {
+    /// Everything that uses images.
+    #[must_use]
+    pub fn of(runtime: &RuntimeView, pods: &PodView) -> Self {
+        Self::without(runtime, pods, |_| false, true)
+    }
+
+    /// Everything that will use images when some containers, by their index, have gone.
+    fn without(
+        runtime: &RuntimeView,
+        pods: &PodView,
+        goes: impl Fn(usize) -> bool,
+        spec_images: bool,
+    ) -> Self {
+        let mut users = Self::default();
+        // Most containers share few images.
+        let mut seen: HashSet<&str> = HashSet::new();
+        for (index, container) in runtime.containers.iter().enumerate() {
+            let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
+            if goes(index) || (only_running && container.state != ContainerState::Running) {
+                continue;
+            }
+            if container.image_refs.iter().all(String::is_empty) {
+                users.unclear = Some(container.id.clone());
+            }
+            for reference in container.image_refs.iter().filter(|reference| seen.insert(reference)) {
+                users.add(reference, || User::Container(container.id.clone()));
+            }
+        }
+        if !mutation::is(Mutation::ForgetImageVolumes) {
+            for reference in &runtime.image_volumes {
+                users.add(reference, || User::Volume);
+            }
+        }
+        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
+            && !mutation::is(Mutation::ForgetSpecs)
+        {
+            for pod in pods {
+                for reference in &pod.images {
+                    users.add(reference, || User::Spec(format!("{}/{}", pod.pod.namespace, pod.pod.name)));
+                }
+            }
+        }
+        users
+    }
+
+    fn add(&mut self, reference: &str, user: impl Fn() -> User) {
+        for key in keys_of_reference(reference) {
+            self.short |= is_short(&key);
+            self.used.entry(key).or_insert_with(&user);
+        }
+    }
+
+    /// Whether something uses this image.
+    #[must_use]
+    pub fn uses(&self, image: &Image) -> bool {
+        self.user(image).is_some()
+    }
+
+    /// What uses this image.
+    #[must_use]
+    pub fn user(&self, image: &Image) -> Option<&User> {
+        keys_of_image(image, self.short).iter().find_map(|key| self.used.get(key.as_ref()))
+    }
+
+    /// A container that does not say which image it uses.
+    #[must_use]
+    pub fn unclear(&self) -> Option<&str> {
+        self.unclear.as_deref()
+    }
+}
+
+/// What becomes of the images.
+#[derive(Debug)]
+pub struct Decision {
+    /// About every image, in the order of the view.
+    pub verdicts: Vec<Verdict>,
+    /// Whether something uses each image, in the order of the view.
+    pub used: Vec<bool>,
+    /// The indexes of those that go, in order: first by age, then for space.
+    pub removals: Vec<(usize, Purpose)>,
+    /// The indexes of those that go next if what goes frees less than it seems.
+    pub in_line: Vec<usize>,
+}
+
+/// Why an image goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It has been unused for too long (I6).
+    Age,
+    /// Space is needed.
+    Space,
+}
+
+/// Everything that decides about images.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// What is there.
+    pub runtime: &'a RuntimeView,
+    /// What specs name.
+    pub pods: &'a PodView,
+    /// Ages.
+    pub ledger: &'a Ledger,
+    /// Settings.
+    pub rules: &'a Rules,
+    /// The time.
+    pub now: Timestamp,
+    /// How full the file system is.
+    pub usage: Option<&'a Usage>,
+    /// What is to be freed.
+    pub goal: Option<&'a Goal>,
+    /// What the containers of this plan free.
+    pub freed_before: u64,
+}
+
+/// Decides about every image. `goes` says whether a container, by its index, goes before.
+#[must_use]
+pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Decision {
+    let Input { runtime, pods, rules, .. } = *input;
+    let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
+    let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
+    let whole =
+        is_whole(runtime) && (runtime.images_extent == Extent::Whole || mutation::is(Mutation::TrustSlices));
+    let is_pinning = runtime.images.iter().any(|image| image.pinned);
+    let sandbox_image: Vec<String> = match &runtime.sandbox_image {
+        Some(reference) if !is_pinning => keys_of_reference(reference),
+        _ => Vec::new(),
+    };
+    let (calm, reason) = pressure::calm(input.usage, rules);
+    let mut used = Vec::with_capacity(runtime.images.len());
+    let mut verdicts = Vec::with_capacity(runtime.images.len());
+    let mut candidates = Vec::new();
+    for (index, image) in runtime.images.iter().enumerate() {
+        let user = users.user(image);
+        used.push(user.is_some());
+        let kept = if let Some(user) = user {
+            Some(Verdict::keep(user.rule(), user.reason()))
+        } else if !whole {
+            Some(Verdict::keep(Rule::B1, "images wait for whole lists"))
+        } else {
+            unusable(image, &users, &ambiguous)
+                .or_else(|| i2(image))
+                .or_else(|| b5(image, rules, &sandbox_image))
+                .or_else(|| i5(image, input))
+        };
+        verdicts.push(kept.unwrap_or_else(|| {
+            candidates.push(index);
+            Verdict::keep(calm, reason.as_str())
+        }));
+    }
+    candidates.sort_by_cached_key(|&index| i3(&runtime.images[index], input.ledger, input.now));
+    let mut decision = Decision { verdicts, used, removals: Vec::new(), in_line: Vec::new() };
+    let candidates = i6(candidates, input, &mut decision);
+    for_space(&candidates, input, &mut decision);
+    decision
+}
+
+/// Images of which the runtime says too little, or nonsense, to judge them.
+fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<Verdict> {
+    let keep = |reason: String| Some(Verdict::keep(Rule::Safety1, reason));
+    if image.id.is_empty() {
+        return keep("it has no id".to_owned());
+    }
+    if ambiguous.contains(image.id.as_str()) && image.runtime_handler.is_none() {
+        return keep("another image has the same id".to_owned());
+    }
+    let container = users.unclear()?;
+    keep(format!("container {} does not say which image it uses", shown(container)))
+}
+
+/// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.
+fn i2(image: &Image) -> Option<Verdict> {
+    (image.pinned && !mutation::is(Mutation::PinnedMayGo))
+        .then(|| Verdict::keep(Rule::I2, "the runtime has pinned it"))
+}
+
+/// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
+fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Verdict> {
+    let names = || image.names().chain([image.id.as_str()]);
+    if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
+        return Some(Verdict::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
+    }
+    if rules.images.keep_local && !image.has_repo_digest() {
+        return Some(Verdict::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
+    }
+    let is_of_sandboxes = |key: &str| sandbox_image.iter().any(|other| other == key);
+    if !sandbox_image.is_empty() && keys_of_image(image, true).iter().any(|key| is_of_sandboxes(key)) {
+        return Some(Verdict::keep(Rule::B5, "it is the image of sandboxes"));
+    }
+    None
+}
+
+/// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection. One
+/// that the ledger does not know was detected just now.
+fn i5(image: &Image, input: &Input<'_>) -> Option<Verdict> {
+    let Input { ledger, rules, now, .. } = input;
+    let detected = ledger.record(&image.key()).map_or(*now, |record| record.first_detected);
+    let min_age = rules.images.min_age;
+    let young = !detected.is_older_than(min_age, *now) && !mutation::is(Mutation::YoungImagesMayGo);
+    young.then(|| Verdict::keep(Rule::I5, format!("it was detected less than {} ago", words(min_age))))
+}
+
+/// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
+/// all others, then first detected. What it leaves open, the key decides.
+fn i3(image: &Image, ledger: &Ledger, now: Timestamp) -> (Option<Timestamp>, Timestamp, String) {
+    let key = image.key();
+    let record = ledger.record(&key);
+    (record.and_then(|record| record.last_used), record.map_or(now, |record| record.first_detected), key)
+}
+
+/// How long an image has been unused: since the later of its detection and its last use (B8).
+fn unused_for(image: &Image, input: &Input<'_>) -> Duration {
+    let Some(record) = input.ledger.record(&image.key()) else { return Duration::ZERO };
+    let since = record.last_used.map_or(record.first_detected, |used| used.max(record.first_detected));
+    since.age(input.now).unwrap_or_default()
+}
+
+/// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
+/// whatever the usage. Returns the others.
+fn i6(candidates: Vec<usize>, input: &Input<'_>, decision: &mut Decision) -> Vec<usize> {
+    let Some(max_age) = input.rules.images.max_age else { return candidates };
+    let (old, others): (Vec<usize>, Vec<usize>) =
+        candidates.into_iter().partition(|&index| unused_for(&input.runtime.images[index], input) > max_age);
+    for index in old {
+        let reason = format!("unused for more than {}", words(max_age));
+        decision.verdicts[index] = Verdict::remove(Rule::I6, reason);
+        decision.removals.push((index, Purpose::Age));
+    }
+    others
+}
+
+/// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
+/// shows when it is measured after each removal (B3), so the others stay in line.
+fn for_space(candidates: &[usize], input: &Input<'_>, decision: &mut Decision) {
+    let (Some(goal), Some(usage)) = (input.goal, input.usage) else { return };
+    let images = &input.runtime.images;
+    let by_age: u64 = decision
+        .removals
+        .iter()
+        .map(|&(index, _)| images[index].bytes)
+        .fold(input.freed_before, u64::saturating_add);
+    let mut freed = by_age;
+    for &index in candidates {
+        let seems_reached = goal.is_reached(&estimate(usage, freed));
+        if seems_reached {
+            let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
+            decision.verdicts[index] = Verdict::keep(goal.rule, reason);
+            decision.in_line.push(index);
+        } else {
+            let reason = format!("unused{}", since_when(&images[index], input));
+            decision.verdicts[index] = Verdict::remove(goal.rule, reason);
+            decision.removals.push((index, Purpose::Space));
+            freed = freed.saturating_add(images[index].bytes);
+        }
+    }
+}
+
+/// How full the file system seems to be when so many bytes have been freed. Nobody knows how many
+/// inodes an image has, so they are taken to be as many for a byte as everywhere.
+fn estimate(usage: &Usage, freed: u64) -> Usage {
+    let used_inodes = usage.inodes.saturating_sub(usage.inodes_free);
+    let inodes = u128::from(used_inodes) * u128::from(freed) / u128::from(usage.used().max(1));
+    let inodes = u64::try_from(inodes).unwrap_or(u64::MAX).min(used_inodes);
+    Usage {
+        available: usage.available.saturating_add(freed).min(usage.capacity),
+        inodes_free: usage.inodes_free.saturating_add(inodes),
+        ..*usage
+    }
+}
+
+fn since_when(image: &Image, input: &Input<'_>) -> String {
+    match input.ledger.record(&image.key()).and_then(|record| record.last_used) {
+        Some(used) => {
+            let seconds = used.age(input.now).unwrap_or_default().as_secs();
+            format!(" for {}", words(Duration::from_secs(seconds)))
+        }
+        None => " since it was detected".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

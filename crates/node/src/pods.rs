@@ -1,0 +1,304 @@
+//! C3 and C4: which pods are gone, and which are merely terminated.
+//!
+//! The kubelet knows its pods. A collector beside it only has the API server's word, which may be
+//! late, wrong or about another node, so a pod is gone only if that is proved (safety 2).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
+
+use crate::identity::{is_uuid, shown};
+use crate::mutation::{self, Mutation};
+use crate::view::{Answer, Extent, Listed, Phase, Pod, Proof, SandboxState};
+use crate::{Files, PodRef, PodView, RuntimeView, logs};
+
+/// The most pods that one pass asks the API server about.
+pub const MOST_PROOFS: usize = 1000;
+
+/// How a pod stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The API server has it, and it is not over.
+    Living,
+    /// It is over, and the API server still has it (C4).
+    Terminated,
+    /// It is gone (C3).
+    Gone(Gone),
+    /// Nobody can say that it is gone.
+    Doubtful(Doubt),
+}
+
+/// Why a pod is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It was evicted.
+    Evicted,
+    /// It is being deleted, and none of its containers runs.
+    Deleted,
+    /// The API server has no such pod.
+    NotFound,
+    /// The API server has another pod of this name.
+    Replaced,
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Evicted => "its pod was evicted",
+            Self::Deleted => "its pod is being deleted and has ended",
+            Self::NotFound => "its pod no longer exists",
+            Self::Replaced => "its pod no longer exists; another one has its name",
+        })
+    }
+}
+
+/// Why nobody can say that a pod is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// There is no API server to ask.
+    NoApiServer,
+    /// The API server has not told all pods yet.
+    NotListed(String),
+    /// The list of pods may be behind.
+    Inconsistent,
+    /// The API server knows fewer than half of the ready sandboxes.
+    WrongNode,
+    /// It is a static pod.
+    Static,
+    /// It may be a static pod: no sandbox tells, and its uid is none of the API server's.
+    MaybeStatic,
+    /// No API server could have given this identity.
+    Implausible,
+    /// Nothing tells its namespace and name.
+    Nameless,
+    /// Items of this uid disagree on namespace and name.
+    SeveralNames,
+    /// It is not in the list, and no live GET has confirmed that it is gone.
+    Unproved,
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoApiServer => f.write_str("without an API server no pod is known to be gone"),
+            Self::NotListed(why) => write!(f, "the pods of this node are not known yet: {}", shown(why)),
+            Self::Inconsistent => f.write_str("the list of pods may be behind"),
+            Self::WrongNode => f.write_str(
+                "the API server knows fewer than half of the ready sandboxes: is the node's name right?",
+            ),
+            Self::Static => f.write_str("it belongs to a static pod"),
+            Self::MaybeStatic => f.write_str("it may belong to a static pod"),
+            Self::Implausible => f.write_str("its pod's namespace, name or uid is not a valid one"),
+            Self::Nameless => f.write_str("nothing tells the name of its pod"),
+            Self::SeveralNames => f.write_str("its pod's uid occurs with several names"),
+            Self::Unproved => f.write_str("it is not proved that its pod is gone"),
+        }
+    }
+}
+
+/// By which name items claim to belong to a uid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Claim<'a> {
+    One(&'a str, &'a str),
+    Several,
+}
+
+/// The pods of this node, from all that is known.
+#[derive(Debug)]
+pub struct Pods<'a> {
+    view: &'a PodView,
+    listed: HashMap<&'a str, &'a Pod>,
+    mirrored: HashSet<&'a str>,
+    proofs: HashMap<&'a str, &'a Proof>,
+    static_uids: HashSet<&'a str>,
+    with_sandbox: HashSet<&'a str>,
+    claims: BTreeMap<&'a str, Claim<'a>>,
+    wrong_node: bool,
+}
+
+impl<'a> Pods<'a> {
+    /// Brings together what the runtime, the API server and the log directories say.
+    #[must_use]
+    pub fn of(runtime: &'a RuntimeView, view: &'a PodView, files: &'a Files) -> Self {
+        let empty: &[Pod] = &[];
+        let (pods, proofs) = match view {
+            PodView::Listed(Listed { pods, proofs, .. }) => (pods.as_slice(), proofs.as_slice()),
+            PodView::None | PodView::Unavailable { .. } => (empty, &[][..]),
+        };
+        let mut found = Self {
+            view,
+            listed: pods.iter().map(|pod| (pod.pod.uid.as_str(), pod)).collect(),
+            mirrored: pods.iter().filter_map(|pod| pod.mirror_of.as_deref()).collect(),
+            proofs: proofs.iter().map(|proof| (proof.pod.uid.as_str(), proof)).collect(),
+            static_uids: runtime
+                .sandboxes
+                .iter()
+                .filter(|sandbox| sandbox.is_static())
+                .map(|sandbox| sandbox.uid.as_str())
+                .collect(),
+            with_sandbox: runtime.sandboxes.iter().map(|sandbox| sandbox.uid.as_str()).collect(),
+            claims: BTreeMap::new(),
+            wrong_node: false,
+        };
+        for sandbox in &runtime.sandboxes {
+            found.claim(&sandbox.uid, &sandbox.namespace, &sandbox.name);
+        }
+        for container in &runtime.containers {
+            found.claim(&container.pod_uid, &container.pod_namespace, &container.pod_name);
+        }
+        for directory in &files.log_directories {
+            if let Some((namespace, name, uid)) = logs::parse_directory(&directory.name).named() {
+                found.claim(uid, namespace, name);
+            }
+        }
+        found.wrong_node = matches!(view, PodView::Listed(_)) && found.is_wrong_node(runtime);
+        found
+    }
+
+    fn claim(&mut self, uid: &'a str, namespace: &'a str, name: &'a str) {
+        let this = Claim::One(namespace, name);
+        let claim = self.claims.entry(uid).or_insert(this);
+        if *claim != this {
+            *claim = Claim::Several;
+        }
+    }
+
+    /// Whether the API server has the pod in its list, or a mirror of it.
+    #[must_use]
+    pub fn is_known(&self, uid: &str) -> bool {
+        self.listed.contains_key(uid) || self.mirrored.contains(uid)
+    }
+
+    /// Whether the name of the node is probably wrong (safety 2): the API server knows fewer than
+    /// half of the ready sandboxes.
+    #[must_use]
+    pub const fn is_on_wrong_node(&self) -> bool {
+        self.wrong_node
+    }
+
+    fn is_wrong_node(&self, runtime: &RuntimeView) -> bool {
+        let ready = runtime.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
+        let (mut all, mut known) = (0_usize, 0_usize);
+        for sandbox in ready {
+            all += 1;
+            known += usize::from(self.is_known(&sandbox.uid));
+        }
+        known < all.div_ceil(2)
+    }
+
+    /// How the pod of this uid stands.
+    ///
+    /// C3: `ShouldPodContentBeRemoved` in `pod_workers.go` is true for pods that were evicted, for
+    /// deleted pods that have terminated, and for unknown pods once all are known. C4:
+    /// `ShouldPodRuntimeBeRemoved` is true for all pods that have terminated.
+    #[must_use]
+    pub fn standing(&self, uid: &str) -> Standing {
+        let Listed { consistent, .. } = match self.view {
+            PodView::None if mutation::is(Mutation::NoApiServerMeansGone) => {
+                return Standing::Gone(Gone::NotFound);
+            }
+            PodView::None => return Standing::Doubtful(Doubt::NoApiServer),
+            PodView::Unavailable { why } => return Standing::Doubtful(Doubt::NotListed(why.clone())),
+            PodView::Listed(listed) => listed,
+        };
+        let is_static = self.static_uids.contains(uid) || self.mirrored.contains(uid);
+        if is_static && !mutation::is(Mutation::StaticMayBeGone) {
+            return Standing::Doubtful(Doubt::Static);
+        }
+        let standing = match self.listed.get(uid) {
+            Some(pod) => of_listed(pod),
+            None if !consistent => Standing::Doubtful(Doubt::Inconsistent),
+            None => self.of_missing(uid),
+        };
+        match standing {
+            Standing::Gone(_) if self.wrong_node && !mutation::is(Mutation::TrustNodeName) => {
+                Standing::Doubtful(Doubt::WrongNode)
+            }
+            standing => standing,
+        }
+    }
+
+    /// How the pod of a container stands. Only sandboxes say whether a pod is static; without one,
+    /// the form of the uid has to.
+    #[must_use]
+    pub fn standing_of_container(&self, uid: &str) -> Standing {
+        match self.standing(uid) {
+            Standing::Gone(Gone::NotFound | Gone::Replaced)
+                if !self.with_sandbox.contains(uid) && !is_uuid(uid) =>
+            {
+                Standing::Doubtful(Doubt::MaybeStatic)
+            }
+            standing => standing,
+        }
+    }
+
+    /// A pod that the list of this node's pods lacks.
+    fn of_missing(&self, uid: &str) -> Standing {
+        if mutation::is(Mutation::MissingIsGone) {
+            return Standing::Gone(Gone::NotFound);
+        }
+        let pod = match self.identity(uid) {
+            Ok(pod) => pod,
+            Err(doubt) => return Standing::Doubtful(doubt),
+        };
+        match self.proofs.get(uid).filter(|proof| proof.pod == pod).map(|proof| &proof.answer) {
+            Some(Answer::NotFound) => Standing::Gone(Gone::NotFound),
+            Some(Answer::OtherUid { mirror_of }) if mirror_of.as_deref() == Some(uid) => {
+                if mutation::is(Mutation::MirrorIsAnotherPod) {
+                    return Standing::Gone(Gone::Replaced);
+                }
+                Standing::Doubtful(Doubt::Static)
+            }
+            Some(Answer::OtherUid { .. }) => Standing::Gone(Gone::Replaced),
+            Some(Answer::SameUid | Answer::Failed) | None => Standing::Doubtful(Doubt::Unproved),
+        }
+    }
+
+    /// The pod that everything with this uid claims to belong to.
+    fn identity(&self, uid: &str) -> Result<PodRef, Doubt> {
+        match self.claims.get(uid) {
+            None => Err(Doubt::Nameless),
+            Some(Claim::Several) => Err(Doubt::SeveralNames),
+            Some(Claim::One(namespace, name)) => {
+                let pod = PodRef::new(namespace, name, uid);
+                if pod.is_plausible() { Ok(pod) } else { Err(Doubt::Implausible) }
+            }
+        }
+    }
+}
+
+/// A pod in the list.
+fn of_listed(pod: &Pod) -> Standing {
+    if pod.mirror_of.is_some() {
+        return Standing::Living;
+    }
+    let ended = pod.deleting && !pod.containers_running;
+    match pod.phase {
+        Phase::Failed if pod.evicted => Standing::Gone(Gone::Evicted),
+        _ if ended => Standing::Gone(Gone::Deleted),
+        Phase::Failed | Phase::Succeeded => Standing::Terminated,
+        Phase::Pending | Phase::Running | Phase::Unknown => Standing::Living,
+    }
+}
+
+/// The pods that a pass has to ask the API server about before it plans: those of dead containers,
+/// sandboxes that are not ready and log directories that the list lacks. At most [`MOST_PROOFS`].
+#[must_use]
+pub fn needing_proof(runtime: &RuntimeView, view: &PodView, files: &Files) -> Vec<PodRef> {
+    let pods = Pods::of(runtime, view, files);
+    if pods.wrong_node || !matches!(view, PodView::Listed(Listed { consistent: true, .. })) {
+        return Vec::new();
+    }
+    let candidates = pods.claims.keys().filter(|uid| {
+        !pods.is_known(uid) && !pods.static_uids.contains(*uid) && !pods.proofs.contains_key(*uid)
+    });
+    candidates.filter_map(|uid| pods.identity(uid).ok()).take(MOST_PROOFS).collect()
+}
+
+/// Whether everything about sandboxes and containers is known.
+pub(crate) fn is_whole(runtime: &RuntimeView) -> bool {
+    let whole = runtime.containers_extent == Extent::Whole && runtime.sandboxes_extent == Extent::Whole;
+    whole || mutation::is(Mutation::TrustSlices)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The second look at a candidate, right before its removal (safety 1).
+//!
+//! A plan is as old as the lists that it was made from. By the time of a removal, a container may
+//! have been started, a sandbox may have got one, and an image may be in use.
+
+use std::fmt;
+
+use crate::images::Users;
+use crate::mutation::{self, Mutation};
+use crate::plan::{Candidate, Target};
+use crate::pods::{Pods, Standing, is_whole};
+use crate::view::{ContainerState, Extent, SandboxState, SymlinkState};
+use crate::{Files, PodView, Rule, RuntimeView};
+
+/// What there is now, as far as a candidate needs it:
+///
+/// | candidate | runtime | files |
+/// |---|---|---|
+/// | container | the container itself | none |
+/// | sandbox | the sandbox itself and all containers in it | none |
+/// | log directory | all containers and sandboxes | the directory itself |
+/// | symlink | all containers | the symlink itself |
+/// | image | all containers and images | none |
+#[derive(Clone, Copy, Debug)]
+pub struct Fresh<'a> {
+    /// What the runtime says.
+    pub runtime: &'a RuntimeView,
+    /// What the API server says.
+    pub pods: &'a PodView,
+    /// What the file system says.
+    pub files: &'a Files,
+}
+
+/// Why a candidate stays after all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Somebody else has removed it.
+    AlreadyGone,
+    /// It is not what it was: another state, another age, or something else of the same name.
+    Changed,
+    /// It is running or ready.
+    Active,
+    /// Something uses it.
+    InUse,
+    /// Its pod is there again.
+    PodIsBack,
+    /// What is needed to be sure is not known.
+    Unknown,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AlreadyGone => "it is already gone",
+            Self::Changed => "it has changed since the plan was made",
+            Self::Active => "it is running by now",
+            Self::InUse => "it is in use by now",
+            Self::PodIsBack => "its pod is there by now",
+            Self::Unknown => "it is not known whether it is still unused",
+        })
+    }
+}
+
+/// Whether a candidate may still go.
+///
+/// # Errors
+/// If it may not; it stays, and the next pass decides anew.
+pub fn still_removable(candidate: &Candidate, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+    if mutation::is(Mutation::NoSecondLook) {
+        return Ok(());
+    }
+    if is_of_a_gone_pod(candidate) {
+        let uid = match &candidate.target {
+            Target::Container { uid, .. } | Target::LogDirectory { uid, .. } => uid,
+            Target::Sandbox { .. } | Target::LogSymlink { .. } | Target::Image { .. } => "",
+        };
+        pod_is_not_back(uid, fresh)?;
+    }
+    match &candidate.target {
+        Target::Container { id, .. } => container(id, &candidate.target, fresh.runtime),
+        Target::Sandbox { id, .. } => sandbox(id, &candidate.target, fresh.runtime),
+        Target::LogDirectory { name, uid } => log_directory(name, uid, fresh),
+        Target::LogSymlink { name } => symlink(name, fresh),
+        Target::Image { id, runtime_handler, .. } => image(id, runtime_handler.as_deref(), fresh),
+    }
+}
+
+/// Whether it goes because its pod is gone, so that it must not go if the pod is there.
+fn is_of_a_gone_pod(candidate: &Candidate) -> bool {
+    matches!(candidate.rule, Rule::C3 | Rule::L1)
+}
+
+/// A pod that was gone because it had ended is still in the list, so only a living one counts.
+fn pod_is_not_back(uid: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+    let pods = Pods::of(fresh.runtime, fresh.pods, fresh.files);
+    if pods.is_known(uid) && !matches!(pods.standing(uid), Standing::Gone(_) | Standing::Terminated) {
+        return Err(Refusal::PodIsBack);
+    }
+    Ok(())
+}
+
+fn container(id: &str, target: &Target, runtime: &RuntimeView) -> Result<(), Refusal> {
+    let Target::Container { name, state: planned, created_at, .. } = target else { return Ok(()) };
+    let mut found = runtime.containers.iter().filter(|container| container.id == *id);
+    let now = found.next().ok_or(Refusal::AlreadyGone)?;
+    if found.next().is_some() || now.created_at != *created_at || now.name != *name {
+        return Err(Refusal::Changed);
+    }
+    match now.state {
+        ContainerState::Running => Err(Refusal::Active),
+        state if state != *planned => Err(Refusal::Changed),
+        ContainerState::Created | ContainerState::Exited | ContainerState::Unknown => Ok(()),
+    }
+}
+
+fn sandbox(id: &str, target: &Target, runtime: &RuntimeView) -> Result<(), Refusal> {
+    let Target::Sandbox { uid, created_at, .. } = target else { return Ok(()) };
+    let mut found = runtime.sandboxes.iter().filter(|sandbox| sandbox.id == *id);
+    let now = found.next().ok_or(Refusal::AlreadyGone)?;
+    if found.next().is_some() || now.created_at != *created_at || now.uid != *uid {
+        return Err(Refusal::Changed);
+    }
+    if now.state == SandboxState::Ready {
+        return Err(Refusal::Active);
+    }
+    let in_it = runtime.containers.iter().any(|container| container.sandbox_id == *id);
+    if in_it { Err(Refusal::InUse) } else { Ok(()) }
+}
+
+fn log_directory(name: &str, uid: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+    let Fresh { runtime, files, .. } = fresh;
+    let directory = files.log_directories.iter().find(|directory| directory.name == *name);
+    if !directory.ok_or(Refusal::AlreadyGone)?.is_directory {
+        return Err(Refusal::Changed);
+    }
+    if !is_whole(runtime) {
+        return Err(Refusal::Unknown);
+    }
+    let runs = |state| matches!(state, ContainerState::Running | ContainerState::Unknown);
+    let running =
+        runtime.containers.iter().any(|container| container.pod_uid == *uid && runs(container.state));
+    let ready =
+        runtime.sandboxes.iter().any(|sandbox| sandbox.uid == *uid && sandbox.state == SandboxState::Ready);
+    if running || ready { Err(Refusal::Active) } else { Ok(()) }
+}
+
+fn symlink(name: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+    let Fresh { runtime, files, .. } = fresh;
+    let symlink = files.log_symlinks.iter().find(|symlink| symlink.name == *name);
+    if symlink.ok_or(Refusal::AlreadyGone)?.state != SymlinkState::Dangling {
+        return Err(Refusal::Changed);
+    }
+    if runtime.containers_extent == Extent::Slice {
+        return Err(Refusal::Unknown);
+    }
+    let id = crate::logs::l2_container_id(name);
+    let lives = runtime.containers.iter().any(|container| {
+        container.state != ContainerState::Exited && id.is_some_and(|id| container.id.starts_with(id))
+    });
+    if lives { Err(Refusal::Active) } else { Ok(()) }
+}
+
+fn image(id: &str, handler: Option<&str>, fresh: &Fresh<'_>) -> Result<(), Refusal> {
+    let Fresh { runtime, pods, .. } = fresh;
+    if runtime.containers_extent == Extent::Slice {
+        return Err(Refusal::Unknown);
+    }
+    let found = runtime
+        .images
+        .iter()
+        .find(|image| image.id == *id && image.runtime_handler.as_deref() == handler)
+        .ok_or(Refusal::AlreadyGone)?;
+    if found.pinned {
+        return Err(Refusal::Changed);
+    }
+    let users = Users::of(runtime, pods);
+    if users.unclear().is_some() {
+        return Err(Refusal::Unknown);
+    }
+    if users.uses(found) { Err(Refusal::InUse) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What no plan may ever break, checked anew from the inputs.
+//!
+//! The checks share no code with the rules, except for the names of log files. They say what must
+//! not happen and nothing about what should. A caller can check each plan before it acts on it;
+//! [`check`] takes about as long as planning does.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use crate::logs::{c8_log_file, parse_directory};
+use crate::plan::{Candidate, Plan, Target, What};
+use crate::rules::{BesideKubelet, Effects, Kubelet, Rules};
+use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
+use crate::{Files, Ledger, PodView, Rule, RuntimeView, Timestamp};
+
+/// What a plan was made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// The runtime.
+    pub runtime: &'a RuntimeView,
+    /// The API server.
+    pub pods: &'a PodView,
+    /// The file system.
+    pub files: &'a Files,
+    /// The ages of images.
+    pub ledger: &'a Ledger,
+    /// The settings.
+    pub rules: &'a Rules,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The number of the invariant, from 1 to 5.
+    pub invariant: u8,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "safety {}: {}", self.invariant, self.what)
+    }
+}
+
+/// All invariants that a plan breaks: none, unless there is a bug.
+#[must_use]
+pub fn check(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Violation> {
+    let checks: [fn(&Inputs<'_>, &Plan) -> Vec<String>; 5] = [
+        nothing_in_use_goes,
+        gone_pods_are_proved,
+        kubelets_keep_what_they_need,
+        passes_are_limited,
+        files_stay_beneath_their_roots,
+    ];
+    let numbered = (1..).zip(checks);
+    numbered
+        .flat_map(|(invariant, check)| {
+            check(inputs, plan).into_iter().map(move |what| Violation { invariant, what })
+        })
+        .collect()
+}
+
+/// Everything that a plan may remove: what it means to, and what is in line.
+fn all(plan: &Plan) -> impl Iterator<Item = &Candidate> {
+    plan.removals.iter().chain(&plan.in_line)
+}
+
+fn ids(plan: &Plan, what: What) -> HashSet<&str> {
+    plan.removals.iter().filter(|candidate| candidate.what() == what).map(Candidate::id).collect()
+}
+
+/// Invariant 1: nothing running, ready or in use goes. UNKNOWN containers are stopped first.
+#[must_use]
+pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
+    let Inputs { runtime, pods, ledger, rules, now, .. } = inputs;
+    let mut wrong = Vec::new();
+    let gone_before = ids(plan, What::Container);
+    let stay = || runtime.containers.iter().filter(|container| !gone_before.contains(container.id.as_str()));
+    let mut used: HashSet<&str> = HashSet::new();
+    used.extend(stay().flat_map(|container| &container.image_refs).map(String::as_str));
+    used.extend(runtime.image_volumes.iter().map(String::as_str));
+    if let (PodView::Listed(Listed { pods, .. }), true) = (pods, rules.additions.spec_images) {
+        used.extend(pods.iter().flat_map(|pod| &pod.images).map(String::as_str));
+    }
+    let occupied: HashSet<&str> = stay().map(|container| container.sandbox_id.as_str()).collect();
+    let mut containers: HashMap<&str, Vec<&Container>> = HashMap::new();
+    for container in &runtime.containers {
+        containers.entry(&container.id).or_default().push(container);
+    }
+    let whole = runtime.containers_extent == Extent::Whole && runtime.sandboxes_extent == Extent::Whole;
+    for candidate in all(plan) {
+        let id = candidate.id();
+        let mut complain = |why: &str| wrong.push(format!("{:?} {id:?} goes, and {why}", candidate.what()));
+        match &candidate.target {
+            Target::Container { stop_first, .. } => match containers.get(id).map(Vec::as_slice) {
+                Some([container]) => match container.state {
+                    ContainerState::Running => complain("it is running"),
+                    ContainerState::Unknown if !stop_first => complain("it is unknown and not stopped first"),
+                    _ if container.created_at.nanos() <= 0 => complain("nobody knows its age"),
+                    _ if container.created_at > *now => complain("it is not created yet"),
+                    _ => {}
+                },
+                _ => complain("there is not exactly one"),
+            },
+            Target::Sandbox { .. } => {
+                let mut found = runtime.sandboxes.iter().filter(|sandbox| sandbox.id == id);
+                match (found.next(), found.next()) {
+                    (Some(sandbox), None) if sandbox.state == SandboxState::Ready => complain("it is ready"),
+                    (Some(_), None) if occupied.contains(id) => complain("it has containers"),
+                    (Some(_), None) if !whole => complain("there may be containers in it"),
+                    (Some(_), None) => {}
+                    _ => complain("there is not exactly one"),
+                }
+            }
+            Target::LogDirectory { uid, .. } => {
+                let running = runtime
+                    .containers
+                    .iter()
+                    .any(|other| other.pod_uid == *uid && other.state == ContainerState::Running);
+                if running && rules.additions.running_logs {
+                    complain("a container of its pod is running");
+                }
+                if !whole {
+                    complain("something of its pod may be running");
+                }
+            }
+            Target::LogSymlink { .. } => {
+                if !whole {
+                    complain("its container may be running");
+                }
+            }
+            Target::Image { .. } => {
+                for image in runtime.images.iter().filter(|image| image.id == id) {
+                    let names = || image.names().chain([image.id.as_str()]);
+                    if names().any(|name| used.contains(name)) {
+                        complain("something uses it");
+                    }
+                    if image.pinned {
+                        complain("it is pinned");
+                    }
+                    let detected = ledger.record(&image.key()).map_or(*now, |record| record.first_detected);
+                    if detected.plus(rules.images.min_age) > *now {
+                        complain("it is too young");
+                    }
+                    if names().any(|name| rules.images.keep.iter().any(|glob| glob.matches(name))) {
+                        complain("`keep` names it");
+                    }
+                }
+                if !whole || runtime.images_extent == Extent::Slice {
+                    complain("something that is not listed may use it");
+                }
+            }
+        }
+    }
+    wrong
+}
+
+/// Invariant 2: what goes because its pod is gone belongs to a pod that is proved to be gone.
+#[must_use]
+pub fn gone_pods_are_proved(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
+    let Inputs { runtime, .. } = inputs;
+    let mut wrong = Vec::new();
+    let mut proved: HashMap<&str, bool> = HashMap::new();
+    for candidate in &plan.removals {
+        let uid = match &candidate.target {
+            Target::Container { uid, .. } if matches!(candidate.rule, Rule::C3 | Rule::C4) => uid,
+            Target::LogDirectory { uid, .. } => uid,
+            // Without a newer one, only its pod's end lets a sandbox go.
+            Target::Sandbox { id, uid, created_at } => {
+                let newer = runtime
+                    .sandboxes
+                    .iter()
+                    .any(|other| other.uid == *uid && other.id != *id && other.created_at >= *created_at);
+                if newer {
+                    continue;
+                }
+                uid
+            }
+            Target::Container { .. } | Target::LogSymlink { .. } | Target::Image { .. } => continue,
+        };
+        let may_be_terminated = !matches!(candidate.rule, Rule::C3 | Rule::L1);
+        let is_gone = *proved.entry(uid).or_insert_with(|| is_gone(inputs, uid));
+        let has_ended = is_gone || (may_be_terminated && is_terminated(inputs, uid));
+        if !has_ended {
+            wrong.push(format!(
+                "{:?} {:?} goes, and pod {uid} is not proved gone",
+                candidate.what(),
+                candidate.id()
+            ));
+        }
+    }
+    wrong
+}
+
+/// Whether a pod is gone, by the letter of the invariant.
+fn is_gone(inputs: &Inputs<'_>, uid: &str) -> bool {
+    let PodView::Listed(Listed { pods, consistent, proofs }) = inputs.pods else { return false };
+    let sandboxes = &inputs.runtime.sandboxes;
+    let known =
+        |uid: &str| pods.iter().any(|pod| pod.pod.uid == uid || pod.mirror_of.as_deref() == Some(uid));
+    let ready: Vec<_> = sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready).collect();
+    let known_ready = ready.iter().filter(|sandbox| known(&sandbox.uid)).count();
+    let is_static = sandboxes
+        .iter()
+        .any(|sandbox| sandbox.uid == uid && sandbox.config_source.as_deref().unwrap_or("api") != "api");
+    let is_mirrored = pods.iter().any(|pod| pod.mirror_of.as_deref() == Some(uid));
+    if 2 * known_ready < ready.len() || is_static || is_mirrored {
+        return false;
+    }
+    if let Some(pod) = pods.iter().find(|pod| pod.pod.uid == uid) {
+        return (pod.evicted && pod.phase == Phase::Failed) || (pod.deleting && !pod.containers_running);
+    }
+    *consistent
+        && proofs.iter().filter(|proof| proof.pod.uid == uid).any(|proof| match &proof.answer {
+            Answer::NotFound => true,
+            Answer::OtherUid { mirror_of } => mirror_of.as_deref() != Some(uid),
+            Answer::SameUid | Answer::Failed => false,
+        })
+}
+
+fn is_terminated(inputs: &Inputs<'_>, uid: &str) -> bool {
+    let PodView::Listed(Listed { pods, .. }) = inputs.pods else { return false };
+    pods.iter().any(|pod| {
+        pod.pod.uid == uid
+            && (matches!(pod.phase, Phase::Failed | Phase::Succeeded)
+                || (pod.deleting && !pod.containers_running))
+    })
+}
+
+/// Invariant 3: a dry run does nothing, and beside a kubelet the newest dead instance and what was
+/// just created stay.
+#[must_use]
+pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
+    let Inputs { runtime, rules, now, .. } = inputs;
+    let mut wrong = Vec::new();
+    let may_act = !rules.dry_run && rules.kubelet != Kubelet::Beside(BesideKubelet::Nothing);
+    if !may_act && plan.effects != Effects::Nothing {
+        wrong.push("a dry run acts".to_owned());
+    }
+    let only_images = rules.kubelet == Kubelet::Beside(BesideKubelet::Images);
+    if only_images && plan.removals.iter().any(|candidate| candidate.what() != What::Image) {
+        wrong.push("beside a kubelet, more than images go".to_owned());
+    }
+    let gone = ids(plan, What::Container);
+    for container in runtime.containers.iter().filter(|container| gone.contains(container.id.as_str())) {
+        let age = i128::from(now.nanos()) - i128::from(container.created_at.nanos());
+        let young = age < i128::try_from(rules.created_grace.as_nanos()).unwrap_or(i128::MAX);
+        if container.state == ContainerState::Created && young {
+            wrong.push(format!("container {:?} was just created", container.id));
+        }
+    }
+    if rules.kubelet == Kubelet::Absent {
+        return wrong;
+    }
+    let mut newest: HashMap<(&str, &str), &Container> = HashMap::new();
+    for container in &runtime.containers {
+        if container.state == ContainerState::Running || container.pod_uid.is_empty() {
+            continue;
+        }
+        let newest = newest.entry((&container.pod_uid, &container.name)).or_insert(container);
+        if container.created_at > newest.created_at {
+            *newest = container;
+        }
+    }
+    for ((uid, name), newest) in newest {
+        // Of equally new ones, one is enough.
+        let all_gone = runtime
+            .containers
+            .iter()
+            .filter(|other| {
+                other.pod_uid == uid
+                    && other.name == name
+                    && other.state != ContainerState::Running
+                    && other.created_at == newest.created_at
+            })
+            .all(|other| gone.contains(other.id.as_str()));
+        if all_gone && !is_gone(inputs, uid) {
+            wrong.push(format!("the newest dead instance of {name:?} in pod {uid} goes"));
+        }
+    }
+    wrong
+}
+
+/// Invariant 4: a pass removes no more than its limits.
+#[must_use]
+pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
+    let limits = inputs.rules.limits;
+    let kinds = [
+        (What::Container, limits.containers),
+        (What::Sandbox, limits.containers),
+        (What::LogDirectory, limits.containers),
+        (What::LogSymlink, limits.containers),
+        (What::Image, limits.images),
+    ];
+    let counted = kinds.map(|(what, most)| {
+        let count = plan.removals.iter().filter(|candidate| candidate.what() == what).count();
+        (count > most).then(|| format!("{count} of {what:?} go, and {most} may"))
+    });
+    counted.into_iter().flatten().collect()
+}
+
+/// Invariant 5: files go only beneath the two roots.
+#[must_use]
+pub fn files_stay_beneath_their_roots(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
+    let Inputs { runtime, files, rules, .. } = inputs;
+    let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);
+    let mut wrong = Vec::new();
+    for candidate in &plan.removals {
+        match &candidate.target {
+            Target::LogDirectory { name, .. } => {
+                let real =
+                    files.log_directories.iter().any(|entry| entry.name == *name && entry.is_directory);
+                if !is_name(name) || !real {
+                    wrong.push(format!("{name:?} is no log directory"));
+                }
+            }
+            Target::LogSymlink { name } if !is_name(name) => wrong.push(format!("{name:?} is no name")),
+            Target::Container { id, uid, symlink, .. } => {
+                if symlink.as_deref().is_some_and(|name| !is_name(name)) {
+                    wrong.push(format!("{symlink:?} is no name"));
+                }
+                let container = runtime.containers.iter().find(|container| container.id == *id);
+                let path = container.and_then(|container| container.log_path.as_deref()).unwrap_or_default();
+                let Ok(file) = c8_log_file(path, uid, &rules.roots) else { continue };
+                let parts = || file.directories.iter().chain([&file.name]);
+                let joined = parts().fold(rules.roots.pods.clone(), |path, part| path + "/" + part);
+                let of_pod =
+                    file.directories.first().is_some_and(|first| parse_directory(first).uid() == uid);
+                if !parts().all(|part| is_name(part)) || joined != path || !of_pod {
+                    wrong.push(format!("{path:?} is not a log of pod {uid}"));
+                }
+            }
+            Target::LogSymlink { .. } | Target::Sandbox { .. } | Target::Image { .. } => {}
+        }
+    }
+    wrong
+}
