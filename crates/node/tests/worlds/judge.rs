@@ -1,0 +1,63 @@
+//! What must hold for a world and its plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube_gc_node::Plan;
+use kube_gc_node::plan::{Decision, What};
+use kube_gc_node::safety;
+use kube_gc_node::testing::{Random, World};
+
+use crate::{kubelet, live};
+
+/// How many pods a world has at most.
+const PODS: usize = 6;
+
+/// Everything that is wrong with the world of a seed; nothing, if all is well.
+pub fn judge(seed: u64) -> Vec<String> {
+    let mut wrong = broken_invariants(seed);
+    let ordinary = World::ordinary(seed, PODS);
+    wrong.extend(kubelet::compare(&ordinary, &ordinary.plan()));
+    wrong
+}
+
+/// What breaks an invariant, in the plan or while it is carried out.
+pub fn broken_invariants(seed: u64) -> Vec<String> {
+    let world = World::random(seed, PODS);
+    let plan = world.plan();
+    let mut wrong: Vec<String> =
+        safety::check(&world.inputs(), &plan).iter().map(ToString::to_string).collect();
+    wrong.extend(every_item_has_its_entry(&world, &plan));
+    wrong.extend(live::carry_out(&world, &plan, &mut Random::new(!seed)));
+    wrong
+}
+
+/// Each item has exactly one entry, and what goes has a place of its own.
+fn every_item_has_its_entry(world: &World, plan: &Plan) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut count: BTreeMap<What, usize> = BTreeMap::new();
+    for entry in &plan.entries {
+        *count.entry(entry.what).or_default() += 1;
+        if (entry.decision == Decision::Remove) != entry.order.is_some() {
+            wrong.push(format!("{:?} {:?} has order {:?}", entry.what, entry.id, entry.order));
+        }
+        if entry.reason.is_empty() {
+            wrong.push(format!("{:?} {:?} has no reason", entry.what, entry.id));
+        }
+    }
+    let expected = BTreeMap::from([
+        (What::Container, world.runtime.containers.len()),
+        (What::Sandbox, world.runtime.sandboxes.len()),
+        (What::LogDirectory, world.files.log_directories.len()),
+        (What::LogSymlink, world.files.log_symlinks.len()),
+        (What::Image, world.runtime.images.len()),
+    ]);
+    if expected.iter().any(|(what, expected)| count.get(what).copied().unwrap_or_default() != *expected) {
+        wrong.push(format!("there are {expected:?}, and entries for {count:?}"));
+    }
+    let orders: BTreeSet<u32> = plan.entries.iter().filter_map(|entry| entry.order).collect();
+    let places = u32::try_from(plan.removals.len()).unwrap_or(u32::MAX);
+    if !orders.iter().copied().eq(1..=places) {
+        wrong.push(format!("the places are {orders:?}, of {places}"));
+    }
+    wrong
+}

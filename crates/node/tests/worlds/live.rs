@@ -1,0 +1,240 @@
+//! Carries out a plan on a node that goes on living: between the steps, containers start, others
+//! remove things, and the runtime fails.
+
+use kube_gc_node::images::Purpose;
+use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
+use kube_gc_node::plan::{Candidate, Target};
+use kube_gc_node::pressure::Usage;
+use kube_gc_node::recheck::Fresh;
+use kube_gc_node::rules::{BesideKubelet, Kubelet};
+use kube_gc_node::testing::{Random, World, container};
+use kube_gc_node::view::{ContainerState, Extent, Listed, PodView, SandboxState, SymlinkState};
+use kube_gc_node::{Plan, Rule, still_removable};
+
+/// The node, as it is by now.
+struct Node {
+    world: World,
+    usage: Usage,
+    wrong: Vec<String>,
+    removed_images: usize,
+}
+
+/// What went wrong while the plan was carried out.
+pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String> {
+    let mut pass = Pass::new(plan, Scope::All, world.rules.limits.images);
+    let usage = world.files.image_usage.unwrap_or_default();
+    let mut node = Node { world: world.clone(), usage, wrong: Vec::new(), removed_images: 0 };
+    // What lists in slices have not shown is there nevertheless.
+    let runtime = &mut node.world.runtime;
+    runtime.containers_extent = Extent::Whole;
+    runtime.sandboxes_extent = Extent::Whole;
+    runtime.images_extent = Extent::Whole;
+    let eventful = random.percent(70);
+    // Each candidate takes a few steps; a pass that takes more never ends.
+    for _ in 0..(10 + 5 * (plan.removals.len() + plan.in_line.len())) {
+        match pass.next_step() {
+            Step::Done => {
+                if node.removed_images > world.rules.limits.images {
+                    node.wrong.push(format!("{} images are removed in one pass", node.removed_images));
+                }
+                return node.wrong;
+            }
+            Step::Remove(candidate) => {
+                let is_image = matches!(candidate.target, Target::Image { .. });
+                if eventful && !is_image {
+                    node.live(random);
+                }
+                let look = if is_image { Ok(()) } else { still_removable(&candidate, &node.fresh()) };
+                pass.record(match look {
+                    Err(refusal) => Outcome::Refused(refusal),
+                    Ok(()) if random.percent(10) => Outcome::Failed("the runtime has failed".to_owned()),
+                    Ok(()) => {
+                        node.remove(&candidate, plan, random);
+                        Outcome::Removed
+                    }
+                });
+            }
+            Step::ListContainers => {
+                if eventful {
+                    node.live(random);
+                }
+                if random.percent(5) {
+                    pass.listed(None);
+                } else {
+                    pass.listed(Some(&node.fresh()));
+                }
+            }
+            Step::Measure { .. } => {
+                let failed = random.percent(3);
+                pass.measured((!failed).then_some(node.usage));
+            }
+        }
+    }
+    node.wrong.push("the pass does not end".to_owned());
+    node.wrong
+}
+
+impl Node {
+    const fn fresh(&self) -> Fresh<'_> {
+        let World { runtime, pods, files, .. } = &self.world;
+        Fresh { runtime, pods, files }
+    }
+
+    /// Something happens.
+    fn live(&mut self, random: &mut Random) {
+        let World { runtime, pods, files, .. } = &mut self.world;
+        match random.below(16) {
+            0 | 1 => {
+                let created = |container: &&mut _| {
+                    let container: &kube_gc_node::view::Container = container;
+                    container.state == ContainerState::Created
+                };
+                if let Some(container) = runtime.containers.iter_mut().find(created) {
+                    container.state = ContainerState::Running;
+                }
+            }
+            2..=5 if !runtime.images.is_empty() && !runtime.sandboxes.is_empty() => {
+                let sandbox = random.pick(&runtime.sandboxes);
+                let image = random.pick(&runtime.images);
+                let name = format!("late-{}", runtime.containers.len());
+                let mut late = container(&name, &sandbox.uid, "app", &image.id);
+                late.state = ContainerState::Running;
+                late.sandbox_id.clone_from(&sandbox.id);
+                late.pod_namespace.clone_from(&sandbox.namespace);
+                late.pod_name.clone_from(&sandbox.name);
+                runtime.containers.push(late);
+            }
+            6 if !runtime.sandboxes.is_empty() => {
+                let index = random.index(runtime.sandboxes.len());
+                runtime.sandboxes[index].state = SandboxState::Ready;
+            }
+            7 if !runtime.images.is_empty() => {
+                let index = random.index(runtime.images.len());
+                runtime.images[index].pinned = true;
+            }
+            8 if !runtime.containers.is_empty() => {
+                let index = random.index(runtime.containers.len());
+                runtime.containers.remove(index);
+            }
+            9 if !runtime.images.is_empty() => {
+                let index = random.index(runtime.images.len());
+                runtime.images.remove(index);
+            }
+            10 if !files.log_directories.is_empty() => {
+                let index = random.index(files.log_directories.len());
+                files.log_directories[index].is_directory = false;
+            }
+            11 if !files.log_symlinks.is_empty() => {
+                let index = random.index(files.log_symlinks.len());
+                files.log_symlinks[index].state = SymlinkState::Leads;
+            }
+            12 => {
+                if let PodView::Listed(Listed { pods, .. }) = pods {
+                    pods.push(kube_gc_node::testing::pod(random.below(6)));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Removes a candidate, after a look at what is true now.
+    fn remove(&mut self, candidate: &Candidate, plan: &Plan, random: &mut Random) {
+        let id = candidate.id();
+        let World { runtime, rules, files, pods, .. } = &mut self.world;
+        let mut wrong =
+            |why: &str| self.wrong.push(format!("{:?} {id:?} was removed: {why}", candidate.what()));
+        if rules.dry_run || rules.kubelet == Kubelet::Beside(BesideKubelet::Nothing) {
+            wrong("this is a dry run");
+        }
+        if matches!(candidate.rule, Rule::C3 | Rule::L1)
+            && let Target::Container { uid, .. } | Target::LogDirectory { uid, .. } = &candidate.target
+            && let PodView::Listed(Listed { pods, .. }) = pods
+            && pods.iter().any(|pod| pod.pod.uid == *uid && pod.containers_running && !pod.evicted)
+        {
+            wrong("its pod is there");
+        }
+        match &candidate.target {
+            Target::Container { stop_first, .. } => {
+                match runtime.containers.iter().find(|container| container.id == id).map(|found| found.state)
+                {
+                    None => wrong("there was none"),
+                    Some(ContainerState::Running) => wrong("it was running"),
+                    Some(ContainerState::Unknown) if !stop_first => wrong("it was not stopped"),
+                    Some(_) => {}
+                }
+                runtime.containers.retain(|container| container.id != id);
+            }
+            Target::Sandbox { .. } => {
+                if runtime.containers.iter().any(|container| container.sandbox_id == id) {
+                    wrong("it had containers");
+                }
+                match runtime.sandboxes.iter().find(|sandbox| sandbox.id == id).map(|found| found.state) {
+                    None => wrong("there was none"),
+                    Some(SandboxState::Ready) => wrong("it was ready"),
+                    Some(SandboxState::NotReady) => {}
+                }
+                runtime.sandboxes.retain(|sandbox| sandbox.id != id);
+            }
+            Target::LogDirectory { name, uid } => {
+                if !files
+                    .log_directories
+                    .iter()
+                    .any(|directory| directory.name == *name && directory.is_directory)
+                {
+                    wrong("it was no directory");
+                }
+                let running = |container: &&_| -> bool { is_running(container, uid) };
+                if runtime.containers.iter().any(|container| running(&container)) {
+                    wrong("something of its pod was running");
+                }
+                files.log_directories.retain(|directory| directory.name != *name);
+                // What led into it leads nowhere now.
+                let inside = format!("{}/{name}/", rules.roots.pods);
+                for symlink in &mut files.log_symlinks {
+                    if symlink.state == SymlinkState::Leads && symlink.target.starts_with(&inside) {
+                        symlink.state = SymlinkState::Dangling;
+                    }
+                }
+            }
+            Target::LogSymlink { name } => {
+                let state =
+                    files.log_symlinks.iter().find(|symlink| symlink.name == *name).map(|found| found.state);
+                if state != Some(SymlinkState::Dangling) {
+                    wrong("it did not lead nowhere");
+                }
+                files.log_symlinks.retain(|symlink| symlink.name != *name);
+            }
+            Target::Image { purpose, runtime_handler, .. } => {
+                let same = |image: &kube_gc_node::view::Image| {
+                    image.id == id && image.runtime_handler == *runtime_handler
+                };
+                if let Some(image) = runtime.images.iter().find(|image| same(image)) {
+                    let names: Vec<&str> = image.names().chain([image.id.as_str()]).collect();
+                    let mut refs = runtime.containers.iter().flat_map(|container| &container.image_refs);
+                    if refs.any(|reference| names.contains(&reference.as_str())) {
+                        wrong("a container used it");
+                    }
+                    if image.pinned {
+                        wrong("it was pinned");
+                    }
+                    let bytes = image.bytes.saturating_mul(random.below(3)) / 2;
+                    let reached = plan.goal.is_none_or(|goal| {
+                        self.usage.available >= goal.available && self.usage.inodes_free >= goal.inodes_free
+                    });
+                    if *purpose == Purpose::Space && reached {
+                        wrong("enough was free");
+                    }
+                    self.usage.available =
+                        self.usage.available.saturating_add(bytes).min(self.usage.capacity);
+                    self.usage.inodes_free = self.usage.inodes_free.saturating_add(5).min(self.usage.inodes);
+                }
+                self.removed_images += 1;
+                runtime.images.retain(|image| !same(image));
+            }
+        }
+    }
+}
+
+fn is_running(container: &kube_gc_node::view::Container, uid: &str) -> bool {
+    container.pod_uid == uid && container.state == ContainerState::Running
+}

@@ -1,0 +1,45 @@
+//! Random worlds: a node with pods, containers, sandboxes, images and logs, ordinary and odd, decided
+//! by a seed. Each is planned for, the plan is checked, and it is carried out on a node that goes on
+//! living meanwhile: containers start, others remove things, the runtime fails.
+//!
+//! ```sh
+//! cargo test -p kube-gc-node --test worlds                          # some worlds, and every mistake
+//! cargo test -p kube-gc-node --test worlds -- --worlds 1000000      # many
+//! cargo test -p kube-gc-node --test worlds -- --seed 42             # one
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`judge`] | what must hold for a world and its plan |
+//! | [`live`] | carries out a plan on a living node |
+//! | [`kubelet`] | the kubelet's rules for containers and images once more, to compare with |
+//! | [`hunt`] | many worlds, and the proof that mistakes would be found |
+//! | [`options`] | the command line |
+
+#![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
+
+mod hunt;
+mod judge;
+mod kubelet;
+mod live;
+mod options;
+
+use std::process::ExitCode;
+
+use options::Options;
+
+fn main() -> ExitCode {
+    let options = match Options::parse() {
+        Ok(options) => options,
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let good = match options {
+        Options::Nothing => true,
+        Options::One(seed) => hunt::replay(seed),
+        Options::Many(worlds) => hunt::check(worlds) && hunt::prove_mutations(),
+    };
+    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
