@@ -214,8 +214,8 @@ impl Rules {
         check("node.min_age", words(containers.min_age), containers.min_age <= YEAR, AGE)?;
         check("node.period", words(containers.period), is_period(containers.period), PERIOD)?;
         let (high, low) = (images.high, images.low);
-        check("node.images.high", high, (1..=100).contains(&high), "a whole percentage from 1 to 100")?;
-        check("node.images.low", low, low < high, "a whole percentage from 0, below `node.images.high`")?;
+        check("node.high", high, (1..=100).contains(&high), "a whole percentage from 1 to 100")?;
+        check("node.low", low, low < high, "a whole percentage from 0, below `node.high`")?;
         check("node.images.min_age", words(images.min_age), images.min_age <= YEAR, AGE)?;
         if let Some(max_age) = images.max_age {
             check(
@@ -311,10 +311,10 @@ mod tests {
     fn each_bad_value_is_named_with_what_is_allowed() {
         type Change = fn(&mut Rules);
         let cases: &[(&str, Change)] = &[
-            ("node.images.low", |rules| rules.images.low = 85),
-            ("node.images.low", |rules| rules.images.low = 200),
-            ("node.images.high", |rules| rules.images.high = 101),
-            ("node.images.high", |rules| (rules.images.high, rules.images.low) = (0, 0)),
+            ("node.low", |rules| rules.images.low = 85),
+            ("node.low", |rules| rules.images.low = 200),
+            ("node.high", |rules| rules.images.high = 101),
+            ("node.high", |rules| (rules.images.high, rules.images.low) = (0, 0)),
             ("node.images.max_age", |rules| rules.images.max_age = Some(Duration::ZERO)),
             ("node.images.min_age", |rules| rules.images.min_age = Duration::MAX),
             ("node.period", |rules| rules.containers.period = Duration::ZERO),
