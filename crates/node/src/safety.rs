@@ -72,7 +72,7 @@ fn ids(plan: &Plan, what: What) -> HashSet<&str> {
     plan.removals.iter().filter(|candidate| candidate.what() == what).map(Candidate::id).collect()
 }
 
-/// Invariant 1: nothing running, ready or in use goes. UNKNOWN containers are stopped first.
+/// Safety 1: nothing running, ready or in use goes. UNKNOWN containers are stopped first.
 #[must_use]
 pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, pods, ledger, rules, now, .. } = inputs;
@@ -158,7 +158,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     wrong
 }
 
-/// Invariant 2: what goes because its pod is gone belongs to a pod that is proved to be gone.
+/// Safety 2: what goes because its pod is gone belongs to a pod that is proved to be gone.
 #[must_use]
 pub fn gone_pods_are_proved(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, .. } = inputs;
@@ -230,7 +230,7 @@ fn is_terminated(inputs: &Inputs<'_>, uid: &str) -> bool {
     })
 }
 
-/// Invariant 3: a dry run does nothing, and beside a kubelet the newest dead instance and what was
+/// Safety 3: a dry run does nothing, and beside a kubelet the newest dead instance and what was
 /// just created stay.
 #[must_use]
 pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
@@ -284,7 +284,7 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
     wrong
 }
 
-/// Invariant 4: a pass removes no more than its limits.
+/// Safety 4: a pass removes no more than its limits.
 #[must_use]
 pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let limits = inputs.rules.limits;
@@ -302,7 +302,7 @@ pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     counted.into_iter().flatten().collect()
 }
 
-/// Invariant 5: files go only beneath the two roots.
+/// Safety 5: files go only beneath the two roots.
 #[must_use]
 pub fn files_stay_beneath_their_roots(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, files, rules, .. } = inputs;
