@@ -114,6 +114,43 @@ async fn nothing_of_containerd_is_left() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_test_that_is_killed_leaves_nothing() -> Result<()> {
+    const NAME: &str = "a_test_that_is_killed_leaves_nothing";
+    const HOLD: &str = "KUBE_GC_TEST_HOLD";
+    if !can_run(NAME) {
+        return Ok(());
+    }
+    // This test in a process of its own: starts a container, says where, and waits for its end.
+    if let Some(place) = std::env::var_os(HOLD) {
+        let containerd = Containerd::start(Options::default()).await?;
+        let client = containerd.client().await?;
+        let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
+        pod.run(&client, &container("app", 0, containerd.pause_image(), SLEEP)).await?;
+        let directory = containerd.disk().parent().context("a directory")?.to_string_lossy().into_owned();
+        std::fs::write(&place, directory)?;
+        return std::future::pending().await;
+    }
+    let place = tempfile::NamedTempFile::new()?;
+    let mut child = tokio::process::Command::new(std::env::current_exe()?)
+        .args([NAME, "--exact"])
+        .env(HOLD, place.path())
+        .stdout(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .spawn()?;
+    let directory =
+        eventually(async || std::fs::read_to_string(place.path()).ok().filter(|text| !text.is_empty()))
+            .await?;
+    ensure!(!processes(&directory)?.is_empty());
+    child.kill().await?;
+    eventually(async || {
+        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+        let is_gone = processes(&directory).ok()?.is_empty() && !mounts.contains(&directory);
+        (is_gone && !Path::new(&directory).exists()).then_some(())
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_socket_of_containerd_that_is_not_for_kubernetes_is_told() -> Result<()> {
     if !can_run("a_socket_of_containerd_that_is_not_for_kubernetes_is_told") {
         return Ok(());
