@@ -25,7 +25,7 @@
 //! | [`containers`] | C1, C2, C5 to C7 |
 //! | [`sandboxes`] | S1 |
 //! | [`logs`] | C8, L1, L2: which files may go |
-//! | [`images`], [`reference`] | I1 to I6: which image is used, and by what name |
+//! | [`images`], [`mod@reference`] | I1 to I6: which image is used, and by what name |
 //! | [`pressure`] | I4, P1: how full the file system is, and when to stop |
 //! | [`mod@plan`] | an entry for each item, with rule, reason and bytes |
 //! | [`pass`] | what happens while a plan is carried out |
