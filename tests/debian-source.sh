@@ -1,8 +1,10 @@
+#!/usr/bin/env bash
 # Sourced by scripts that need a source package of Debian.
 #
 # The caller defines say and die, and is alone in the directory where it calls this.
 
 # Runs a command quietly; shows the end of its output if it fails.
+set -euo pipefail
 logged() {
   if ! "$@" >>"$log" 2>&1 </dev/null 9>&-; then
     tail -n 30 "$log" >&2
