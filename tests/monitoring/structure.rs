@@ -12,8 +12,7 @@ use crate::read;
 use crate::rules::{Rule, rules};
 
 /// Declared metrics that no panel or rule uses, each with the reason.
-const NOWHERE: [(&str, &str); 0] =
-    [("kube_gc_decisions_in_summaries_total", "kube_gc_decisions_total counts the same decisions")];
+const NOWHERE: [(&str, &str); 0] = [];
 
 /// Metrics recorded by others: those of the process by a crate, the rest by Prometheus.
 const OTHERS: [&str; 8] = [
