@@ -185,7 +185,10 @@ async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
     cluster.assert_kept([&owner]).await?;
     ensure!(!cluster.fresh(&first).await?.is_terminating(), "{first} is being deleted on a guess");
     let parked = collector.get_debug("/debug/queues").await?.body;
-    ensure!(parked.contains(&owner.uid) && parked.contains("discovery fails"), "not named: {parked}");
+    ensure!(
+        parked.contains(&owner.uid) && parked.contains("cannot be discovered now"),
+        "not named: {parked}"
+    );
 
     rule.remove();
     poll("it to be deleted", async || Ok(cluster.fresh(&first).await?.is_terminating())).await?;
