@@ -16,8 +16,8 @@ use kube_gc_core::object::ResourceType;
 
 /// Changes in one message.
 const CHANGES_PER_MESSAGE: usize = 512;
-/// References in one message. The last change may exceed it: an object with thousands of
-/// owners travels alone, so that the partition is never busy for long.
+/// References in one message. Only its first change may exceed it: an object with more owners has a
+/// message of its own, so that the partition is never busy for long.
 const REFERENCES_PER_MESSAGE: usize = 4096;
 /// Changes that may wait in all queues together before the watch is paused.
 const CHANGES_WAITING: usize = 8192;
@@ -177,29 +177,37 @@ impl PartitionQueue {
         let (mut arrivals, mut room) = (Vec::new(), CHANGES_PER_MESSAGE);
         let mut room_for_references = REFERENCES_PER_MESSAGE;
         while room > 0
-            && room_for_references > 0
             && let Some(first) = self.arrivals.front_mut()
         {
+            let mut is_first_change = arrivals.is_empty();
             let fit = |change: &&WatchEvent| {
-                let has_room = room_for_references > 0;
-                room_for_references = room_for_references.saturating_sub(references(change));
-                has_room
+                let references = references(change);
+                let fits = references <= room_for_references || is_first_change;
+                is_first_change = false;
+                room_for_references = room_for_references.saturating_sub(references);
+                fits
             };
             let arrival = first.split_to(first.changes().iter().take(room).take_while(fit).count());
-            if first.changes().is_empty() {
+            let is_complete = first.changes().is_empty();
+            if is_complete {
                 self.arrivals.pop_front();
             }
             room -= arrival.changes().len();
-            arrivals.push(arrival);
+            if !arrival.changes().is_empty() {
+                arrivals.push(arrival);
+            }
+            if !is_complete {
+                break;
+            }
         }
         arrivals
     }
 }
 
-/// How many references a change has.
+/// How many references a change has. The graph removes them when the object is deleted.
 fn references(change: &WatchEvent) -> usize {
     match change {
-        WatchEvent::Apply(facts) => facts.owners.len(),
-        WatchEvent::Delete(_) | WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => 0,
+        WatchEvent::Apply(facts) | WatchEvent::Delete(facts) => facts.owners.len(),
+        WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => 0,
     }
 }

@@ -9,22 +9,34 @@ use crate::actors::graph_queue::GraphQueue;
 use crate::actors::messages::TakeIn;
 use crate::actors::supervision::Threads;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
-use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceType, ResourceVersion};
+use kube_gc_core::object::{Finalizers, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, Uid};
 
 /// Enough changes for several messages.
 const MANY: usize = 6000;
 
 fn seen(number: usize) -> WatchEvent {
+    WatchEvent::Apply(facts(number, 0))
+}
+
+fn facts(number: usize, references: usize) -> ObjectFacts {
     let identity = identity("a", &format!("object-{number}"));
-    WatchEvent::Apply(ObjectFacts {
+    let owner = |place: usize| OwnerReference {
+        api_version: "example.com/v1".into(),
+        kind: "Nobody".into(),
+        name: "nobody".into(),
+        uid: Uid::parse(&format!("nobody-{place}")).unwrap(),
+        controller: false,
+        block_owner_deletion: false,
+    };
+    ObjectFacts {
         uid: identity.uid,
         namespace: identity.namespace,
         name: identity.name,
         resource_version: ResourceVersion::parse(&(number + 1).to_string()),
-        owners: Vec::new(),
+        owners: (0..references).map(owner).collect(),
         being_deleted: false,
         finalizers: Finalizers::default(),
-    })
+    }
 }
 
 /// Batches for a small graph that knows the monitor.
@@ -81,5 +93,45 @@ fn a_list_is_not_applied_before_its_end() {
             batches.next_applied().await.unwrap();
         }
         assert!(batches.lists_are_applied());
+    });
+}
+
+/// The number of messages for changes with this many references each.
+async fn messages(changes: &[usize], change: fn(ObjectFacts) -> WatchEvent) -> usize {
+    let mut batches = start().await;
+    for (number, references) in changes.iter().enumerate() {
+        batches.put(change(facts(number, *references)), Instant::now());
+    }
+    batches.flush();
+    let mut count = 0;
+    while !batches.is_empty() {
+        batches.next_applied().await.unwrap();
+        count += 1;
+    }
+    count
+}
+
+/// A partition works on one message at a time, so the references in a message limit how long all
+/// others wait for it. Fails if thousands of references precede or follow those of a large object.
+#[test]
+fn a_message_has_at_most_4096_references_unless_its_first_change_has_more() {
+    in_system(async {
+        for change in [WatchEvent::Apply, WatchEvent::Delete] {
+            for (changes, expected) in [
+                (&[4096][..], 1),
+                (&[4095, 1], 1),
+                (&[0, 4096, 0], 1),
+                (&[1, 4096], 2),
+                (&[4095, 2], 2),
+                (&[4095, 10_000], 2),
+                (&[10_000, 1], 2),
+                (&[10_000, 10_000], 2),
+                (&[1, 10_000, 1], 3),
+                (&[2000; 10], 5),
+            ] {
+                assert_eq!(messages(changes, change).await, expected, "{changes:?}");
+            }
+            assert_eq!(messages(&[8; 1024], change).await, 2, "a message has at most 512 changes");
+        }
     });
 }
