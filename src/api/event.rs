@@ -14,12 +14,16 @@ use super::media_type::JSON;
 use super::raw_metadata::MERGE_PATCH;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::text::excerpt;
 
 /// The namespace of events about cluster-scoped objects.
 const FALLBACK_NAMESPACE: &str = "default";
 
 /// The greatest length of the part of an event's name that comes from the object's name.
 const LONGEST_NAME: usize = 200;
+
+/// The API's limit for the text of an event (`note` in `events.k8s.io/v1`), in bytes.
+pub const EVENT_MESSAGE_LIMIT: usize = 1024;
 
 /// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,7 @@ impl Api {
             },
             "type": kind.as_str(),
             "reason": reason,
-            "message": message,
+            "message": excerpt(message, EVENT_MESSAGE_LIMIT).to_string(),
             "source": { "component": EVENT_COMPONENT },
             "reportingComponent": EVENT_COMPONENT,
             "firstTimestamp": now,
@@ -212,6 +216,14 @@ mod tests {
             (&event["type"], &event["reason"]),
             (&json!("Warning"), &json!("OwnerRefInvalidNamespace"))
         );
+    }
+
+    #[tokio::test]
+    async fn a_long_message_is_cut_to_the_limit_of_the_api() {
+        let server = Server::replying([Reply::code(201, "{}")]);
+        server.api().warn(&widget(), "r", &"m".repeat(1 << 20)).await.unwrap();
+        let message = server.seen()[0].json()["message"].as_str().unwrap().to_owned();
+        assert!(message.len() <= 1024 && message.ends_with("mm…"), "{} bytes", message.len());
     }
 
     #[tokio::test]

@@ -56,7 +56,7 @@ pub use delete::Deleted;
 pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub(crate) use error_chain::error_chain;
-pub use event::EventType;
+pub use event::{EVENT_MESSAGE_LIMIT, EventType};
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;

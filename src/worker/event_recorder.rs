@@ -6,12 +6,12 @@ use std::mem::{Discriminant, discriminant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, ErrorClass};
+use crate::api::{Api, EVENT_MESSAGE_LIMIT, ErrorClass};
 use crate::telemetry::{InvalidReference, Structured, record};
 use crate::worker::decision::owner_reference;
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
-use kube_gc_core::text::{LISTED, word};
+use kube_gc_core::text::{LISTED, excerpt, word};
 
 /// Reports that wait to be recorded. More at once is a flood of the same mistake: the rest is
 /// counted, and the decision lines still name each of them.
@@ -111,7 +111,7 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         Some(namespace) => format!("namespace \"{namespace}\""),
         None => "the cluster scope".to_owned(),
     };
-    let message = format!("ownerRef [{}] does not exist in {place}", Written(reference));
+    let message = mismatch_message(reference, &place);
     tracing::warn!(
         object = Structured::object(dependent).logged(),
         owner = owner_reference(reference).logged(),
@@ -135,6 +135,16 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
             }
         }
     }
+}
+
+/// The message of the event, as kube-controller-manager writes it. If it is too long for an event,
+/// the reference is cut and not the end of the sentence.
+fn mismatch_message(reference: &OwnerReference, place: &str) -> String {
+    let reference = Written(reference).to_string();
+    let message =
+        |reference: &dyn std::fmt::Display| format!("ownerRef [{reference}] does not exist in {place}");
+    let room = EVENT_MESSAGE_LIMIT.saturating_sub(message(&"").len());
+    message(&excerpt(&reference, room))
 }
 
 /// A reference as its author wrote it, cut to what can be printed.
@@ -219,6 +229,40 @@ mod tests {
         assert!(!told.first(why, &widget(), &uid(6000)));
     }
 
+    fn reference_with(text: &str, uid: Uid) -> OwnerReference {
+        OwnerReference {
+            api_version: text.into(),
+            kind: text.into(),
+            name: text.into(),
+            uid,
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+
+    /// Fails if an event is lost because its message is longer than the API allows, or if a tenant
+    /// decides how the message ends.
+    #[tokio::test(start_paused = true)]
+    async fn texts_of_a_megabyte_fit_into_an_event() {
+        let server = Server::answering(|_| Reply::code(201, "{}"));
+        let (event_recorder, told) = EventRecorder::new(server.api(), CancellationToken::new());
+        let telling = tokio::spawn(told);
+        for text in ["x".repeat(1 << 20), "ä".repeat(1 << 19)] {
+            let reference = reference_with(&text, Uid::parse(&text).unwrap());
+            event_recorder.report(Report::NamespaceMismatch { dependent: widget(), reference });
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let events = server.seen();
+        assert_eq!(events.len(), 2);
+        for event in events {
+            let message = event.json()["message"].as_str().unwrap().to_owned();
+            assert!(message.len() <= 1024, "{} bytes", message.len());
+            assert!(message.starts_with("ownerRef [") && message.contains("…, name: "), "{message}");
+            assert!(message.ends_with("…] does not exist in namespace \"ns\""), "{message}");
+        }
+        telling.abort();
+    }
+
     /// A standby that becomes the leader, say.
     #[tokio::test(start_paused = true)]
     async fn a_warning_that_could_not_be_written_is_sent_once_later() {
@@ -227,14 +271,7 @@ mod tests {
         let (event_recorder, told) = EventRecorder::new(api.clone(), CancellationToken::new());
         let telling = tokio::spawn(told);
         let tell = async || {
-            let reference = OwnerReference {
-                api_version: "v1".into(),
-                kind: "ConfigMap".into(),
-                name: "elsewhere".into(),
-                uid: widget().uid,
-                controller: false,
-                block_owner_deletion: false,
-            };
+            let reference = reference_with("elsewhere", widget().uid);
             event_recorder.report(Report::NamespaceMismatch { dependent: widget(), reference });
             // The clock stands still until it has been told.
             tokio::time::sleep(Duration::from_secs(1)).await;
