@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::error::{Error, ErrorKind};
 use crate::api::{Clock, ConnectError, WriteGate};
 use crate::config::{LeaderSettings, Settings};
-use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, ReplicaId, Timing};
+use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
 use crate::telemetry::record;
 
 /// The write gate that these settings require.
@@ -22,8 +22,8 @@ pub fn gate(settings: &Settings) -> WriteGate {
 }
 
 /// An election that this replica has not joined yet, or none.
-pub struct Candidacy {
-    elector: Option<Elector<ApiLeases>>,
+pub struct Candidacy<L = ApiLeases> {
+    elector: Option<Elector<L>>,
     /// A runtime that does no work on objects.
     thread: Handle,
 }
@@ -71,7 +71,9 @@ impl Candidacy {
         let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);
         Ok(Self { elector: Some(elector), thread })
     }
+}
 
+impl<L: Leases> Candidacy<L> {
     /// Joins the election once this replica is ready. A replica that still reads the cluster would
     /// hold the lease without using it, while another replica could go on at once.
     pub fn start(
@@ -81,7 +83,7 @@ impl Candidacy {
     ) -> Election {
         let ending = CancellationToken::new();
         let token = ending.clone();
-        let run = |elector: Elector<ApiLeases>| async move {
+        let run = |elector: Elector<L>| async move {
             if token.run_until_cancelled(ready).await.is_some() {
                 elector.with_annotations(annotations).run(token).await;
             }
@@ -117,8 +119,60 @@ impl Election {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use k8s_openapi::api::coordination::v1::Lease;
+
     use super::*;
     use crate::api::GateClosed;
+    use crate::app::threads::{Threads, block_on};
+    use crate::leader::{LeaseError, NoAnnotations};
+
+    /// A Lease that nobody else wants. Reports each renewal.
+    struct Alone {
+        renewals: mpsc::Sender<()>,
+    }
+
+    impl Leases for Alone {
+        async fn read(&self) -> Result<Option<Lease>, LeaseError> {
+            Ok(None)
+        }
+
+        async fn create(&self, lease: Lease) -> Result<Lease, LeaseError> {
+            Ok(lease)
+        }
+
+        async fn replace(&self, lease: Lease) -> Result<Lease, LeaseError> {
+            // The test may have ended.
+            let _ = self.renewals.send(());
+            Ok(lease)
+        }
+    }
+
+    /// Fails if the elector, its timers or its requests need the thread that works on objects: a
+    /// replica would lose its Lease while a large object is worked on.
+    #[test]
+    fn the_elector_renews_the_lease_while_the_thread_of_the_workers_is_blocked() {
+        let timing = Timing {
+            lease_duration: Duration::from_secs(60),
+            renew_deadline: Duration::from_secs(50),
+            retry_period: Duration::from_millis(10),
+        };
+        let (gate, (renewals, renewed)) = (WriteGate::leased(Clock::Boot), mpsc::channel());
+        let elector =
+            Elector::new(Alone { renewals }, ReplicaId::new("one"), timing, gate.clone(), Clock::Boot);
+        let times = block_on(1, async |Threads { lease, .. }: Threads| {
+            let candidacy = Candidacy { elector: Some(elector), thread: lease };
+            let election = candidacy.start(async {}, Arc::new(NoAnnotations));
+            // Nothing else is polled on this thread meanwhile.
+            let times = (0..5).map_while(|_| renewed.recv_timeout(Duration::from_secs(60)).ok()).count();
+            assert!(gate.permit().is_ok(), "it leads");
+            election.stop().await;
+            times
+        });
+        assert_eq!(times, Ok(5));
+    }
 
     fn settings(dry_run: bool, enabled: bool) -> Settings {
         let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
