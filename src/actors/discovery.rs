@@ -33,6 +33,7 @@ use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 
 pub use failing::Failing;
 use unserved::Unserved;
+use wake::SyncedTypes;
 
 /// The delay after the first discovery failed. It doubles up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -136,6 +137,7 @@ pub struct Discovery {
     again: bool,
     next_discovery: Option<SpawnHandle>,
     retry: Duration,
+    synced_types: SyncedTypes,
     /// Whether the graph is being rebuilt: no monitor starts, and answers are dropped.
     suspended: bool,
     /// How often the graph was rebuilt before the monitors started.
@@ -168,6 +170,7 @@ impl Discovery {
             again: false,
             next_discovery: None,
             retry: FIRST_RETRY,
+            synced_types: SyncedTypes::default(),
             suspended: false,
             rebuild: 0,
             _vital: Vital("discovery"),

@@ -1,6 +1,6 @@
 //! Routes each message to its partition of the graph.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use actix::dev::ToEnvelope;
@@ -185,13 +185,13 @@ impl GraphHandle {
     }
 
     /// Those of these keys that may have waited for owners of a type.
-    pub async fn concerned(&self, keys: Vec<Key>, by: &GroupResource) -> Answer<Vec<Key>> {
+    pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<Vec<Key>> {
         let mut concerned = Vec::new();
         for partition in self.partitions() {
             let here = |key: &&Key| self.sharding.of(key.namespace.as_ref()) == partition;
             let here: Vec<Key> = keys.iter().filter(here).cloned().collect();
             for keys in here.chunks(KEYS_PER_QUESTION) {
-                let asked = AskConcerned { keys: keys.to_vec(), by: by.clone() };
+                let asked = AskConcerned { keys: keys.to_vec(), by: Arc::clone(by) };
                 let answer = self.ask(partition, asked).await?;
                 concerned.extend(keys.iter().zip(answer).filter(|(_, is)| *is).map(|(key, _)| key.clone()));
             }

@@ -1,5 +1,6 @@
 //! Messages to a partition of the graph: changes, and the questions of workers.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use actix::{Message, MessageResponse};
@@ -124,14 +125,14 @@ pub struct Identify(pub Key);
 #[rtype(result = "Vec<Option<ObservedObject>>")]
 pub struct Show(pub Vec<Key>);
 
-/// Asks which of these keys may wait for owners of a type. Answered in their order.
+/// Asks which of these keys may wait for owners of some types. Answered in their order.
 #[derive(Debug, Message)]
 #[rtype(result = "Vec<bool>")]
 pub struct AskConcerned {
     /// Objects, and owners that must be looked up.
     pub keys: Vec<Key>,
-    /// The type.
-    pub by: GroupResource,
+    /// The types.
+    pub by: Arc<BTreeSet<GroupResource>>,
 }
 
 /// A write succeeded: an event of the object must follow.

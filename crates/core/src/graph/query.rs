@@ -189,11 +189,11 @@ impl Partition {
         shared
     }
 
-    /// Whether a key may have been parked for a type: it is of that type, or one of its owners
-    /// is. A key without a node always counts, since its evaluation costs nothing.
+    /// Whether a key may have been parked for one of these types: it is of that type, or one of its
+    /// owners is. A key without a node always counts, since its evaluation costs nothing.
     #[must_use]
-    pub fn is_concerned(&self, key: &Key, by: &GroupResource) -> bool {
-        let is = |id: NodeId| self.store.resource_of(id).is_some_and(|own| own.group_resource == *by);
+    pub fn is_concerned(&self, key: &Key, by: &BTreeSet<GroupResource>) -> bool {
+        let is = |id: NodeId| self.store.resource_of(id).is_some_and(|own| by.contains(&own.group_resource));
         let Some(id) = self.store.find_key(key) else { return true };
         is(id) || self.store.owners(id).any(|edge| is(self.store.edges[edge].owner))
     }

@@ -1,5 +1,6 @@
 //! Costs grow linearly, measured in steps and not in time.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -61,6 +62,10 @@ impl Bed {
     }
 }
 
+/// The lengths of chains and cycles. A tenant can create the longer ones, for which recursion would
+/// overflow the stack.
+const LENGTHS: [usize; 2] = [2_000, 100_000];
+
 /// Asserts that twice the input takes at most this factor more steps.
 fn grows_with(size: usize, steps_of: impl Fn(usize) -> u64) {
     let (once, twice) = (steps_of(size), steps_of(2 * size));
@@ -99,20 +104,22 @@ fn a_foreground_deletion_of_a_chain_takes_linear_time_from_either_end() {
             }
         })
     };
-    grows_with(1_000, |length| delete(length, &|number| number));
-    grows_with(1_000, |length| delete(length, &|number| length - 1 - number));
+    for length in LENGTHS {
+        grows_with(length, |length| delete(length, &|number| number));
+        grows_with(length, |length| delete(length, &|number| length - 1 - number));
+    }
     // Every second object first, then the others, from either end.
-    grows_with(1_000, |length| {
+    grows_with(2_000, |length| {
         delete(length, &|number| if number < length / 2 { 2 * number } else { 2 * (number - length / 2) + 1 })
     });
-    grows_with(1_000, |length| {
+    grows_with(2_000, |length| {
         delete(length, &|number| if number < length / 2 { 2 * number } else { 2 * (length - 1 - number) + 1 })
     });
 }
 
 #[test]
 fn a_restart_during_a_foreground_deletion_of_a_chain_takes_linear_time() {
-    for length in [1_000, 100_000] {
+    for length in LENGTHS {
         grows_with(length, |length| {
             let objects: Vec<Obj> = chain(length).into_iter().map(Obj::foreground).collect();
             let mut bed = shown(&objects);
@@ -131,26 +138,62 @@ fn a_restart_during_a_foreground_deletion_of_a_chain_takes_linear_time() {
 
 #[test]
 fn a_foreground_deletion_of_a_cycle_takes_linear_time() {
-    grows_with(2_000, |length| {
-        let mut objects = chain(length);
-        objects[0] = member(0).blocking(&member(length - 1));
-        let mut bed = shown(&objects);
-        steps::of(|| {
-            let mut deadlocked = Vec::new();
-            for object in &objects {
-                bed.see(&object.clone().foreground().at(11));
-                deadlocked.extend(bed.work());
-            }
-            assert!(!deadlocked.is_empty(), "the object that closes the cycle finds it");
-            // Another replica becomes the leader before anything was done.
-            bed.partition.rederive(&mut bed.out);
-            assert_eq!(bed.work().len(), length, "all objects are in the cycle");
-            let opened = objects[7].clone().unowned().owned(&objects[6]).foreground().at(12);
-            bed.see(&opened);
-            bed.partition.rederive(&mut bed.out);
-            assert!(bed.work().is_empty(), "the cycle is broken");
-        })
-    });
+    for length in LENGTHS {
+        grows_with(length, deleted_cycle);
+    }
+}
+
+/// The steps for a cycle of this many objects: its deletion, a restart, and the change that breaks it.
+fn deleted_cycle(length: usize) -> u64 {
+    let mut objects = chain(length);
+    objects[0] = member(0).blocking(&member(length - 1));
+    let mut bed = shown(&objects);
+    steps::of(|| {
+        let mut deadlocked = Vec::new();
+        for object in &objects {
+            bed.see(&object.clone().foreground().at(11));
+            deadlocked.extend(bed.work());
+        }
+        assert!(!deadlocked.is_empty(), "the object that closes the cycle finds it");
+        // Another replica becomes the leader before anything was done.
+        bed.partition.rederive(&mut bed.out);
+        assert_eq!(bed.work().len(), length, "all objects are in the cycle");
+        let opened = objects[7].clone().unowned().owned(&objects[6]).foreground().at(12);
+        bed.see(&opened);
+        bed.partition.rederive(&mut bed.out);
+        assert!(bed.work().is_empty(), "the cycle is broken");
+    })
+}
+
+/// When a type is listed again, the partition is asked about each parked key. The parked keys of all
+/// other types stay parked.
+#[test]
+fn asking_which_parked_keys_wait_for_a_type_takes_linear_time() {
+    let ask = |count: usize, waits: &dyn Fn(usize) -> bool| {
+        let of = |kind: &str, number: usize| OwnerReference {
+            api_version: "v1".into(),
+            kind: kind.into(),
+            name: "o".into(),
+            uid: Uid::parse(&format!("{kind}-{number}")).unwrap(),
+            controller: false,
+            block_owner_deletion: false,
+        };
+        let kind = |number: usize| if waits(number) { "Node" } else { "ConfigMap" };
+        let objects: Vec<Obj> =
+            (0..count).map(|number| member(number).with(of(kind(number), number))).collect();
+        let bed = shown(&objects);
+        let mut concerned = 0;
+        let steps = steps::of(|| {
+            let by = BTreeSet::from([resource("nodes").group_resource.clone()]);
+            concerned =
+                objects.iter().filter(|object| bed.partition.is_concerned(&object.key(), &by)).count();
+        });
+        assert_eq!(concerned, (0..count).filter(|number| waits(*number)).count());
+        steps
+    };
+    grows_with(20_000, |count| ask(count, &|_| false));
+    grows_with(20_000, |count| ask(count, &|_| true));
+    grows_with(20_000, |count| ask(count, &|number| number % 2 == 0));
 }
 
 #[test]

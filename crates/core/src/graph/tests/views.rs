@@ -1,5 +1,7 @@
 //! Queries of workers, the idle probe and debug pages.
 
+use std::collections::BTreeSet;
+
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
@@ -51,8 +53,9 @@ fn a_type_concerns_its_owners_and_their_dependents() {
     let below = pod("below").owned(&far).owned(&pod("p"));
     let nobodys = pod("nobodys").with(OwnerReference { kind: "Nobody".into(), ..owner.reference() });
     w.see(&[&near, &below, &nobodys]);
+    let types = |names: &str| names.split(' ').map(GroupResource::parse).collect::<BTreeSet<_>>();
     let mut concerned = |name: &str| -> Vec<&str> {
-        let by = GroupResource::parse(name);
+        let by = types(name);
         let all = [("owner", &owner), ("near", &near), ("below", &below), ("nobodys", &nobodys)];
         let mut is = |object: &Obj| w.partition("ns").is_concerned(&object.key(), &by);
         all.into_iter().filter(|(_, object)| is(object)).map(|(name, _)| name).collect()
@@ -60,11 +63,9 @@ fn a_type_concerns_its_owners_and_their_dependents() {
     assert_eq!(concerned("configmaps"), ["owner", "near"]);
     assert_eq!(concerned("nodes"), ["below"], "an owner in another partition counts");
     assert_eq!(concerned("widgets.example.com"), Vec::<&str>::new());
+    assert_eq!(concerned("widgets.example.com configmaps nodes"), ["owner", "near", "below"]);
     let gone = pod("gone").key();
-    assert!(
-        w.partition("ns").is_concerned(&gone, &GroupResource::parse("nodes")),
-        "a key without a node always counts"
-    );
+    assert!(w.partition("ns").is_concerned(&gone, &types("nodes")), "a key without a node always counts");
 }
 
 #[test]
