@@ -76,3 +76,19 @@ pub fn controller(
         hash_seed: HashSeed::new(RandomState::new().hash_one(0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if the seed is a constant: whoever writes references could compute the hashes of the
+    /// graph and of the queues.
+    #[test]
+    fn each_process_hashes_with_a_seed_of_its_own() {
+        let seed = || controller(&Settings::default(), Placement::CallersThread, Vec::new()).hash_seed;
+        let seeds = [seed(), seed(), std::thread::spawn(seed).join().unwrap()];
+        let hashes = seeds.map(|seed| seed.keyed(1).hash_one("uid"));
+        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != seeds[2]);
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+    }
+}

@@ -245,6 +245,61 @@ fn nothing_cites_a_missing_document() -> Result<()> {
     none(&problems)
 }
 
+/// Whoever writes owner references chooses keys of the graph's and the queues' tables. Fails if a
+/// table uses a hash function whose result can be computed outside of the process.
+#[test]
+fn tables_have_no_hasher_with_a_public_seed() -> Result<()> {
+    let mut problems = Vec::new();
+    let directories = ["src", "crates/core/src"].map(|directory| root().join(directory));
+    for directory in directories {
+        for path in super::files(&directory, ".rs")? {
+            let text = std::fs::read_to_string(&path)?;
+            // The wrapper takes a seed; `HashTable` has no hasher of its own.
+            let maps =
+                hashbrown_items(&text).into_iter().filter(|item| item == "HashMap" || item == "HashSet");
+            if relative(&path) != "crates/core/src/graph/keyed.rs" {
+                problems.extend(maps.map(|item| format!("{}: hashbrown::{item}", relative(&path))));
+            }
+            for hasher in ["BuildHasherDefault", "DefaultHashBuilder"] {
+                if text.contains(hasher) {
+                    problems.push(format!("{}: {hasher}", relative(&path)));
+                }
+            }
+        }
+    }
+    let manifest: toml::Table = read("Cargo.toml")?.parse()?;
+    let hashbrown = &manifest["workspace"]["dependencies"]["hashbrown"];
+    ensure!(hashbrown["default-features"].as_bool() == Some(false), "hashbrown has a default hasher");
+    let features = hashbrown["features"].as_array().context("no features")?;
+    ensure!(!features.iter().any(|name| name.as_str() == Some("default-hasher")), "it is a feature");
+    none(&problems)
+}
+
+/// The names that a file imports from the root of hashbrown or writes with its path.
+fn hashbrown_items(text: &str) -> BTreeSet<String> {
+    let mut items = BTreeSet::new();
+    for (_, rest) in text.match_indices("hashbrown::").map(|(at, path)| text.split_at(at + path.len())) {
+        let list = match rest.strip_prefix('{') {
+            Some(list) => list.split('}').next().unwrap_or_default(),
+            None => rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default(),
+        };
+        items.extend(
+            list.split(',').map(|item| item.split_whitespace().next().unwrap_or_default().to_owned()),
+        );
+    }
+    items
+}
+
+#[test]
+fn imports_of_hashbrown_are_found() {
+    let items = |text: &str| hashbrown_items(text).into_iter().collect::<Vec<_>>();
+    assert_eq!(items("use hashbrown::{HashMap as Map, HashSet};"), ["HashMap", "HashSet"]);
+    assert_eq!(
+        items("use hashbrown::hash_map::Entry;\nlet x: hashbrown::HashMap<u8, u8>;"),
+        ["HashMap", "hash_map"]
+    );
+}
+
 #[test]
 fn citations_are_distinguished_from_other_words() {
     let numbers = |text: &str| cited(text).iter().map(Number::to_string).collect::<Vec<_>>();
