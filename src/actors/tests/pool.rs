@@ -283,6 +283,7 @@ fn a_limited_number_of_workers_release_their_slot() {
     in_system(async {
         let (work, pool) = start(1);
         pool.do_send(Open);
+        assert_eq!(MAX_WITHOUT_SLOT, 128, "the documented limit");
         let namespaces = (0..MAX_WITHOUT_SLOT + 2).map(|number| number.to_string());
         pool.do_send(Enqueue::from(namespaces.map(|of| key(&of, "waits")).collect::<Vec<_>>()));
         let status = until(&pool, |status| status.processing > MAX_WITHOUT_SLOT).await;

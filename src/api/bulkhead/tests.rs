@@ -5,9 +5,10 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
+use crate::api::error::Named;
 use crate::api::scripted::{Reply, Seen, Server, widget};
 use crate::api::{Api, ApiSettings, Deleted, WriteGate};
-use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
     Identity { namespace: Namespace::parse(namespace), name: name.into(), ..widget() }
@@ -202,26 +203,128 @@ async fn an_unsent_request_takes_no_turn() {
     assert!(start.elapsed() <= Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
+/// A bulkhead without requests.
+struct Bed(Bulkhead);
+
+impl Bed {
+    fn new() -> Self {
+        Self(Bulkhead::default())
+    }
+
+    /// A request in a namespace, if it is admitted.
+    fn admit(&self, namespace: &str, name: &str) -> Result<CompartmentGuard, ApiError> {
+        let widgets = crate::api::scripted::widgets();
+        self.0.admit(&call(&widgets.group_resource, namespace, name))
+    }
+
+    /// A request that hangs.
+    fn hang(&self, namespace: &str) -> CompartmentGuard {
+        let mut guard = self.admit(namespace, "w").unwrap();
+        guard.hangs();
+        guard
+    }
+
+    /// A request that fails after this time.
+    async fn fail(&self, namespace: &str, after: Duration) {
+        let guard = self.admit(namespace, "w").unwrap();
+        tokio::time::advance(after).await;
+        let widgets = crate::api::scripted::widgets();
+        let error = call(&widgets.group_resource, namespace, "w").error(ErrorClass::Transient, "no", None);
+        guard.end(End::Failed(&error));
+    }
+}
+
+fn call<'a>(widgets: &'a GroupResource, namespace: &'a str, name: &'a str) -> Call<'a> {
+    let mut call = Call::get(crate::api::Verb::Delete, String::new(), "", widgets);
+    call.object = Some(Named { group_resource: widgets, namespace: Some(namespace), name });
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_hangs_after_a_second_or_after_an_eighth_where_others_hang() {
+    let bed = Bed::new();
+    let patience = |namespace: &str| bed.admit(namespace, "w").unwrap().patience();
+    assert_eq!(patience("other"), Duration::from_secs(1));
+    let _hangs = bed.hang("bad");
+    assert_eq!(patience("other"), Duration::from_millis(125));
+    assert_eq!(patience("bad"), Duration::ZERO, "it is expected to hang");
+    bed.admit("other", "w").unwrap().end(End::Answered);
+    assert_eq!(patience("other"), Duration::from_secs(1), "it was answered in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_one_request_hangs_four_are_in_flight() {
+    let bed = Bed::new();
+    let mut in_flight = vec![bed.hang("bad")];
+    while let Ok(guard) = bed.admit("bad", "w") {
+        in_flight.push(guard);
+    }
+    assert_eq!(in_flight.len(), 4);
+    let error = bed.admit("bad", "w").unwrap_err().to_string();
+    assert!(error.contains("4 requests of this type and verb in this namespace"), "{error}");
+    in_flight.pop();
+    assert!(bed.admit("bad", "w").is_ok(), "there is room again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_that_are_known_to_hang_have_64_requests_in_flight_and_96_with_others() {
+    let bed = Bed::new();
+    let mut in_flight: Vec<_> = (0..20).map(|n| bed.hang(&format!("bad-{n}"))).collect();
+    for n in 0..20 {
+        while let Ok(guard) = bed.admit(&format!("bad-{n}"), "w") {
+            in_flight.push(guard);
+        }
+    }
+    assert_eq!(in_flight.len(), 64);
+    bed.admit("quick", "w").unwrap().end(End::Answered);
+    for n in 0.. {
+        let Ok(mut guard) = bed.admit(&format!("unknown-{n}"), "w") else { break };
+        guard.hangs();
+        in_flight.push(guard);
+    }
+    assert_eq!(in_flight.len(), 96);
+    assert!(bed.admit("quick", "w").is_ok(), "it was answered in time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_failure_that_took_two_seconds_opens_the_circuit() {
+    let bed = Bed::new();
+    bed.fail("bad", Duration::from_millis(1999)).await;
+    assert!(bed.admit("bad", "w").is_ok());
+    bed.fail("bad", Duration::from_secs(2)).await;
+    assert_eq!(retry_after(bed.admit("bad", "w")), Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_circuit_stays_open_for_one_second_and_doubles_up_to_thirty() {
+    let bed = Bed::new();
+    for seconds in [1, 2, 4, 8, 16, 30, 30, 30] {
+        bed.fail("bad", Duration::from_secs(10)).await;
+        let wait = Duration::from_secs(seconds);
+        assert_eq!(retry_after(bed.admit("bad", "w")), wait);
+        tokio::time::advance(wait).await;
+    }
+    bed.admit("bad", "w").unwrap().end(End::Answered);
+    bed.fail("bad", Duration::from_secs(10)).await;
+    assert_eq!(retry_after(bed.admit("bad", "w")), Duration::from_secs(1), "an answer ended it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_than_4096_compartments_are_in_memory() {
+    let bed = Bed::new();
+    // Admitted together, before any of them hangs.
+    let mut guards: Vec<_> = (0..5000).map(|n| bed.admit(&format!("bad-{n}"), "w").unwrap()).collect();
+    guards.iter_mut().for_each(CompartmentGuard::hangs);
+    assert_eq!(bed.0.state().len(), 4096);
+    drop(guards);
+    assert!(bed.0.state().is_idle());
+}
+
 #[tokio::test(start_paused = true)]
 async fn unused_compartments_are_forgotten() {
-    let bulkhead = Bulkhead::default();
-    let widgets = crate::api::scripted::widgets();
+    let bed = Bed::new();
     for n in 0..100 {
-        let namespace = format!("bad-{n}");
-        let mut call = Call::get(crate::api::Verb::Delete, String::new(), "", &widgets.group_resource);
-        let named = crate::api::error::Named {
-            group_resource: &widgets.group_resource,
-            namespace: Some(&namespace),
-            name: "w",
-        };
-        call.object = Some(named);
-        let Ok(mut guard) = bulkhead.admit(&call) else { panic!("nothing hangs any more") };
-        guard.hangs();
-        let error = call.error(ErrorClass::Transient, "no answer", None);
-        let began = Instant::now();
-        tokio::time::advance(SLOW).await;
-        assert!(began.elapsed() >= SLOW);
-        guard.end(End::Failed(&error));
-        assert!(bulkhead.state().len() <= 20, "those that nobody has asked for since are forgotten");
+        bed.fail(&format!("bad-{n}"), SLOW).await;
+        assert!(bed.0.state().len() <= 20, "those that nobody has asked for since are forgotten");
     }
 }

@@ -89,6 +89,28 @@ async fn three_failures_hold_later_requests_and_one_at_a_time_probes() {
 
 const LONGEST: Duration = Duration::from_secs(1);
 
+/// However many callers wait.
+#[tokio::test(start_paused = true)]
+async fn probes_become_rarer_until_there_is_one_a_second() {
+    let server = server(&Arc::new(AtomicBool::new(true)), unavailable());
+    let api = server.api();
+    for n in 0..3 {
+        assert!(delete(&api, &n.to_string()).await.is_err());
+    }
+    let start = server.seen().last().unwrap().at;
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(6) {
+        for n in 0..10 {
+            let _ = delete(&api, &n.to_string()).await;
+        }
+        tokio::time::advance(Duration::from_millis(10)).await;
+    }
+    let probes = server.seen().split_off(3);
+    assert!(probes.iter().all(|probe| probe.path == "/version"));
+    let after: Vec<_> = probes.iter().map(|probe| ((probe.at - start).as_millis() + 5) / 10 * 10).collect();
+    assert_eq!(after, [0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn failures_of_a_reachable_server_hold_requests_only_for_one_probe() {
     let server = Server::answering(|seen| match seen.path.as_str() {

@@ -58,6 +58,12 @@ where
         Self { slots: Arc::default(), capacity }
     }
 
+    /// The number of answers and of lookups in flight.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.slots).len()
+    }
+
     /// Whether the answer is cached or its lookup is in flight.
     pub(super) fn contains(&self, key: &K) -> bool {
         match lock(&self.slots).get(key) {
@@ -197,7 +203,7 @@ mod tests {
             get(&cache, key, key, keep).await;
             tokio::task::yield_now().await;
         }
-        assert_eq!(lock(&cache.slots).len(), 2);
+        assert_eq!(cache.len(), 2);
         assert_eq!(get(&cache, 2, 0, MINUTE).await, 2);
         assert_eq!(get(&cache, 3, 0, MINUTE).await, 3);
     }

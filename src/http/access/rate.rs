@@ -59,6 +59,7 @@ mod tests {
     async fn a_source_has_a_burst_and_then_a_steady_rate() {
         tokio::time::pause();
         let rate = RateLimiter::default();
+        assert_eq!((BURST, REFILL, SOURCES), (20, Duration::from_millis(200), 4096), "the documented limits");
         let asks = |times: u32| (0..times).filter(|_| rate.try_acquire(source(1))).count();
         assert_eq!(asks(1000), BURST as usize);
         assert!(rate.try_acquire(source(2)), "another one may");

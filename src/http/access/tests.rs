@@ -139,19 +139,38 @@ async fn made_up_tokens_cost_the_api_server_little_and_block_no_other_client() {
     assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()), "reviewed again");
 }
 
+#[tokio::test]
+async fn no_more_than_1024_answers_of_reviews_are_in_memory() {
+    tokio::time::pause();
+    let authorizer = Authorizer::new(Fake::default());
+    let user = |number| Arc::new(User { username: format!("user-{number}"), ..User::default() });
+    for number in 0..1100 {
+        assert!(
+            admit_from(&authorizer, &format!("made-up-{number}"), "/metrics", (number % 256) as u8)
+                .await
+                .is_err()
+        );
+        assert_eq!(authorizer.may_get(user(number), "/metrics").await, Ok(Ok(Access::Allowed)));
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((authorizer.tokens.len(), authorizer.rights.len()), (1024, 1024));
+}
+
 /// Fails if paths of any length are reviewed and cached: 1,024 of 60 KiB.
 #[tokio::test]
 async fn paths_that_are_no_pages_are_neither_reviewed_nor_cached() {
     tokio::time::pause();
     let fake = Fake::default();
     let authorizer = Authorizer::new(fake.clone());
-    let long = "/".repeat(MAX_PATH_LENGTH + 1);
+    let long = "/".repeat(129);
     assert!(matches!(admit(&authorizer, "good", &long).await, Err(Rejection::Forbidden(_))));
     assert_eq!(fake.asked(), ["good"]);
+    assert!(admit(&authorizer, "good", &long[..128]).await.is_err());
+    assert_eq!(fake.asked(), [format!("prometheus {}", &long[..128])]);
     for number in 0..1000 {
         assert!(admit(&authorizer, "good", &format!("/{number}")).await.is_err());
     }
-    assert_eq!(fake.asked().len() + 1, rate::BURST as usize);
+    assert_eq!(fake.asked().len() + 2, rate::BURST as usize);
 }
 
 #[test]

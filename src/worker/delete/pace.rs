@@ -66,6 +66,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lookups_keep_their_rate_after_a_burst() {
         let pace = Pace::default();
+        assert_eq!((BURST, LOOK_UPS_PER_SECOND), (250, 250), "the documented limit");
         let began = Instant::now();
         tokio::time::advance(Duration::from_secs(60)).await;
         let rested = Instant::now();
