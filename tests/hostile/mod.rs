@@ -10,7 +10,7 @@ mod flooding;
 mod idle;
 mod late_looks;
 mod outage;
-mod restore;
+pub mod restore;
 mod webhook;
 
 use kube_gc_testkit::harness::Module;

@@ -13,20 +13,20 @@ kube_gc_testkit::scenarios! {
 /// Discovery runs on demand only. Failures are retried soon.
 const CONFIG: &str = "[discovery]\ninterval = \"1h\"\n[retry]\nmax = \"500ms\"\n";
 /// More versions than the API server itself writes when it starts.
-const VERSIONS: usize = 400;
+pub const VERSIONS: usize = 400;
 
 /// The content of the backup: an owner with dependents, and one that orphans.
-struct Family {
-    owner: Obj,
-    child: Obj,
-    grandchild: Obj,
-    pending: Obj,
-    orphaning: Obj,
+pub struct Family {
+    pub owner: Obj,
+    pub child: Obj,
+    pub grandchild: Obj,
+    pub pending: Obj,
+    pub orphaning: Obj,
     orphan: Obj,
 }
 
 impl Family {
-    async fn make(ns: &Ns) -> Result<Self> {
+    pub async fn make(ns: &Ns) -> Result<Self> {
         let owner = ns.configmap("owner").create().await?;
         let child = ns.secret("child").owned_by(&owner).create().await?;
         let grandchild = ns.secret("grandchild").owned_by(&child).blocking().create().await?;
@@ -46,7 +46,7 @@ impl Family {
     }
 
     /// Checks that everything is as in the backup.
-    async fn is_back(&self, cluster: &Cluster) -> Result<()> {
+    pub async fn is_back(&self, cluster: &Cluster) -> Result<()> {
         for (object, owner) in self.owned() {
             let now = cluster.fresh(object).await?;
             ensure!(now.owner_uids() == [owner.uid.as_str()], "{object} has lost {owner}: {}", now.raw);
@@ -57,7 +57,7 @@ impl Family {
 
     /// Repeats the deletions in the background: nothing that was remembered as absent or orphaned
     /// before counts any more.
-    async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
+    pub async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
         for owner in [&self.owner, &self.orphaning] {
             cluster.delete(owner, Policy::Background).await?;
         }

@@ -8,10 +8,11 @@
 mod crowd;
 mod election;
 mod replica;
+mod restore;
 mod takeover;
 mod writes;
 
 use kube_gc_testkit::harness::Module;
 
 /// All scenarios.
-pub const ALL: &[Module] = &[takeover::SCENARIOS];
+pub const ALL: &[Module] = &[restore::SCENARIOS, takeover::SCENARIOS];

@@ -17,6 +17,13 @@ pub struct Stage {
     _turn: Turn,
 }
 
+/// A replica.
+pub struct Replica {
+    pub name: String,
+    pub proxy: Proxy,
+    pub collector: Collector,
+}
+
 impl Stage {
     pub async fn set() -> Result<Self> {
         let turn = Turn::take().await?;
@@ -36,7 +43,14 @@ impl Stage {
     /// Starts a replica with its Lease in this namespace. It writes slowly, so that it can be
     /// interrupted in the middle of its work.
     pub async fn early_replica(&self, name: &str, namespace: &str) -> Result<Replica> {
-        let proxy = Proxy::start(self.plane).await?;
+        Replica::start(self.plane, name, namespace).await
+    }
+}
+
+impl Replica {
+    /// Starts a replica; see [`Stage::early_replica`].
+    pub async fn start(plane: &ControlPlane, name: &str, namespace: &str) -> Result<Self> {
+        let proxy = Proxy::start(plane).await?;
         let config = format!(
             "[leader]\nenabled = true\nnamespace = \"{namespace}\"\nidentity = \"{name}\"\n\
              lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
@@ -45,18 +59,9 @@ impl Stage {
              [log]\nfilter = \"info,kube_gc::api::write_gate=debug\"\n"
         );
         let collector = Collector::start_with(proxy.kubeconfig(), Options::config(config)).await?;
-        Ok(Replica { name: name.to_owned(), proxy, collector })
+        Ok(Self { name: name.to_owned(), proxy, collector })
     }
-}
 
-/// A replica.
-pub struct Replica {
-    pub name: String,
-    pub proxy: Proxy,
-    pub collector: Collector,
-}
-
-impl Replica {
     /// The line of `/readyz?verbose` about leadership. The page reports that it is ready.
     pub async fn leadership(&self) -> Result<String> {
         let page = self.collector.get("/readyz?verbose").await?;

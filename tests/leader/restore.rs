@@ -1,0 +1,74 @@
+//! Leadership changes hands while the store is restored from a backup.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::hostile::restore::{Family, VERSIONS};
+use crate::leader::replica::Replica;
+use kube_gc_testkit::cluster::{create_all, poll};
+use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::{Cluster, ControlPlane, Obj, Policy, Turn};
+
+kube_gc_testkit::scenarios! {
+    a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backup,
+}
+
+/// Waits until the graph of a standby has an object at this version or later.
+async fn sees(replica: &Replica, object: &Obj) -> Result<()> {
+    let path = format!("/debug/idle?seen={}%3D{}", object.resource_key(), object.resource_version);
+    poll(&format!("{} to see {object}", replica.name), async || {
+        let report = replica.collector.get_debug(&path).await?.json()?;
+        Ok(report["not_seen"].as_array().is_some_and(Vec::is_empty))
+    })
+    .await
+}
+
+async fn answers(cluster: &Cluster) -> bool {
+    cluster.send("GET", "/api/v1/namespaces/default", None, None).await.is_ok()
+}
+
+/// The standby has seen the owners go and has queued their dependents, and it never was the leader
+/// while the store was as it remembers. The restore raises the version, so no version goes back.
+/// Fails if the standby, when it takes over, acts on what it has seen before (rule 1.23).
+async fn a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backup() -> Result<()> {
+    let _turn = Turn::take().await?;
+    let plane = ControlPlane::start()?;
+    let cluster = Cluster::new(plane.client().await?);
+    let ns = cluster.namespace().await?;
+    let family = Family::make(&ns).await?;
+    plane.back_up().await?;
+    poll("the API server to answer", async || Ok(answers(&cluster).await)).await?;
+
+    let one = Replica::start(&plane, "one", ns.name()).await?;
+    one.collector.ready().await?;
+    one.leads().await?;
+    let other = Replica::start(&plane, "other", ns.name()).await?;
+    other.collector.ready().await?;
+    other.stands_by("one").await?;
+    let failing = one.proxy.always(On::object(Verb::Delete, &family.pending), How::Instead(Reply::broken()));
+    cluster.delete(&family.owner, Policy::Background).await?;
+    cluster.delete(&family.orphaning, Policy::Orphan).await?;
+    failing.hit(2).await?;
+    for gone in [&family.owner, &family.child, &family.grandchild, &family.orphaning] {
+        poll(&format!("{gone} to go"), async || Ok(!cluster.exists_with_uid(gone).await?)).await?;
+    }
+    let filler = create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
+    sees(&other, &family.pending).await?;
+    sees(&other, filler.last().context("there is filler")?).await?;
+    ensure!(other.writes()?.is_empty(), "a standby has written: {:?}", other.writes()?);
+
+    let killed = async {
+        poll("the API server to go", async || Ok(!answers(&cluster).await)).await?;
+        one.collector.kill()
+    };
+    let (restored, killed) = tokio::join!(plane.restore_raised(), killed);
+    restored.and(killed)?;
+    other.leads().await?;
+    // A client without the earlier watches.
+    let cluster = Cluster::new(plane.client().await?);
+    cluster.settled(&other.collector).await?;
+    family.is_back(&cluster).await?;
+    let writes = other.writes()?;
+    ensure!(writes.is_empty(), "there is nothing to do: {writes:?}");
+    family.end_again(&cluster, &other.collector).await?;
+    other.collector.stop().await
+}
