@@ -1,12 +1,15 @@
 //! Idle connections from any client that can reach a listener.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::http::client::{Client, Files, Pair};
 use kube_gc_testkit::cluster::poll;
@@ -24,8 +27,10 @@ const CONNECTIONS: usize = 10_000;
 const FEWEST: usize = 1_000;
 /// The number of connections that are opened between two probes.
 const BATCH: usize = 500;
-/// The number of probes while all connections are open.
+/// The number of probes while all connections are open and more come.
 const PROBES: usize = 20;
+/// The time within which a probe must be answered: the kubelet's default timeout.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Files that the collector itself may open meanwhile: connections to the API server.
 const OWN_FILES: usize = 64;
 /// The limit of open files of one listener, including connections that are being opened or closed.
@@ -99,17 +104,22 @@ async fn silent_with_tls(client: &Client, to: &str, sent: Sent) -> Result<Held> 
 }
 
 /// Opens connections and keeps them. Fails unless every `probe` is answered and the listener closes
-/// connections before it has too many.
+/// connections before it has too many. `address` is that of the listener.
 async fn hold(
     collector: &Collector,
+    address: &str,
     open: impl AsyncFn(usize, Sent) -> Result<Held>,
     probe: impl AsyncFn() -> Result<()>,
 ) -> Result<()> {
     let before = open_files(collector.pid())?;
     let bound = before + FILES_OF_A_LISTENER + OWN_FILES;
-    let (count, mut held) = (connections()?, Vec::new());
+    let (count, mut held, connected) = (connections()?, Vec::new(), Cell::new(0));
     let check = async |held: usize| {
-        probe().await.with_context(|| format!("with {held} idle connections"))?;
+        let answered = timeout(PROBE_TIMEOUT, probe()).await;
+        answered
+            .with_context(|| format!("no answer within {PROBE_TIMEOUT:?}"))
+            .flatten()
+            .with_context(|| format!("with {held} idle connections"))?;
         let files = open_files(collector.pid())?;
         ensure!(files <= bound, "{files} open files, {before} of them before, with {held} connections");
         Ok(())
@@ -120,8 +130,26 @@ async fn hold(
             check(held.len()).await?;
         }
     }
-    for _ in 0..PROBES {
-        check(held.len()).await?;
+    // More come while the probes are sent, each in the place of an older one.
+    let flood = async {
+        for number in 0.. {
+            let from = Ipv4Addr::new(127, 0, 0, 2 + (number % 250) as u8);
+            held[number % count] = silent(from, address, ALL[number % ALL.len()]).await?;
+            connected.set(number);
+        }
+        anyhow::Ok(())
+    };
+    let probes = async {
+        for _ in 0..PROBES {
+            let before = connected.get();
+            check(count).await?;
+            poll("more connections", async || Ok(connected.get() > before)).await?;
+        }
+        anyhow::Ok(())
+    };
+    tokio::select! {
+        flooded = flood => flooded?,
+        probed = probes => probed?,
     }
     let metrics = collector.metrics().await?;
     let of_all = |name: &str| -> f64 {
@@ -151,7 +179,7 @@ async fn probes_are_answered_despite_many_idle_connections_from_one_address() ->
     let collector = Collector::start(plane, Options::default()).await?;
     collector.ready().await?;
     let open = async |_, sent| silent(Ipv4Addr::LOCALHOST, collector.health_address(), sent).await;
-    hold(&collector, open, async || livez(&collector).await).await?;
+    hold(&collector, collector.health_address(), open, async || livez(&collector).await).await?;
     collector.stop().await
 }
 
@@ -165,7 +193,7 @@ async fn probes_are_answered_despite_many_idle_connections_from_many_addresses()
         let [high, low] = ((number % 1000) as u16).to_be_bytes();
         silent(Ipv4Addr::new(127, 1, high, low), collector.health_address(), sent).await
     };
-    hold(&collector, open, async || livez(&collector).await).await?;
+    hold(&collector, collector.health_address(), open, async || livez(&collector).await).await?;
     collector.stop().await
 }
 
@@ -184,6 +212,6 @@ async fn a_tls_listener_answers_despite_many_idle_connections() -> Result<()> {
         livez(&collector).await
     };
     let open = async |_, sent| silent_with_tls(&client, collector.debug_address(), sent).await;
-    hold(&collector, open, probe).await?;
+    hold(&collector, collector.debug_address(), open, probe).await?;
     collector.stop().await
 }
