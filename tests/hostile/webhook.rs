@@ -1,12 +1,14 @@
 //! Admission webhooks of one namespace that hang or fail.
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Exchange, On, Verb};
 use kube_gc_testkit::webhook::{Verdict, Webhook};
-use kube_gc_testkit::{Cluster, Ns, Policy};
+use kube_gc_testkit::{Cluster, Collector, Ns, Policy};
 
 kube_gc_testkit::scenarios! {
     a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other,
@@ -18,6 +20,10 @@ kube_gc_testkit::scenarios! {
 const GARBAGE: usize = 500;
 /// The number of objects in the other namespace, one after another.
 const OTHERS: usize = 20;
+/// The number of objects whose lifetime is measured on a quiet server.
+const QUIET: usize = 5;
+/// How much longer an object may exist while requests of another namespace hang or fail.
+const DELAY: Duration = Duration::from_secs(2);
 /// The timeout of the API server for the webhook, and that of the collector for the API server.
 const SECONDS: u32 = 30;
 const LABEL: &str = "hostile";
@@ -46,14 +52,52 @@ fn unanswered(exchanges: &[Exchange]) -> usize {
     exchanges.iter().filter(|exchange| exchange.status.is_none()).count()
 }
 
+/// Creates garbage, and returns how long it exists.
+async fn lifetime_of_garbage(stage: &Stage, ns: &Ns, name: String) -> Result<Duration> {
+    let created = Instant::now();
+    let garbage = ns.configmap(name).owner_reference(never()).create().await?;
+    stage.gone(&garbage).await?;
+    Ok(created.elapsed())
+}
+
+/// Deletes an owner that orphans its dependent, and returns how long it still exists.
+async fn lifetime_of_owner(stage: &Stage, collector: &Collector, ns: &Ns, name: &str) -> Result<Duration> {
+    let owner = ns.secret(format!("owner-{name}")).create().await?;
+    let dependent = ns.configmap(format!("kept-{name}")).owned_by(&owner).create().await?;
+    stage.seen(collector, &dependent).await?;
+    let deleted = Instant::now();
+    stage.cluster.delete(&owner, Policy::Orphan).await?;
+    stage.gone(&owner).await?;
+    let lifetime = deleted.elapsed();
+    stage.assert_owners(&dependent, &[]).await?;
+    Ok(lifetime)
+}
+
+/// The longest lifetimes on a quiet server: of garbage, and of an owner that orphans.
+async fn quiet_lifetimes(stage: &Stage, collector: &Collector, ns: &Ns) -> Result<(Duration, Duration)> {
+    let (mut garbage, mut owners) = (Duration::ZERO, Duration::ZERO);
+    for number in 0..QUIET {
+        garbage = garbage.max(lifetime_of_garbage(stage, ns, format!("quiet-{number}")).await?);
+        owners = owners.max(lifetime_of_owner(stage, collector, ns, &format!("quiet-{number}")).await?);
+    }
+    Ok((garbage, owners))
+}
+
+/// Fails if an object of another namespace existed for much longer than on a quiet server.
+fn is_not_delayed(what: &str, worst: Duration, quiet: Duration) -> Result<()> {
+    eprintln!("{what}: {worst:?} at most, {quiet:?} on a quiet server");
+    ensure!(worst <= quiet + DELAY, "{what} existed for {worst:?}, on a quiet server for {quiet:?}");
+    Ok(())
+}
+
 /// Deletes garbage of another namespace, one object after another, before any of the hanging
-/// requests is answered.
-async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<()> {
+/// requests is answered. Returns the longest time that an object existed.
+async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<Duration> {
     let on = On::verb(verb).within(hostile.name());
     poll("a request to hang", async || Ok(unanswered(&stage.proxy.all(&on)) > 0)).await?;
+    let mut worst = Duration::ZERO;
     for number in 0..OTHERS {
-        let garbage = healthy.configmap(format!("other-{number}")).owner_reference(never()).create().await?;
-        stage.gone(&garbage).await?;
+        worst = worst.max(lifetime_of_garbage(stage, healthy, format!("other-{number}")).await?);
         let all = stage.proxy.all(&on);
         ensure!(
             unanswered(&all) == all.len(),
@@ -62,7 +106,7 @@ async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Res
             all.len()
         );
     }
-    Ok(())
+    Ok(worst)
 }
 
 /// Fails if all workers, or all slots for concurrent requests, wait for a webhook that is called
@@ -75,11 +119,13 @@ async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -
     let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
+    let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
     webhook.say(Verdict::Hangs);
     let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
     let garbage = create_all(garbage).await?;
 
-    others_go(&stage, healthy, &hostile, Verb::Delete).await?;
+    let worst = others_go(&stage, healthy, &hostile, Verb::Delete).await?;
+    is_not_delayed("garbage", worst, quiet)?;
     cluster.assert_kept(&garbage).await?;
     cluster.delete(&guard, Policy::Background).await?;
     webhook.say(Verdict::Fine);
@@ -98,6 +144,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
     let guard = webhook.guard_configmaps(cluster, LABEL, &["UPDATE"], SECONDS).await?;
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
+    let (quiet_garbage, quiet_owners) = quiet_lifetimes(&stage, &collector, healthy).await?;
     let owners = create_all((0..GARBAGE / 10).map(|n| hostile.secret(format!("owner-{n}")))).await?;
     let dependents = owners
         .iter()
@@ -106,18 +153,16 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
     webhook.say(Verdict::Hangs);
     cluster.delete_all(&owners, Policy::Orphan).await?;
 
-    others_go(&stage, healthy, &hostile, Verb::Patch).await?;
+    let worst = others_go(&stage, healthy, &hostile, Verb::Patch).await?;
+    is_not_delayed("garbage", worst, quiet_garbage)?;
     let on = On::verb(Verb::Patch).within(hostile.name());
+    let mut worst = Duration::ZERO;
     for number in 0..OTHERS / 4 {
-        let owner = healthy.secret(format!("owner-{number}")).create().await?;
-        let dependent = healthy.configmap(format!("kept-{number}")).owned_by(&owner).create().await?;
-        stage.seen(&collector, &dependent).await?;
-        cluster.delete(&owner, Policy::Orphan).await?;
-        stage.gone(&owner).await?;
-        stage.assert_owners(&dependent, &[]).await?;
+        worst = worst.max(lifetime_of_owner(&stage, &collector, healthy, &number.to_string()).await?);
         let all = stage.proxy.all(&on);
         ensure!(unanswered(&all) == all.len(), "owner {number} waited for a patch that hung");
     }
+    is_not_delayed("an owner that orphans", worst, quiet_owners)?;
     cluster.delete(&guard, Policy::Background).await?;
     webhook.say(Verdict::Fine);
     cluster.settled(&collector).await?;
@@ -137,18 +182,20 @@ async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> 
     let guard = webhook.guard_configmaps(cluster, LABEL, &["DELETE"], SECONDS).await?;
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
+    let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
     webhook.say(Verdict::Broken);
     let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
     let garbage = create_all(garbage).await?;
     let failing = On::verb(Verb::Delete).within(hostile.name());
     stage.proxy.answered(GARBAGE, &failing).await?;
+    let mut worst = Duration::ZERO;
     for number in 0..OTHERS {
         let before = stage.proxy.mark();
-        let garbage = healthy.configmap(format!("other-{number}")).owner_reference(never()).create().await?;
-        stage.gone(&garbage).await?;
+        worst = worst.max(lifetime_of_garbage(&stage, healthy, format!("other-{number}")).await?);
         let first = stage.proxy.since(before, &failing).len();
         ensure!(first < GARBAGE, "{first} requests of the other namespace came before one of this");
     }
+    is_not_delayed("garbage", worst, quiet)?;
     cluster.assert_kept(&garbage).await?;
     let stuck = collector.get_debug(&format!("/debug/stuck?namespace={}", hostile.name())).await?.body;
     ensure!(stuck.contains("failed calling webhook"), "{stuck}");
