@@ -80,6 +80,9 @@ impl Collector {
     ///
     /// The client needs the permissions of the role in `deploy/base/rbac.yaml`. It should not retry
     /// requests by itself (see `default_retry` in [`kube::Config`]), because the collector does.
+    ///
+    /// Keepalive and HTTP/2 pings are up to the client, too. Without them, the collector notices a
+    /// dead connection under a watch only when the time of the watch is over.
     #[must_use]
     pub fn builder(client: kube::Client) -> Builder {
         Builder::new(client)

@@ -14,6 +14,8 @@ use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 kube_gc_testkit::scenarios! {
     thousands_of_owners_of_an_unserved_kind_delay_no_other_object,
     each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first,
+    thousands_of_absent_owners_cost_neither_the_lease_nor_others,
+    four_large_objects_are_worked_on_at_a_time,
     existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed,
     a_standby_stores_thousands_of_owners_and_looks_none_up,
 }
@@ -23,6 +25,8 @@ const REFERENCES: usize = 8000;
 const LEASES: &str = "leases.coordination.k8s.io";
 /// The number of such objects.
 const OBJECTS: usize = 5;
+/// The number of workers for objects with more than 64 references.
+const WORKERS: usize = 4;
 /// The maximum length of a log line: 4 KiB for all of its values, and their names.
 const LONGEST_LINE: usize = 4096 + 512;
 
@@ -101,10 +105,22 @@ async fn tried(collector: &Collector, fat: &[Obj], times: u64) -> Result<()> {
     .await
 }
 
+/// Leader election with a Lease in the namespace of the test.
+fn with_a_lease(stage: &Stage) -> Options {
+    Options::config(format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name()))
+}
+
+async fn has_kept_its_lease(collector: &Collector) -> Result<()> {
+    let metrics = collector.metrics().await?;
+    let lost =
+        metrics.get("kube_gc_leader_transitions_total{transition=\"lost\"}").copied().unwrap_or_default();
+    ensure!(lost == 0.0 && metrics.get("kube_gc_leader") == Some(&1.0), "the lease was lost");
+    Ok(())
+}
+
 async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Result<()> {
     let stage = Stage::alone().await?;
-    let config = format!("[leader]\nenabled = true\nnamespace = \"{}\"\n", stage.ns.name());
-    let collector = stage.collector_with(Options::config(config)).await?;
+    let collector = stage.collector_with(with_a_lease(&stage)).await?;
     cascade(&stage, "before").await?;
     let (memory_before, log_before) = (memory(&collector)?, log_bytes(&collector)?);
     let mark = stage.proxy.mark();
@@ -130,10 +146,7 @@ async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Resu
     let other = |request: &Request| request.resource != LEASES;
     let lookups = stage.proxy.since(mark, &stage.here(Verb::Get).when(other));
     ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
-    let metrics = collector.metrics().await?;
-    let lost =
-        metrics.get("kube_gc_leader_transitions_total{transition=\"lost\"}").copied().unwrap_or_default();
-    ensure!(lost == 0.0 && metrics.get("kube_gc_leader") == Some(&1.0), "the lease was lost");
+    has_kept_its_lease(&collector).await?;
 
     let page = collector.get_debug(&format!("/debug/decisions?uid={}", fat[0].uid)).await?.json()?;
     let decision = &page["decisions"][0];
@@ -144,7 +157,8 @@ async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Resu
     ensure!(stuck.contains("and 7,984 more"), "{stuck}");
     let errors = collector.metric("kube_gc_queue_error_bytes").await?;
     ensure!(errors > 0.0 && errors <= (OBJECTS * 4096) as f64, "{errors} bytes of errors");
-    ensure!(collector.metric("kube_gc_decision_log_bytes").await? <= 4_194_304.0);
+    let decisions = collector.metric("kube_gc_decision_log_bytes").await?;
+    ensure!(decisions > 0.0 && decisions <= 4_194_304.0, "{decisions} bytes of decisions");
     stage.cluster.assert_kept(&fat).await?;
     collector.stop().await
 }
@@ -174,6 +188,57 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     }
     log_bytes(&collector)?;
     stage.cluster.settled(&collector).await?;
+    collector.stop().await
+}
+
+/// All owners are of a served kind, so each of them is looked up.
+async fn thousands_of_absent_owners_cost_neither_the_lease_nor_others() -> Result<()> {
+    let stage = Stage::alone().await?;
+    let collector = stage.collector_with(with_a_lease(&stage)).await?;
+    cascade(&stage, "before").await?;
+    let (memory_before, log_before) = (memory(&collector)?, log_bytes(&collector)?);
+    let looked_up = stage
+        .here(Verb::Get)
+        .of("configmaps")
+        .when(|request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-")));
+    let mark = stage.proxy.mark();
+    let fat = create_fat(&stage.ns, OBJECTS, REFERENCES, |n| reference("v1", "ConfigMap", n)).await?;
+    for at_least in [1, 1000, 2000] {
+        poll("owners to be looked up", async || Ok(stage.proxy.since(mark, &looked_up).len() >= at_least))
+            .await?;
+        cascade(&stage, &format!("after-{at_least}")).await?;
+    }
+    let asked = stage.proxy.since(mark, &looked_up).len();
+    ensure!(asked < OBJECTS * REFERENCES, "the cascades came when all {asked} owners were looked up");
+    has_kept_its_lease(&collector).await?;
+    let grown = memory(&collector)?.saturating_sub(memory_before);
+    let logged = log_bytes(&collector)? - log_before;
+    eprintln!("{OBJECTS} objects with {REFERENCES} absent owners each: {grown} MiB, {logged} bytes of log");
+    ensure!(grown <= 50, "{grown} MiB more");
+    // A cascade of ten takes a line of about 500 bytes for each object.
+    ensure!(logged < 3 * 10 * 1000 + OBJECTS * LONGEST_LINE, "{logged} bytes of log");
+    stage.cluster.assert_kept(&fat).await?;
+    collector.stop().await
+}
+
+/// The look-ups of the owners are not answered, so each worker of the pool is busy. All objects exist
+/// when the pool opens, long before a look-up counts as hanging and its worker is replaced.
+async fn four_large_objects_are_worked_on_at_a_time() -> Result<()> {
+    let stage = Stage::set().await?;
+    let fat = create_fat(&stage.ns, 2 * WORKERS, 65, |n| reference("v1", "ConfigMap", n)).await?;
+    let is_owner = |request: &Request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-"));
+    let hold = stage.proxy.hold(stage.here(Verb::Get).of("configmaps").when(is_owner));
+    let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::default()).await?;
+    poll("all workers for large objects to be busy", async || {
+        let queues = collector.get_debug("/debug/queues").await?.json()?;
+        let mut queues = queues.as_array().context("no list")?.iter();
+        let large = queues.find(|queue| queue["name"] == "garbage_collector_attempt_to_delete_large");
+        // If there were another worker, it would take one of the objects that wait.
+        Ok(large.is_some_and(|queue| queue["processing"] == WORKERS && queue["ready"] == WORKERS))
+    })
+    .await?;
+    hold.release();
+    try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
     collector.stop().await
 }
 
