@@ -21,7 +21,7 @@ pub struct PendingDiscovery {
 impl PendingDiscovery {
     /// Notes an announced change. The delays start over.
     pub fn add(&mut self, expected: ExpectedDiscovery, known: Option<&Catalog>) {
-        // The type is served already. It will change, but in a way that nobody can predict.
+        // The type is served already. It will change in an unpredictable way.
         let expected = match expected {
             ExpectedDiscovery::Served(resource)
                 if known.is_some_and(|known| known.resource(&resource).is_some()) =>
@@ -61,7 +61,7 @@ impl PendingDiscovery {
         let delay = DELAYS.get(self.attempts).copied();
         self.attempts += 1;
         if delay.is_none() {
-            // What is still missing is left to the next regular discovery.
+            // Changes that are still missing are left to the next regular discovery.
             self.open.clear();
         }
         delay

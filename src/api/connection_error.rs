@@ -122,7 +122,7 @@ mod tests {
         assert!(!api.restore_fence().is_raised());
     }
 
-    /// API servers close what nobody uses.
+    /// API servers close idle connections.
     #[tokio::test]
     async fn a_closed_idle_connection_does_not_raise_the_fence() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

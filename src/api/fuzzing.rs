@@ -20,11 +20,11 @@ pub use document::discovery;
 pub(in crate::api) use naive::facts as naive_facts;
 pub use protobuf::{list as list_protobuf, watch as watch_protobuf};
 
-/// Holds a lean reader to a naive one.
+/// Compares a lean decoder with a naive one.
 ///
-/// On the tree written out afresh both must say the same, refusals included. On
-/// the bytes as they came the lean one may refuse more (a field that comes twice, or
-/// in `disguise`) and must not accept what is another thing.
+/// On the same document written again, both must give the same result, including rejections. On
+/// the original bytes, the lean decoder may reject more (repeated fields, and fields in
+/// `disguise`), but must not accept another value.
 fn compare<T: Debug + PartialEq>(
     bytes: &[u8],
     lean: impl Fn(&[u8]) -> Option<T>,
@@ -101,7 +101,7 @@ pub fn list(bytes: &[u8]) {
     compare(bytes, lean, naive::list, |bytes| bytes.windows(2).any(|pair| pair == br"\u"));
 }
 
-/// What is read in place is what is cut out and then read.
+/// Items that are read in place equal those that are cut out and then read.
 fn list_in_place(bytes: &[u8], cut_out: Option<(Vec<Vec<u8>>, Envelope)>) {
     let facts =
         |item: &[u8]| serde_json::from_slice(item).ok().map(|view| FactsReader::default().facts(view));
@@ -131,7 +131,7 @@ pub fn watch(bytes: &[u8]) {
         }
         lines
     };
-    // What follows the last line's end is torn.
+    // The bytes after the last line end are an incomplete line.
     let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     expected.pop();
     expected.retain(|line| !line.trim_ascii().is_empty());
@@ -146,7 +146,7 @@ pub fn watch(bytes: &[u8]) {
 fn event(line: &[u8]) {
     let lean = |line: &[u8]| DecodedEvent::read(line, &mut FactsReader::default()).ok().map(Event::from);
     compare(line, lean, naive::event, no_disguise);
-    // Servers write the type first; a tree written afresh has it last.
+    // Servers write the type first; a rewritten document has it last.
     let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
     if let (Some(event_type), Some(object)) = (tree.get("type"), tree.get("object")) {
         let usual = format!(r#"{{"type":{event_type},"object":{object}}}"#);

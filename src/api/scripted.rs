@@ -163,7 +163,7 @@ impl Server {
             let server = server.clone();
             async move {
                 let (mut parts, body) = request.into_parts();
-                // Nobody tells through them when there is a connection.
+                // So that nothing is reported through them about a connection.
                 parts.extensions.clear();
                 let body = body.collect().await.unwrap().to_bytes();
                 let seen = Seen {

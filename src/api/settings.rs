@@ -37,7 +37,7 @@ pub struct ApiSettings {
     pub burst: u32,
     /// Timing of lists and watches.
     pub watch: WatchSettings,
-    /// Is told of every request.
+    /// Receives every request.
     pub observer: Arc<dyn RequestObserver>,
     /// The seed of all jitter; random by default.
     pub seed: u64,
@@ -162,7 +162,7 @@ impl Verb {
     }
 }
 
-/// Is told of every request, for metrics.
+/// Receives every request, for metrics.
 pub trait RequestObserver: fmt::Debug + Send + Sync {
     /// A request was answered with `code`, or failed without an answer. A watch counts when it
     /// opens, a list when it was read to its end.

@@ -118,7 +118,7 @@ mod tests {
         assert!(since.elapsed() >= Duration::from_millis(900), "it waits for its own: {:?}", since.elapsed());
     }
 
-    /// With one slot, a turn that waited for another one would wait for ever.
+    /// With one slot, a request that waited for a second one would wait forever.
     #[tokio::test(start_paused = true)]
     async fn all_requests_of_a_write_slot_use_its_one_place_and_others_wait() {
         let server = Server::answering(|_| Reply::status(429, "too busy", "{}"));

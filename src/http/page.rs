@@ -13,7 +13,7 @@ use super::{Ended, TextStream};
 use kube_gc_core::text::escape::escape_json;
 
 /// The timeout of a page, so that an actor that does not respond cannot hold connections
-/// for ever.
+/// forever.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) const TEXT: &str = "text/plain; charset=utf-8";

@@ -110,7 +110,7 @@ impl Readiness {
                 format!("{unsynced} of {all} resource types are not synced, waiting since {}", facts.since),
             )
         });
-        // A standby is ready. Otherwise, a rolling update would wait for it for ever.
+        // A standby is ready. Otherwise, a rolling update would wait for it forever.
         checks.extend(facts.leadership.map(|leadership| match leadership {
             Leadership::Leader => Check::fine("leadership: leader"),
             Leadership::Standby { leader: Some(leader) } => {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 /// The bytes of a response that the peer must read within the timeout. Without a minimum, a
-/// peer that reads one byte now and then could hold a connection slot for ever.
+/// peer that reads one byte now and then could hold a connection slot forever.
 const MIN_PROGRESS: usize = 64 << 10;
 
 /// Fails if the peer reads too little within the timeout. A response may take any time in

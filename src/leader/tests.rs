@@ -42,7 +42,7 @@ impl Stored {
     }
 }
 
-/// What becomes of the next requests.
+/// What happens to the next requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Way {
     /// They arrive and are answered.
@@ -92,7 +92,7 @@ impl Server {
                 std::future::pending().await
             }
             Way::Slow(time) => {
-                // It arrives also when nobody waits for the answer any more.
+                // The request takes effect even if its client no longer waits.
                 let exchange = tokio::spawn(async move {
                     sleep(time).await;
                     let result = effect(&mut stored.lock().unwrap());

@@ -238,7 +238,7 @@ pub(super) type Question = (Arc<ResourceType>, Option<Definition>);
 pub(super) struct DefinitionCheck {
     pub resource: Arc<ResourceType>,
     pub definition: Option<Definition>,
-    /// `None` if nobody can say.
+    /// `None` if it cannot be determined.
     pub is_gone: Option<bool>,
 }
 

@@ -96,7 +96,7 @@ async fn many_hanging_namespaces_together_do_not_take_all_slots() {
             let work = async move {
                 let began = Instant::now();
                 let result = delete(&api, &namespace, "w").await;
-                // What is deferred waits, and takes no worker's time but a little.
+                // A deferred key waits and takes hardly any worker time.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 (is_good, began.elapsed(), result, stepped)
             };

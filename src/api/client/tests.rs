@@ -187,8 +187,8 @@ fn too_many() -> Reply {
     Reply::code(429, "Too many requests, please try again later.\n").header("retry-after", "1")
 }
 
-/// A server that needs 10 ms for each request about an object and refuses those that
-/// come while it has so many.
+/// A server that takes 10 ms for each request about an object, and rejects further ones when it
+/// has this many.
 fn small_server(bears: usize) -> Server {
     let mut busy = std::collections::VecDeque::new();
     Server::answering(move |seen| {
@@ -218,7 +218,7 @@ async fn a_429_halves_the_shared_limit() {
     };
     futures::future::join_all((0..20).map(|_| worker())).await;
     let refused = server.seen().len() - 2000;
-    // Of the first crowds 16, 6 and 1; then one for each climb, which takes 64 requests.
+    // 16, 6 and 1 of the first groups; then one for each increase, which takes 64 requests.
     assert!(refused <= 23 + 2000 / 64, "{refused} refusals");
     // 5 s if four are always under way.
     assert!(start.elapsed() < Duration::from_secs(6), "{:?}", start.elapsed());

@@ -250,8 +250,9 @@ mod tests {
         assert_eq!(lone(Signal::Rejected, true), 50);
     }
 
-    /// A server that handles `bears` requests at a time and rejects the rest at once, and clients
-    /// that send all they may. Returns the rejections and rounds until `requests` are served.
+    /// A server that handles `bears` requests at a time and rejects all others at once, and
+    /// clients that send as many as they may. Returns the rejections and rounds until `requests`
+    /// are served.
     fn play(bears: usize, clients: usize, requests: usize) -> (usize, usize) {
         let mut aimd = Aimd::new(CEILING);
         let (mut served, mut refused, mut rounds) = (0, 0, 0);
@@ -281,7 +282,7 @@ mod tests {
         for bears in 1..=19 {
             let requests = 10_000;
             let (refused, rounds) = play(bears, 20, requests);
-            // The first crowds, and then one for each climb.
+            // The first groups, and then one for each increase.
             let climb = bears * PATIENCE;
             assert!(refused <= 40 + requests / climb, "{refused} refusals of a server that bears {bears}");
             let used = requests as f64 / (rounds * bears) as f64;

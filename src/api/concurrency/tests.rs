@@ -29,7 +29,7 @@ async fn slots_are_granted_in_the_order_of_requests() {
         async move {
             let slot = limiter.slot().await;
             order.lock().unwrap().push(number);
-            // Nobody who comes while somebody waits is sooner.
+            // A request that arrives while others wait does not overtake them.
             tokio::task::yield_now().await;
             slot.end(Signal::Ignored);
         }
@@ -44,7 +44,7 @@ async fn slots_are_granted_in_the_order_of_requests() {
     assert_eq!(*order.lock().unwrap(), (0..=10).collect::<Vec<_>>());
 }
 
-/// Those who give up before their turn, and one to whom a slot has been handed already.
+/// Waiters that are cancelled before their turn, and one that has already been given a slot.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_waiter_takes_no_slot() {
     let limiter = limiter(1).await;

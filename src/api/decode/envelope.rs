@@ -1,4 +1,4 @@
-//! What a list says apart from its items: its version and where its next page begins.
+//! A list without its items: its version and its continue token.
 
 use serde::de::IgnoredAny;
 

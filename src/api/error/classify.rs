@@ -167,7 +167,7 @@ mod tests {
         for seconds in ["61", "18446744073709551615"] {
             assert_eq!(sort(429, &format!(r#"{{"details":{{"retryAfterSeconds":{seconds}}}}}"#)), minute);
         }
-        // What makes no sense is not heard, and the rest of the answer is.
+        // An invalid time is ignored, but the rest of the answer is used.
         let own = Throttled { retry_after: None };
         for seconds in ["-1", "0", "1e300", "18446744073709551616", "0.5"] {
             let body = format!(r#"{{"message":"later","details":{{"retryAfterSeconds":{seconds}}}}}"#);

@@ -164,7 +164,8 @@ impl ApiError {
             | ErrorClass::Deferred { .. } => Effect::NotSent,
             _ if self.is_unanswered() && (is_read || !self.may_have_taken_effect()) => Effect::NotSent,
             ErrorClass::Unusable | ErrorClass::TooLong if !is_read => Effect::Unknown,
-            // Of the codes, only that of a timeout leaves open whether the server goes on.
+            // Only the code of a timeout leaves open whether the server continues with the
+            // request.
             ErrorClass::Transient if !is_read && matches!(self.code, None | Some(504)) => Effect::Unknown,
             _ => Effect::None,
         }

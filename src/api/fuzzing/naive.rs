@@ -1,5 +1,5 @@
-//! Reading a document that is there as a whole: slow, plain, and strict about
-//! shapes. `null` and a field that is not there are the same.
+//! Reads a complete document: slow, simple, and strict about shapes. `null` equals a missing
+//! field.
 
 use std::collections::BTreeSet;
 use std::fmt;

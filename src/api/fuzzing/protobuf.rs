@@ -55,7 +55,7 @@ pub fn watch(bytes: &[u8]) {
     };
     let mut expected: Vec<Option<Event>> = Vec::new();
     let mut rest = bytes;
-    // What follows the last whole frame is torn.
+    // The bytes after the last whole frame are an incomplete frame.
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
         let length = u32::from_be_bytes(*length) as usize;
         if length > 16 << 20 {
@@ -113,7 +113,7 @@ impl<'a> Message<'a> {
             .collect()
     }
 
-    /// What stands in a field, at most once.
+    /// The content of a field that occurs at most once.
     fn one(&self, number: u64) -> Read<Option<&'a [u8]>> {
         match *self.all(number)? {
             [] => Ok(None),

@@ -19,7 +19,7 @@ use crate::telemetry::record;
 
 /// The retry time of a held request. The end of the outage wakes it earlier.
 const HELD_FOR: Duration = Duration::from_secs(5);
-/// The retry time during a mere suspicion, whose end wakes nobody.
+/// The retry time during a mere suspicion. No waiter is woken when the suspicion ends.
 const HELD_FOR_A_MOMENT: Duration = Duration::from_millis(100);
 /// The time limit of a probe.
 const PROBE_AT_MOST: Duration = Duration::from_secs(10);

@@ -127,7 +127,7 @@ async fn failures_of_a_reachable_server_hold_requests_only_for_one_probe() {
     assert!(!recoveries.has_changed().unwrap(), "there was no outage");
 }
 
-/// Answers that say that somebody is there, whatever they refuse, are between the failures.
+/// Answers that show that the server is reachable, even rejections, are between the failures.
 #[tokio::test(start_paused = true)]
 async fn failures_with_successes_in_between_are_no_outage() {
     let server = Server::answering(|seen| match seen.path.as_str() {

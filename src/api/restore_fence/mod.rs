@@ -227,7 +227,7 @@ impl RestoreFence {
         let mut state = self.state();
         state.raised.clear();
         state.followed.clear();
-        // No earlier watch goes on, so everything seen from now on happened since.
+        // No earlier watch continues, so everything seen from now on happened since.
         state.found = Some(ResourceVersion::number(0));
         drop(state);
         self.0.disturbed.notify_waiters();

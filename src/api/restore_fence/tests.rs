@@ -31,7 +31,7 @@ async fn delete(api: &Api) -> Result<Deleted, ApiError> {
     api.delete(&widget(), PropagationPolicy::Background, None).await
 }
 
-/// What was asked since the watch began.
+/// The requests since the watch began.
 fn asked(server: &Server) -> Vec<String> {
     let line = |seen: &Seen| format!("{} {}", seen.method, seen.path.split('/').next_back().unwrap());
     let all: Vec<_> = server.seen().iter().map(line).collect();
@@ -68,7 +68,7 @@ async fn nothing_is_written_to_a_store_that_went_back() {
     let proof = restores.borrow_and_update().clone();
     assert!(proof.contains("version 59 now, but widgets.example.com had reached version 60"), "{proof}");
     assert_eq!(api.gate().permit(), Err(GateClosed::Closed));
-    // Everything has been read anew.
+    // Everything was read again.
     api.restore_fence().reset();
     api.gate().resume();
     let _ = delete(&api).await;
@@ -169,7 +169,7 @@ async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
     assert_eq!(asked(&server), ["DELETE w"]);
 }
 
-/// A write by somebody who may not write asks nothing either.
+/// A write through a closed gate causes no list.
 #[tokio::test(start_paused = true)]
 async fn a_closed_gate_rejects_without_a_list() {
     let server = server(|_| list(60));
@@ -180,7 +180,7 @@ async fn a_closed_gate_rejects_without_a_list() {
     assert!(asked(&server).is_empty());
 }
 
-/// One that was read for another reason, say to confirm that nobody names an owner.
+/// A list that was sent for another reason, for example to confirm that no object names an owner.
 #[tokio::test(start_paused = true)]
 async fn any_older_list_proves_a_restore() {
     for (version, proves) in [(59, true), (60, false)] {
@@ -205,8 +205,7 @@ async fn a_warning_event_is_not_delayed() {
     assert_eq!(asked(&server), ["POST events?fieldManager=kube-gc"]);
 }
 
-/// A watch that is told again and again that its version is too old would hold up
-/// every write.
+/// A watch that is told again and again that its version is too old must not block every write.
 #[tokio::test(start_paused = true)]
 async fn an_answered_request_does_not_raise_the_fence() {
     let gone =
@@ -251,8 +250,8 @@ async fn a_decision_from_before_watches_broke_is_not_sent_after_the_check() {
     delete(&api.under(api.restore_fence().acknowledged())).await.unwrap();
 }
 
-/// Who decides after watches broke, but before everybody has forgotten what was proved
-/// until then, rests on it.
+/// A decision that is made after watches broke, but before all partitions have forgotten earlier
+/// proofs, may be based on these proofs.
 #[tokio::test(start_paused = true)]
 async fn a_decision_counts_only_after_all_partitions_know_of_the_disturbance() {
     let server = server(|seen| match seen.method.as_str() {
@@ -346,7 +345,7 @@ async fn a_restore_proved_by_the_graph_closes_the_gate_and_voids_decisions() {
     api.restore_fence().report_restore("an object is older than it was".into());
     assert!(restores.has_changed().unwrap());
     assert_eq!(delete(&way).await.unwrap_err().class, ErrorClass::GateClosed);
-    // Everything has been read anew.
+    // Everything was read again.
     api.restore_fence().reset();
     told_of_all(api.restore_fence());
     api.gate().resume();

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::*;
 use server::{Manners, Server};
 
-/// What is certain to come comes within this.
+/// The time limit for events that are certain to follow.
 const SOON: Duration = Duration::from_secs(30);
 
 /// A connection whose other end has vanished without a word, or that something in between
@@ -212,7 +212,7 @@ async fn a_server_that_admits_fewer_streams_gets_more_connections() {
 async fn a_changed_token_is_sent_with_new_watches() {
     let server = Server::start(Manners::default()).await;
     let directory = tempfile::tempdir().unwrap();
-    // A program that tells another token whenever it is asked, each out of date at once.
+    // A program that prints a new token at each call, which expires at once.
     let script = r#"echo >> "$0"; n=$(wc -l < "$0"); printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%d","expirationTimestamp":"2020-01-01T00:00:00Z"}}' "$n""#;
     let mut config = server.config();
     let asked = directory.path().join("asked");

@@ -88,7 +88,7 @@ mod tests {
     use crate::api::write_gate::GateClosed;
     use crate::telemetry::Exporter;
 
-    /// Not when it was decided, and not when it was put into the client's queue.
+    /// The lag ends neither with the decision nor when the request enters the client's queue.
     #[tokio::test(start_paused = true)]
     async fn the_lag_of_a_deletion_ends_when_it_is_handed_to_the_transport_for_the_first_time() {
         let (recorder, exporter) = Exporter::local().unwrap();

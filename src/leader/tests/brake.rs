@@ -1,4 +1,4 @@
-//! What the brake writes on the Lease, and reads from it.
+//! The annotations of the brake on the Lease.
 
 use std::time::SystemTime;
 
@@ -142,7 +142,7 @@ async fn a_replica_that_lost_the_lease_leaves_the_brake_to_the_leader() {
     let standby = ReplicaRole::Standby { holder: Some(two.replica.me.shared()) };
     one.replica.gate.role().wait_for(|role| *role == standby).await.unwrap();
     assert!(two.is_engaged() && !one.is_engaged());
-    // What was agreed to meanwhile is not asked again.
+    // A release by the other leader is not undone when the first one leads again.
     two.annotate(RESUME, "now");
     sleep(SOON).await;
     two.replica.ended().await;

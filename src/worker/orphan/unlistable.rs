@@ -16,7 +16,7 @@ const PASSED_OVER_AFTER: Duration = Duration::from_secs(30);
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// Remembers since when lists of each synced type fail. One broken type must not block every
-/// orphaning for ever, and a short failure must not lose a late dependent.
+/// orphaning forever, and a short failure must not lose a late dependent.
 #[derive(Clone, Debug, Default)]
 pub struct Unlistable(Arc<DashMap<GroupResource, Failing>>);
 

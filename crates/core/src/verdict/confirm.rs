@@ -57,7 +57,7 @@ impl Confirmation {
 
     /// Whether a decision that rests on it may be carried out now: it has not expired, and the
     /// owner's node is still deleting dependents. Other changes of the owner do not matter.
-    /// Otherwise an owner whose status changes all the time would keep its dependents for ever.
+    /// Otherwise an owner whose status changes all the time would keep its dependents forever.
     #[must_use]
     pub fn stands(&self, state: &OwnerState, now: Duration) -> bool {
         self.is_young(now)

@@ -16,7 +16,7 @@ fn with_widgets() -> Catalog {
     builder.build()
 }
 
-/// What is missing, and whether it is gone from now on.
+/// The missing types, and whether they count as gone from now on.
 struct Looks {
     unserved: Unserved,
     catalog: Arc<Catalog>,
@@ -86,7 +86,7 @@ async fn an_answer_with_the_type_restarts_the_time_and_an_incomplete_one_does_no
     assert!(looks.without(true, false));
 }
 
-/// What names an owner through it is unresolved from then on, as before it was served.
+/// References through such a version become unresolved, as before it was served.
 #[tokio::test(start_paused = true)]
 async fn a_removed_version_is_not_kept() {
     let mut looks = Looks::new();

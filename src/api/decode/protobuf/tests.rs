@@ -81,7 +81,7 @@ proptest! {
 
     #[test]
     fn texts_are_those_of_gos_json(bytes in prop::collection::vec(prop_oneof![any::<u8>(), 0xe0_u8..0xf8], 0..12)) {
-        // As Go: what does not decode gives way byte by byte.
+        // Like Go, replaces invalid bytes one by one.
         let mut expected = String::new();
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {

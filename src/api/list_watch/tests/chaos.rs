@@ -14,7 +14,7 @@ use kube_gc_core::object::Uid;
 struct Store {
     version: u64,
     objects: BTreeMap<String, u64>,
-    /// What happened: version, kind of event, name.
+    /// The history: version, kind of event, name.
     log: Vec<(u64, &'static str, String)>,
 }
 

@@ -156,7 +156,7 @@ async fn json_only_and_compression_can_be_configured() {
         lists(ApiSettings { encoding: Encoding::Json, ..default() }).await,
         (false, "identity".into())
     );
-    // What is not said, the client below says.
+    // Without a header of ours, the underlying client adds its own.
     assert_eq!(lists(ApiSettings { compressed_lists: true, ..default() }).await, (true, String::new()));
 }
 

@@ -108,8 +108,8 @@ async fn an_endless_line_ends_the_watch() {
     assert_eq!(steps(&mut watch, 3).await, ["began", "listed 10", "failed unusable"]);
 }
 
-/// As deep as a body can be: nothing that is read recurses into what is skipped, and what
-/// is not skipped has a bound.
+/// As deep as a body can be. The decoder skips without recursion, and what it does not skip has
+/// bounded depth.
 #[tokio::test(start_paused = true)]
 async fn deep_nesting_does_no_harm() {
     let deep = "[".repeat(1 << 20) + &"]".repeat(1 << 20);

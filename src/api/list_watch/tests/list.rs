@@ -136,8 +136,8 @@ async fn a_too_large_version_leads_to_a_consistent_read() {
     assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 8"]);
 }
 
-/// As with a custom resource whose new version cannot be converted to: its cache is never
-/// filled, and the server waits for it without a word.
+/// Like a custom resource with a new version that cannot be converted: its cache is never filled,
+/// and the server waits for it without an answer.
 #[tokio::test(start_paused = true)]
 async fn without_an_answer_from_the_cache_the_store_is_listed_until_it_works() {
     let high_water = HighWater::default();
@@ -243,8 +243,8 @@ async fn a_forbidden_type_reports_it_and_is_retried() {
     assert_eq!(steps(&mut watch, 1).await, ["failed denied"]);
 }
 
-/// It may have started anew, with versions that count from one again; nobody could tell
-/// what a watch that goes on would leave out.
+/// Its server may have restarted with versions that count from one. Then a resumed watch might
+/// miss events without a sign.
 #[tokio::test(start_paused = true)]
 async fn an_aggregated_api_whose_versions_went_back_is_listed_again() {
     for (now, expected) in
@@ -271,7 +271,7 @@ async fn an_aggregated_api_whose_versions_went_back_is_listed_again() {
     }
 }
 
-/// What a list has shown before it broke off was seen: another one must not be older.
+/// What a truncated list has shown counts as seen: the next list must not be older.
 #[tokio::test(start_paused = true)]
 async fn a_truncated_list_is_not_followed_by_an_older_one() {
     let api_settings = ApiSettings { page_size: 1, ..ApiSettings::default() };

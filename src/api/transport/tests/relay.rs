@@ -57,7 +57,7 @@ async fn copy(mut from: ReadHalf<TcpStream>, mut to: WriteHalf<TcpStream>, mut o
             return;
         }
     }
-    // Taken from the kernel, which says that it has come, and passed on to nobody.
+    // Reads from the kernel, which acknowledges the data, and forwards nothing.
     while from.read(&mut buffer).await.is_ok_and(|length| length > 0) {}
     std::future::pending::<()>().await;
 }

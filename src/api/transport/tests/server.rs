@@ -34,7 +34,7 @@ pub const LARGE_EVENT: usize = 900 << 10;
 pub struct Manners {
     /// Whether it offers HTTP/2.
     pub http2: bool,
-    /// So many streams a connection.
+    /// The number of streams on a connection.
     pub streams: u32,
     /// The name in its certificate.
     pub name: &'static str,
@@ -157,7 +157,7 @@ impl Server {
 
 async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<Seen>) {
     seen.connections.fetch_add(1, Ordering::SeqCst);
-    // Who does not like the certificate ends it here.
+    // A client that rejects the certificate ends here.
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(|request: Request<Incoming>| {
         let host = request.headers().get("host").map(|value| value.to_str().unwrap().to_owned());
