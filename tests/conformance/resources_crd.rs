@@ -95,9 +95,14 @@ async fn dependents_of_a_removed_type_are_deleted_with_its_objects() -> Result<(
         };
         match order {
             Order::ObjectsFirst => cluster.settled(&collector).await?,
-            // In the middle of its work, but after it has seen all objects: the deletion of an
-            // unseen object proves nothing.
-            Order::CollectorFirst => seen(cluster, &collector, widgets.resource()).await?,
+            // In the middle of its work, but after it has seen all objects, because the deletion of
+            // an unseen object proves nothing. An object that was created after a list shows that
+            // the watch is open, without which no deletion is seen.
+            Order::CollectorFirst => {
+                seen(cluster, &collector, widgets.resource()).await?;
+                ns.object(widgets.resource(), "watched").create().await?;
+                seen(cluster, &collector, widgets.resource()).await?;
+            }
         }
         remove(&widgets, &collector).await?;
         cluster.settled(&collector).await?;
