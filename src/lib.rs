@@ -51,10 +51,11 @@ pub use app::{Error, ErrorKind};
 /// The settings of a collector. `config/default.toml` documents each of them.
 pub mod settings {
     pub use crate::config::{
-        AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DecisionLines,
-        DiscoverySettings, Encoding, GraphSettings, GraphThreads, HttpSettings, LeaderSettings, Listener,
-        Listeners, LogFormat, LogSettings, RetrySettings, Settings, ShutdownSettings, StartupSettings,
-        TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
+        AccessSettings, BesideKubelet, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings,
+        DecisionLines, DiscoverySettings, Encoding, GraphSettings, GraphThreads, HttpSettings,
+        LeaderSettings, Listener, Listeners, LogFormat, LogSettings, NodeImageSettings, NodePressureSettings,
+        NodeRootSettings, NodeSettings, PodKnowledge, RetrySettings, Settings, ShutdownSettings,
+        StartupSettings, TlsSettings, WatchProtocol, WatchSettings, WorkerSettings,
     };
     pub use kube_gc_core::object::GroupResource;
 }

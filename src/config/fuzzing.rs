@@ -26,14 +26,7 @@ pub fn config(bytes: &[u8]) {
     };
     let mut said = BTreeMap::new();
     for (section, value) in &file {
-        match value.as_table() {
-            Some(table) => {
-                said.extend(table.iter().map(|(key, value)| (format!("{section}.{key}"), value)));
-            }
-            None => {
-                said.insert(section.clone(), value);
-            }
-        }
+        said_below(section.clone(), value, &mut said);
     }
     for key in said.keys() {
         assert!(keys.contains_key(key), "`{key}` is no setting and was accepted");
@@ -78,6 +71,7 @@ fn assert_within_bounds(settings: &Settings) {
         access: _,
         debug,
         log,
+        node,
     } = settings;
     assert!((tenth..=hour).contains(&comparison.grace));
     assert!((1..=1000).contains(&workers.delete) && (1..=1000).contains(&workers.orphan));
@@ -105,6 +99,22 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(has(&tls.certificate) == has(&tls.key) && (tls.listeners == Listeners::None || has(&tls.key)));
     assert!(debug.decisions <= 100_000);
     assert!(!log.filter.is_empty());
+    assert!(node.low < node.high && node.high <= 100);
+    assert!(node.roots.pods != node.roots.containers && node.state.is_absolute());
+}
+
+/// The keys of a part of the file.
+fn said_below<'a>(path: String, value: &'a toml::Value, said: &mut BTreeMap<String, &'a toml::Value>) {
+    match value.as_table() {
+        Some(table) => {
+            for (key, value) in table {
+                said_below(format!("{path}.{key}"), value, said);
+            }
+        }
+        None => {
+            said.insert(path, value);
+        }
+    }
 }
 
 /// Every key with its value as serde writes it.
@@ -114,16 +124,22 @@ fn keys(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
         panic!("settings cannot be written")
     };
     for (section, value) in sections {
-        match value {
-            serde_json::Value::Object(entries) => {
-                keys.extend(entries.into_iter().map(|(key, value)| (format!("{section}.{key}"), value)));
-            }
-            value => {
-                keys.insert(section, value);
-            }
-        }
+        keys_below(section, value, &mut keys);
     }
     keys
+}
+
+fn keys_below(path: String, value: serde_json::Value, keys: &mut BTreeMap<String, serde_json::Value>) {
+    match value {
+        serde_json::Value::Object(entries) => {
+            for (key, value) in entries {
+                keys_below(format!("{path}.{key}"), value, keys);
+            }
+        }
+        value => {
+            keys.insert(path, value);
+        }
+    }
 }
 
 fn says_the_same(key: &str, said: &toml::Value, value: &serde_json::Value) -> bool {

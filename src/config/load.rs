@@ -73,7 +73,11 @@ impl Loader {
     /// If a source cannot be read, or has an unknown key or a bad value. The error names
     /// the key and the source.
     pub fn load(self) -> Result<Settings, ConfigError> {
-        let defaults = Config::try_from(&Settings::default())?;
+        // The `config` crate drops lists that are empty by default.
+        let defaults = Config::builder()
+            .set_default("node.images.keep", Vec::<String>::new())?
+            .add_source(Config::try_from(&Settings::default())?)
+            .build()?;
         let mut merge = Merge::new(defaults.cache.clone());
 
         let mut layers = Vec::new();
@@ -220,7 +224,9 @@ impl Merge {
             (ValueKind::Boolean(_), ValueKind::Boolean(_)) | (ValueKind::String(_), ValueKind::String(_)) => {
                 true
             }
-            (ValueKind::I64(_) | ValueKind::U64(_), ValueKind::I64(number)) => *number >= 0,
+            (ValueKind::I64(_) | ValueKind::U64(_), ValueKind::I64(number)) => {
+                *number >= 0 || takes_negative(&key)
+            }
             (ValueKind::I64(_) | ValueKind::U64(_), ValueKind::U64(_)) => true,
             (ValueKind::Array(_), ValueKind::Array(elements)) => {
                 elements.iter().all(|element| matches!(element.kind, ValueKind::String(_)))
@@ -311,6 +317,11 @@ fn flatten(prefix: String, value: Value, visit: &mut impl FnMut(String, Value)) 
         }
         _ => visit(prefix, value),
     }
+}
+
+/// Whether a number may be negative. For all others, that it may not is part of its rule.
+fn takes_negative(key: &str) -> bool {
+    matches!(key, "node.max_per_container" | "node.max_total")
 }
 
 /// A value as it is written in a file.

@@ -18,6 +18,7 @@ mod graph;
 mod leader;
 mod listeners;
 mod load;
+mod node;
 mod process;
 mod rules;
 mod text;
@@ -33,6 +34,9 @@ pub use graph::{GraphSettings, GraphThreads, available_cores};
 pub use leader::LeaderSettings;
 pub use listeners::{AccessSettings, HttpSettings, Listener, Listeners, TlsSettings};
 pub use load::Loader;
+pub use node::{
+    BesideKubelet, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge,
+};
 pub use process::{DebugSettings, DecisionLines, LogFormat, LogSettings, ShutdownSettings, StartupSettings};
 pub use watch::{DiscoverySettings, WatchSettings};
 pub use workers::{ComparisonSettings, RetrySettings, WorkerSettings};
@@ -75,6 +79,8 @@ pub struct Settings {
     pub debug: DebugSettings,
     /// The log.
     pub log: LogSettings,
+    /// Node collection: `kube-gc node`.
+    pub node: NodeSettings,
 }
 
 impl Settings {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
+use super::node::{is_endpoint, is_pattern, is_root};
 use super::{Listeners, Settings};
 
 /// The bounds of one key.
@@ -33,6 +34,13 @@ const LISTENERS: &str = r#""none", "health", "debug" or "both""#;
 const TIMEOUT: &str = r#"a duration from "100ms" to "1h", with its unit"#;
 const UP_TO_AN_HOUR: &str = r#"a duration from "0s" to "1h", with its unit"#;
 const MIN_PAUSE: &str = r#"a duration with its unit, from "1ms" to the maximum of this backoff"#;
+const AGE: &str = r#"a duration from "0s" to "366d", with its unit"#;
+const DEAD: &str = "a whole number from -1 (all stay) to 1000000";
+const PERIOD: &str = r#"a duration from "1s" to "1d", with its unit"#;
+const FREE: &str = "a whole percentage from 0 to 99";
+const ROOT: &str = "an absolute path of at least two parts, without `.` and `..`";
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
 
 /// The rules: one for each key, which a test checks.
@@ -140,6 +148,45 @@ pub(super) const RULES: &[Rule] = &[
         "log.filter",
         r#"a level (off, error, warn, info, debug or trace), or levels by module such as "info,kube_gc=debug""#,
         |s| is_log_filter(&s.log.filter),
+    ),
+    rule(
+        "node.runtime_endpoint",
+        r#"the socket of a container runtime, such as "unix:///run/containerd/containerd.sock", or empty (the only one that exists)"#,
+        |s| is_endpoint(&s.node.runtime_endpoint),
+    ),
+    rule("node.name", "the name of a node, or empty (the hostname)", |s| {
+        s.node.name.is_empty() || is_name(&s.node.name)
+    }),
+    rule("node.pods", r#""api" or "none""#, |_| true),
+    rule("node.state", "the absolute path of a file", |s| {
+        s.node.state.is_absolute() && s.node.state.file_name().is_some()
+    }),
+    rule("node.beside_kubelet", r#""nothing", "images" or "all""#, |_| true),
+    rule("node.min_age", AGE, |s| s.node.min_age <= YEAR),
+    rule("node.max_per_container", DEAD, |s| (-1..=1_000_000).contains(&s.node.max_per_container)),
+    rule("node.max_total", DEAD, |s| (-1..=1_000_000).contains(&s.node.max_total)),
+    rule("node.high", "a whole percentage from 1 to 100", |s| (1..=100).contains(&s.node.high)),
+    rule("node.low", "a whole percentage from 0, below `node.high`", |s| s.node.low < s.node.high),
+    rule("node.period", PERIOD, |s| (millis(1000)..=DAY).contains(&s.node.period)),
+    rule("node.images.min_age", AGE, |s| s.node.images.min_age <= YEAR),
+    rule("node.images.max_age", r#"a duration up to ten years, with its unit; "0s" means no limit"#, |s| {
+        s.node.images.max_age <= 10 * YEAR
+    }),
+    rule(
+        "node.images.keep",
+        "a list of at most 256 names of images without spaces, in which `*` stands for any text",
+        |s| s.node.images.keep.len() <= 256 && s.node.images.keep.iter().all(|pattern| is_pattern(pattern)),
+    ),
+    rule("node.images.keep_local", "true or false", |_| true),
+    rule("node.images.period", PERIOD, |s| (millis(1000)..=DAY).contains(&s.node.images.period)),
+    rule("node.pressure.enabled", "true or false", |_| true),
+    rule("node.pressure.bytes", FREE, |s| s.node.pressure.bytes <= 99),
+    rule("node.pressure.inodes", FREE, |s| s.node.pressure.inodes <= 99),
+    rule("node.roots.pods", ROOT, |s| is_root(&s.node.roots.pods)),
+    rule(
+        "node.roots.containers",
+        "an absolute path of at least two parts, without `.` and `..`, other than `node.roots.pods`",
+        |s| is_root(&s.node.roots.containers) && s.node.roots.containers != s.node.roots.pods,
     ),
 ];
 

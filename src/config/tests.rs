@@ -25,15 +25,19 @@ fn message(result: Result<Settings, ConfigError>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// Every key as (key, value), the way that serde sees the settings.
+/// Every key, the way that serde sees the settings.
 fn keys(settings: &Settings) -> Vec<String> {
-    let mut keys = Vec::new();
-    for (section, value) in serde_json::to_value(settings).unwrap().as_object().unwrap() {
+    fn below(prefix: &str, value: &serde_json::Value, keys: &mut Vec<String>) {
         match value.as_object() {
-            Some(entries) => keys.extend(entries.keys().map(|key| format!("{section}.{key}"))),
-            None => keys.push(section.clone()),
+            Some(entries) => entries.iter().for_each(|(key, value)| {
+                let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+                below(&path, value, keys);
+            }),
+            None => keys.push(prefix.to_owned()),
         }
     }
+    let mut keys = Vec::new();
+    below("", &serde_json::to_value(settings).unwrap(), &mut keys);
     keys
 }
 
