@@ -32,6 +32,8 @@ mod demo;
 mod http;
 mod introspect;
 mod leader;
+#[cfg(feature = "node")]
+mod node;
 mod telemetry;
 mod worker;
 

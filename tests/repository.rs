@@ -60,7 +60,7 @@ fn the_production_binary_contains_no_api_server() -> Result<()> {
     let tree = std::process::Command::new(env!("CARGO"))
         .current_dir(root())
         .args(["tree", "--offline", "--locked", "-p", "kube-gc", "--no-default-features"])
-        .args(["--features", "jemalloc", "-e", "normal", "--prefix", "none", "--format", "{lib}"])
+        .args(["--features", "jemalloc,node", "-e", "normal", "--prefix", "none", "--format", "{lib}"])
         .output()?;
     ensure!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
     let tree = String::from_utf8(tree.stdout)?;

@@ -17,6 +17,8 @@ pub mod lifecycle;
 pub mod messages;
 pub mod metrics;
 pub mod monitor;
+#[cfg(feature = "node")]
+pub mod node;
 pub mod outbox;
 pub mod pending_discovery;
 pub mod pool;

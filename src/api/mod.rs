@@ -31,6 +31,8 @@ mod media_type;
 mod pagination;
 mod patch;
 mod path;
+#[cfg(feature = "node")]
+mod pods;
 mod rate_limiter;
 mod raw_metadata;
 mod reachability;

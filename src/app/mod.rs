@@ -8,6 +8,7 @@
 //! | `controller` | which actors there are, and which of them know each other |
 //! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
 //! | `election`, `protection` | leader election; TLS and authorization of the listeners |
+//! | `node` | the process of `kube-gc node` |
 //! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
 //! | `threads`, `wakeups`, `signals` | runtimes and their threads, how the watch thread sleeps, SIGTERM and SIGINT |
 //!
@@ -18,6 +19,8 @@ mod connect;
 pub mod controller;
 mod election;
 mod error;
+#[cfg(feature = "node")]
+pub mod node;
 mod protection;
 mod request_metrics;
 mod run;

@@ -61,4 +61,14 @@ impl Protections {
         };
         Ok(Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates })
     }
+
+    /// Builds what the settings ask for where there is no API server to review anything.
+    #[cfg(feature = "node")]
+    pub fn unreviewed(settings: &Settings, certificates: Option<Arc<Certificates>>) -> Self {
+        let of = |listener: Listener| Protection {
+            certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
+            authorizer: None,
+        };
+        Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates }
+    }
 }

@@ -8,7 +8,7 @@ use crate::app::ErrorKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Exit {
-    /// Ended on request (SIGTERM, SIGINT).
+    /// Done, or ended on request (SIGTERM, SIGINT).
     Success = 0,
     /// Failed for a reason without a code of its own. The last line of output says which.
     Failure = 1,
@@ -16,12 +16,16 @@ pub enum Exit {
     Usage = 2,
     /// The kubeconfig cannot be read or understood, or does not have the requested context.
     Kubeconfig = 3,
-    /// The API server cannot be reached.
+    /// The API server or the container runtime cannot be reached.
     Unreachable = 4,
     /// The API server rejects the credentials (401), or its certificate is not trusted.
     Credentials = 5,
-    /// The credentials are valid but do not allow enough (403).
+    /// The credentials are valid but do not allow enough (403), or the socket of the container
+    /// runtime is not open to this user.
     Forbidden = 6,
+    /// A pass of node collection could not free or remove all that it was to.
+    #[cfg_attr(not(feature = "node"), allow(dead_code, reason = "for `kube-gc node`"))]
+    NotFreed = 7,
     /// A listener cannot bind its address: another process uses the port, or the address does
     /// not belong to this machine.
     Address = 10,
@@ -33,19 +37,20 @@ pub enum Exit {
 /// The end of `--help`. docs/operations.md has the same table.
 pub(super) const HELP: &str = "\
 Exit codes:
-   0  ended on request (SIGTERM or SIGINT)
+   0  done, or ended on request (SIGTERM or SIGINT)
    1  failed in a way that has no code of its own
    2  bad arguments or configuration
    3  kubeconfig unreadable or malformed, or without the context asked for
-   4  API server unreachable
+   4  API server or container runtime unreachable
    5  credentials refused (401), or the server's certificate not trusted
-   6  not allowed to discover or list (403)
+   6  not allowed to discover or list (403), or to use the container runtime's socket
+   7  node: not all that was wanted could be freed or removed
   10  address of a listener not available, such as a port in use
   70  a part of the graph panicked; restart it";
 
 impl Exit {
     #[cfg(test)]
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Success,
         Self::Failure,
         Self::Usage,
@@ -53,6 +58,7 @@ impl Exit {
         Self::Unreachable,
         Self::Credentials,
         Self::Forbidden,
+        Self::NotFreed,
         Self::Address,
         Self::Panicked,
     ];

@@ -3,6 +3,8 @@
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
+#[cfg(feature = "node")]
+mod node;
 mod run;
 
 use std::process::ExitCode;
@@ -35,6 +37,9 @@ struct Cli {
 enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
     Run(run::RunArgs),
+    /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
+    #[cfg(feature = "node")]
+    Node(node::NodeArgs),
     /// Show how it works: a Kubernetes API server, a small shop and a collector, in one process
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
@@ -44,6 +49,8 @@ enum Command {
 pub fn main() -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        #[cfg(feature = "node")]
+        Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),
     };
@@ -72,7 +79,8 @@ mod tests {
     #[test]
     fn help_fits_a_terminal_and_describes_each_argument() {
         let cli = Cli::command();
-        for command in cli.get_subcommands().chain([&cli]).cloned() {
+        let nested = cli.get_subcommands().flat_map(clap::Command::get_subcommands);
+        for command in cli.get_subcommands().chain(nested).chain([&cli]).cloned() {
             let mut command = command.term_width(100);
             for line in command.render_long_help().to_string().lines() {
                 assert!(line.chars().count() <= 100, "{line}");

@@ -190,8 +190,8 @@ mod tests {
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
             Command::Run(args) => args,
-            #[cfg(feature = "demo")]
-            Command::Demo(_) => panic!("not a run"),
+            #[cfg(any(feature = "demo", feature = "node"))]
+            _ => panic!("not a run"),
         }
     }
 

@@ -24,8 +24,21 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The pages of the health listener.
 pub fn health_router(introspection: Arc<dyn Introspection>, exporter: Exporter) -> Router {
+    router(Arc::new(move || introspection.readiness()), exporter)
+}
+
+/// The same pages for node collection.
+#[cfg(feature = "node")]
+pub fn node_health_router(introspection: Arc<dyn super::NodeIntrospection>, exporter: Exporter) -> Router {
+    router(Arc::new(move || introspection.readiness()), exporter)
+}
+
+/// Answers whether this process can work.
+type IsReady = Arc<dyn Fn() -> Readiness + Send + Sync>;
+
+fn router(is_ready: IsReady, exporter: Exporter) -> Router {
     Router::new()
-        .route("/readyz", get(readyz).with_state(introspection))
+        .route("/readyz", get(readyz).with_state(is_ready))
         .route("/metrics", get(async move || page(StatusCode::OK, PROMETHEUS, exporter.render())))
         .route("/livez", get(async |query| alive("livez", query)))
         .route("/healthz", get(async |query| alive("healthz", query)))
@@ -38,8 +51,8 @@ fn alive(endpoint: &str, query: RawQuery) -> Response {
     probe(endpoint, &Readiness { checks: vec![Check::fine("ping")] }, query)
 }
 
-async fn readyz(State(introspection): State<Arc<dyn Introspection>>, query: RawQuery) -> Response {
-    probe("readyz", &introspection.readiness(), query)
+async fn readyz(State(is_ready): State<IsReady>, query: RawQuery) -> Response {
+    probe("readyz", &is_ready(), query)
 }
 
 /// Shows all checks on request or on failure, as Kubernetes' own servers do.

@@ -14,6 +14,7 @@
 //! | debug | `/debug/decisions` | the last decisions, each with its evidence; filters: `?namespace=`, `?resource=`, … |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
 //! | debug | `/debug/queues` | the work queues and the objects that keep failing |
+//! | debug | `/debug/node` | `kube-gc node run` only: the last plan for the node, and what came of it |
 //! | debug | `/debug/idle` | whether any work is left; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
 mod access;
@@ -23,6 +24,8 @@ mod debug;
 mod decisions;
 mod health;
 mod middleware;
+#[cfg(feature = "node")]
+mod node;
 mod page;
 mod parameters;
 mod readiness;
@@ -44,6 +47,10 @@ pub use comparison::{ComparisonCounts, Disagreement};
 pub use debug::debug_router;
 pub use decisions::{DecisionQuery, DecisionView, DecisionsPage, OwnerView};
 pub use health::health_router;
+#[cfg(feature = "node")]
+pub use health::node_health_router;
+#[cfg(feature = "node")]
+pub use node::{NodeIntrospection, node_debug_router};
 pub use readiness::{Check, Facts, Leadership, Readiness};
 pub use serve::{Protection, bind};
 pub use stuck::{StuckItem, StuckPage, StuckQuery, hint};

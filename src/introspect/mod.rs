@@ -3,6 +3,8 @@
 pub mod decision_log;
 pub mod graph_export;
 pub mod introspection;
+#[cfg(feature = "node")]
+pub mod node;
 pub mod status;
 pub mod stuck;
 

@@ -47,6 +47,9 @@ const LAG_SECONDS: &[f64] = &[
 const REQUEST_SECONDS: &[f64] =
     &[0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
+/// From an idle pass to one that removes a thousand containers.
+const PASS_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1000.0];
+
 macro_rules! metrics {
     ($($(#[doc = $doc:literal])+ $constant:ident = $name:literal, $kind:expr, $unit:ident, [$($label:literal),*];)+) => {
         $(
@@ -223,6 +226,27 @@ metrics! {
     LEASE_ERRORS = "kube_gc_lease_errors_total", Kind::Counter, Count, [];
     /// Writes that were not sent: on a standby, after the lease expired (expired), during a rebuild of the graph (rebuilding), in a dry run (dry_run).
     GATE_REFUSALS = "kube_gc_gate_refusals_total", Kind::Counter, Count, ["reason"];
+
+    // Node collection, by the kubelet's names where it has them.
+
+    /// Unused images that `kube-gc node` removed, for their age or for space.
+    IMAGE_GARBAGE_COLLECTED = "kubelet_image_garbage_collected_total", Kind::Counter, Count, ["reason"];
+    /// Calls to the container runtime.
+    RUNTIME_OPERATIONS = "kubelet_runtime_operations_total", Kind::Counter, Count, ["operation_type"];
+    /// Calls to the container runtime that failed.
+    RUNTIME_OPERATIONS_ERRORS = "kubelet_runtime_operations_errors_total", Kind::Counter, Count, ["operation_type"];
+    /// Duration of calls to the container runtime.
+    RUNTIME_OPERATIONS_DURATION = "kubelet_runtime_operations_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["operation_type"];
+    /// Removals on a node by rule; refused means that something had changed since the plan.
+    NODE_REMOVALS = "kube_gc_node_removals_total", Kind::Counter, Count, ["what", "rule", "outcome"];
+    /// What the file system of the images is filled with, by the last look; sizes of images count shared layers several times.
+    NODE_FILESYSTEM_BYTES = "kube_gc_node_filesystem_bytes", Kind::Gauge, Bytes, ["state"];
+    /// Bytes that the last pass was to free and could not.
+    NODE_WANTED_BYTES = "kube_gc_node_wanted_bytes", Kind::Gauge, Bytes, [];
+    /// Duration of passes, from the look to the last removal.
+    NODE_PASS = "kube_gc_node_pass_seconds", Kind::Histogram(PASS_SECONDS), Seconds, ["scope"];
+    /// When the last pass without a failure ended, in seconds since 1970; 0 before the first one.
+    NODE_LAST_SUCCESS = "kube_gc_node_last_success_timestamp_seconds", Kind::Gauge, Seconds, ["scope"];
 
     // The two listeners.
 

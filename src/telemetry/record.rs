@@ -7,6 +7,8 @@ mod deletion_lag;
 mod graph;
 mod http;
 mod leadership;
+#[cfg_attr(not(feature = "node"), allow(dead_code, reason = "for `kube-gc node`"))]
+mod node;
 mod process;
 mod queues;
 mod readiness;
@@ -40,6 +42,12 @@ pub(super) use http::{LISTENERS, RELOADS};
 pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
     LeaseTransition, election, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
+};
+pub(super) use node::{FILESYSTEM_STATES, IMAGE_REASONS, NODE_ITEMS, NODE_OUTCOMES, PASS_SCOPES};
+#[cfg(any(test, feature = "node"))]
+pub use node::{
+    node_filesystem, node_image_collected, node_pass, node_removal, node_wanted, node_zeros,
+    runtime_operation,
 };
 pub(super) use process::build_info;
 pub use process::{log_waiting, tasks};
@@ -184,6 +192,13 @@ pub(super) mod tests {
         lease_error();
         comparison("delete", "agreed");
         comparisons_pending(1);
+        node_zeros();
+        node_removal("image", "I4", "removed");
+        node_image_collected("space");
+        runtime_operation("list_images", true, Duration::from_secs(1));
+        node_filesystem("free", 1);
+        node_wanted(1);
+        node_pass("images", Duration::from_secs(1), true);
         lease_remaining(Duration::from_secs(1));
         build_info();
     }

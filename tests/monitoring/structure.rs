@@ -12,7 +12,20 @@ use crate::read;
 use crate::rules::{Rule, rules};
 
 /// Declared metrics that no panel or rule uses, each with the reason.
-const NOWHERE: [(&str, &str); 0] = [];
+const NOWHERE: [(&str, &str); 9] = [
+    ("kubelet_image_garbage_collected_total", OF_A_NODE),
+    ("kubelet_runtime_operations_total", OF_A_NODE),
+    ("kubelet_runtime_operations_errors_total", OF_A_NODE),
+    ("kubelet_runtime_operations_duration_seconds", OF_A_NODE),
+    ("kube_gc_node_removals_total", OF_A_NODE),
+    ("kube_gc_node_filesystem_bytes", OF_A_NODE),
+    ("kube_gc_node_wanted_bytes", OF_A_NODE),
+    ("kube_gc_node_pass_seconds", OF_A_NODE),
+    ("kube_gc_node_last_success_timestamp_seconds", OF_A_NODE),
+];
+
+/// The dashboard is about the collector of a cluster.
+const OF_A_NODE: &str = "only `kube-gc node run` has it";
 
 /// Metrics recorded by others: those of the process by a crate, the rest by Prometheus.
 const OTHERS: [&str; 8] = [

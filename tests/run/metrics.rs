@@ -85,7 +85,9 @@ async fn one_namespace_after_the_other(cluster: &Cluster, collector: &Collector,
 fn is_always_there(metric: &Metric) -> bool {
     // Metrics of dry runs or replicas exist only there, because zeros would suggest one.
     let of_a_kind = [names::COMPARISONS.name, names::COMPARISONS_PENDING.name, names::LEADER.name];
-    if of_a_kind.contains(&metric.name) {
+    // Those of node collection exist only in `kube-gc node run`.
+    let of_a_node = metric.name.starts_with("kube_gc_node_") || metric.name.starts_with("kubelet_");
+    if of_a_kind.contains(&metric.name) || of_a_node {
         return false;
     }
     let sampled = |label: &str| label == "partition" || metric.name == names::BUILD_INFO.name;

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 pub use disk::{Disk, DiskUsage, Layer, Space};
 pub use fault::{Calls, Change, Effect, Fault};
 pub use journal::Entry;
+pub use tonic::Code;
 pub use world::{NewContainer, NewImage, NewSandbox, World};
 
 use crate::client::MESSAGE_LIMIT;

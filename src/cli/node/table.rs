@@ -1,0 +1,232 @@
+//! Plans and results as text.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_node::plan::{Breakdown, Decision, Entry, Plan, What};
+use kube_gc_node::pressure::{Bytes, Goal, Usage};
+
+use crate::app::{Error, ErrorKind};
+use crate::node::{PassResult, Report};
+
+/// Writes to standard output. A reader that has gone is no error.
+pub fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::new(ErrorKind::Internal, format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A plan as indented JSON.
+pub fn json(report: &Report) -> Result<String, serde_json::Error> {
+    let pretty = serde_json::to_string_pretty(report)?;
+    let mut text = String::with_capacity(pretty.len() + 1);
+    for line in pretty.lines() {
+        // Writing to a string cannot fail.
+        let _ = escape_json(line, &mut text);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A plan for people.
+pub fn plan(report: &Report, wide: bool) -> String {
+    let plan = &report.plan;
+    let mut rows = vec![header(wide)];
+    rows.extend(plan.entries.iter().map(|entry| row(entry, wide)));
+    let mut text =
+        if plan.entries.is_empty() { "Nothing to decide about.\n".to_owned() } else { columns(&rows) };
+    text.push('\n');
+    filesystem(&mut text, plan);
+    let _ = writeln!(text, "\n{}", removals(plan));
+    if plan.more {
+        text.push_str("A pass removes no more than that at a time; the rest follows in the next one.\n");
+    }
+    if plan.wrong_node {
+        let _ = writeln!(
+            text,
+            "The API server knows fewer than half of the pods here. Is {} the name of this node (--node)?",
+            Escaped(&report.node)
+        );
+    }
+    if let Some(why) = &report.dry_run {
+        let _ = writeln!(text, "Nothing is removed: {}.", Escaped(why));
+    }
+    notes(&mut text, report);
+    text
+}
+
+/// What came of a pass, for people (B9).
+pub fn result(report: &Report, result: &PassResult) -> String {
+    let PassResult {
+        removed, refused, failed, freed_bytes, missing_bytes, missing_inodes, interrupted, ..
+    } = result;
+    let mut text = format!("Removed {removed}, freed {}.", Bytes(*freed_bytes));
+    if *refused > 0 {
+        let _ = write!(text, " {refused} stay, because they had changed since the plan was made.");
+    }
+    if *failed > 0 {
+        let _ = write!(text, " {failed} could not be removed.");
+    }
+    text.push('\n');
+    for item in result.items.iter().filter(|item| item.outcome != "removed") {
+        let why = item.reason.as_deref().unwrap_or_default();
+        let _ =
+            writeln!(text, "  {} {} ({}): {}", what(item.what), Escaped(&item.id), item.rule, Escaped(why));
+    }
+    if let Some(why) = interrupted {
+        let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
+    }
+    if *missing_bytes > 0 || *missing_inodes > 0 {
+        let _ = write!(text, "Not all that was wanted could be freed: {} ", Bytes(*missing_bytes));
+        if *missing_inodes > 0 {
+            let _ = write!(text, "and {missing_inodes} inodes ");
+        }
+        text.push_str("are missing. Before the pass:\n");
+        filesystem(&mut text, &report.plan);
+    }
+    notes(&mut text, report);
+    text
+}
+
+fn notes(text: &mut String, report: &Report) {
+    for note in &report.notes {
+        let _ = writeln!(text, "Note: {}.", Escaped(note.trim_end_matches('.')));
+    }
+}
+
+/// The longest id in a narrow table; runtimes find a container by as much.
+const SHORT_ID: usize = 13;
+
+fn header(wide: bool) -> Vec<String> {
+    let names: &[&str] = if wide {
+        &["DECISION", "WHAT", "NAME", "POD", "ID", "SIZE", "RULE", "REASON"]
+    } else {
+        &["DECISION", "WHAT", "NAME", "SIZE", "RULE", "REASON"]
+    };
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn row(entry: &Entry, wide: bool) -> Vec<String> {
+    let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, order: _ } = entry;
+    let decision = match decision {
+        Decision::Remove => "remove",
+        Decision::Keep => "keep",
+    };
+    let name = name.clone().unwrap_or_else(|| match kind {
+        What::LogDirectory | What::LogSymlink => id.clone(),
+        _ if wide => String::new(),
+        _ => short(id),
+    });
+    let size = bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
+    let mut row = vec![decision.to_owned(), what(*kind).to_owned(), name];
+    if wide {
+        let pod = pod.as_ref().filter(|pod| !pod.name.is_empty());
+        row.push(pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default());
+        row.push(id.clone());
+    }
+    row.extend([size, rule.to_string(), reason.clone()]);
+    row.iter().map(|cell| if cell.is_empty() { "-".to_owned() } else { Escaped(cell).to_string() }).collect()
+}
+
+/// The beginning of an id, without the name of its algorithm.
+fn short(id: &str) -> String {
+    let hex = id.split_once(':').map_or(id, |(_, hex)| hex);
+    hex.chars().take(SHORT_ID).collect()
+}
+
+const fn what(what: What) -> &'static str {
+    match what {
+        What::Container => "container",
+        What::Sandbox => "sandbox",
+        What::LogDirectory => "log directory",
+        What::LogSymlink => "log symlink",
+        What::Image => "image",
+    }
+}
+
+/// Rows with columns of equal width; the last one has any.
+fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..count).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (column, cell) in row.iter().enumerate() {
+            if column + 1 == count {
+                text.push_str(cell);
+            } else {
+                let _ = write!(text, "{cell:<width$}  ", width = widths[column]);
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// What fills the file system of the images.
+fn filesystem(text: &mut String, plan: &Plan) {
+    let Some(usage) = &plan.usage else {
+        text.push_str("Nobody knows how full the file system of the images is.\n");
+        return;
+    };
+    let Usage { capacity, .. } = usage;
+    let percent = usage.percent().map(|percent| format!(" ({percent} %)")).unwrap_or_default();
+    let inodes =
+        usage.percent_of_inodes().map(|percent| format!("; {percent} % of the inodes")).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "File system of the images: {} of {} used{percent}{inodes}.",
+        Bytes(usage.used()),
+        Bytes(*capacity)
+    );
+    if let Some(Goal { available, inodes_free, rule }) = plan.goal {
+        let _ = write!(text, "To be free: {}", Bytes(available));
+        if inodes_free > 0 {
+            let _ = write!(text, " and {inodes_free} inodes");
+        }
+        let _ = writeln!(text, " ({rule}).");
+    }
+    let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
+    for (name, bytes) in [
+        ("images in use", in_use),
+        ("images unused", unused),
+        ("images kept", kept),
+        ("dead containers", dead_containers),
+        ("other", other),
+    ] {
+        let _ = writeln!(text, "  {name:<16} {:>10}", Bytes(bytes).to_string());
+    }
+}
+
+/// How much goes, in a sentence.
+fn removals(plan: &Plan) -> String {
+    let count = |kind: What| plan.removed().filter(|entry| entry.what == kind).count();
+    let kinds = [What::Container, What::Sandbox, What::LogDirectory, What::LogSymlink, What::Image];
+    let parts: Vec<String> = kinds
+        .into_iter()
+        .map(|kind| (kind, count(kind)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{count} {}", plural(kind, count)))
+        .collect();
+    if parts.is_empty() {
+        return "To remove: nothing.".to_owned();
+    }
+    let bytes = plan.removed().filter_map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    format!("To remove: {}; about {}.", parts.join(", "), Bytes(bytes))
+}
+
+const fn plural(kind: What, count: usize) -> &'static str {
+    match (kind, count) {
+        (kind, 1) => what(kind),
+        (What::Container, _) => "containers",
+        (What::Sandbox, _) => "sandboxes",
+        (What::LogDirectory, _) => "log directories",
+        (What::LogSymlink, _) => "log symlinks",
+        (What::Image, _) => "images",
+    }
+}

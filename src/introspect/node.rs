@@ -1,0 +1,73 @@
+//! The read model of node collection.
+
+use tokio::sync::watch;
+
+use crate::actors::node::NodeStatus;
+use crate::http::{Check, NodeIntrospection, Readiness};
+
+/// What `/readyz` and `/debug/node` show.
+#[derive(Clone, Debug)]
+pub struct NodeView {
+    status: watch::Receiver<NodeStatus>,
+}
+
+impl NodeView {
+    /// Shows what the actor publishes.
+    #[must_use]
+    pub const fn new(status: watch::Receiver<NodeStatus>) -> Self {
+        Self { status }
+    }
+}
+
+impl NodeIntrospection for NodeView {
+    fn readiness(&self) -> Readiness {
+        assess(&self.status.borrow())
+    }
+
+    fn last(&self) -> Option<Result<serde_json::Value, serde_json::Error>> {
+        let report = self.status.borrow().report.clone();
+        report.map(|report| serde_json::to_value(&*report))
+    }
+}
+
+/// Node collection is ready once it has looked at the node, as long as the runtime answers, and
+/// unless the name of the node is wrong.
+fn assess(status: &NodeStatus) -> Readiness {
+    let mut checks = Vec::new();
+    checks.push(match (&status.error, &status.report) {
+        (Some(error), _) => Check::failed("look", error.as_str()),
+        (None, None) => Check::failed("look", "the node has not been looked at yet"),
+        (None, Some(_)) => Check::fine("look"),
+    });
+    let Some(report) = &status.report else { return Readiness { checks } };
+    checks.push(if report.plan.wrong_node {
+        Check::failed(
+            "node",
+            format!(
+                "the API server knows fewer than half of the ready sandboxes here; is {} the name of this node \
+                 (`node.name`)?",
+                report.node
+            ),
+        )
+    } else {
+        Check::fine("node")
+    });
+    if let Some(why) = &report.dry_run {
+        checks.push(Check::warning("dry run", why.as_str()));
+    }
+    checks.extend(report.notes.iter().map(|note| Check::warning("look", note.as_str())));
+    if let Some(result) = &report.result {
+        if result.missing_bytes > 0 || result.missing_inodes > 0 {
+            let why = format!(
+                "{} bytes and {} inodes could not be freed; /debug/node shows what fills the file system",
+                result.missing_bytes, result.missing_inodes
+            );
+            checks.push(Check::warning("space", why));
+        }
+        if result.failed > 0 {
+            let why = format!("{} removals failed; /debug/node shows why", result.failed);
+            checks.push(Check::warning("removals", why));
+        }
+    }
+    Readiness { checks }
+}

@@ -1,0 +1,258 @@
+//! Everything that a plan needs, at one time.
+
+use std::collections::{BTreeSet, HashSet};
+
+use futures::future::join3;
+use futures::{StreamExt as _, stream};
+use kube_gc_cri::client::PodKey;
+use kube_gc_cri::{self as cri, status};
+use kube_gc_node::logs::parse_directory;
+use kube_gc_node::plan::{Plan, What};
+use kube_gc_node::safety::{self, Inputs};
+use kube_gc_node::view::{Extent, Listed, LogDirectory};
+use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
+
+use super::files::Seen;
+use super::{NodeCollector, NodeError, view};
+use crate::api::ApiError;
+
+/// How many containers are asked at a time for what they mount.
+const STATUSES_AT_A_TIME: usize = 8;
+
+/// What there is on a node, and what has to go.
+#[derive(Debug)]
+pub struct Look {
+    /// What has to go, and why.
+    pub plan: Plan,
+    /// What could not be seen, for people.
+    pub notes: Vec<String>,
+    /// Why the API server has not told the pods of this node.
+    pub api_error: Option<ApiError>,
+    pub(super) pods: PodView,
+    pub(super) files: Files,
+    /// The invariants that the plan breaks: none, unless there is a bug.
+    pub(super) violations: Vec<String>,
+}
+
+impl NodeCollector {
+    /// Looks at the node and plans. Writes nothing.
+    ///
+    /// # Errors
+    /// The container runtime does not answer. That something else cannot be seen is in the notes.
+    pub async fn look(&mut self, now: Timestamp) -> Result<Look, NodeError> {
+        let mut notes = Vec::new();
+        let mut files = self.files(&mut notes).await;
+        let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
+        // After the runtime, so that a pod that is bound meanwhile is in the list.
+        let (mut pods, api_error) = self.pod_view(&mut notes).await;
+        let missing = pods::needing_proof(&runtime, &pods, &files);
+        if let PodView::Listed(Listed { proofs, .. }) = &mut pods {
+            *proofs = self.pods.proofs(missing).await;
+        }
+        files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
+
+        self.forget_volumes(&runtime);
+        self.add_volumes(&mut runtime);
+        let mut plan = self.plan(&runtime, &pods, &files, now);
+        if has_images(&plan) {
+            let stay = staying(&runtime, &plan);
+            if self.learn_volumes(&mut runtime, &stay).await {
+                plan = self.plan(&runtime, &pods, &files, now);
+            }
+        }
+        let inputs = Inputs {
+            runtime: &runtime,
+            pods: &pods,
+            files: &files,
+            ledger: &self.ledger,
+            rules: &self.rules,
+            now,
+        };
+        let violations: Vec<String> = safety::check(&inputs, &plan).iter().map(ToString::to_string).collect();
+        notes.extend(violations.iter().cloned());
+        Ok(Look { plan, notes, api_error, pods, files, violations })
+    }
+
+    fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
+        self.ledger.observe(runtime, pods, now);
+        plan(runtime, pods, files, &self.ledger, &self.rules, now)
+    }
+
+    /// The logs and symlinks.
+    async fn files(&self, notes: &mut Vec<String>) -> Files {
+        let logs = self.logs.clone();
+        let read = move || (logs.directories(), logs.symlinks());
+        let Ok((directories, symlinks)) = tokio::task::spawn_blocking(read).await else {
+            notes.push("reading the logs has failed unexpectedly".to_owned());
+            return Files::default();
+        };
+        Files {
+            log_directories: seen(directories, notes),
+            log_symlinks: seen(symlinks, notes),
+            image_usage: None,
+        }
+    }
+
+    /// All containers, sandboxes and images.
+    async fn runtime_view(
+        &mut self,
+        keys: &BTreeSet<PodKey>,
+        notes: &mut Vec<String>,
+    ) -> Result<RuntimeView, NodeError> {
+        let (lists, images, status) = join3(
+            async { tokio::try_join!(self.client.all_containers(keys), self.client.all_sandboxes(keys)) },
+            self.client.all_images(),
+            self.client.status(),
+        )
+        .await;
+        let (containers, sandboxes) = lists?;
+        let mut runtime = RuntimeView {
+            containers_extent: view::extent(containers.coverage),
+            containers: containers.items.into_iter().map(view::container).collect(),
+            sandboxes_extent: view::extent(sandboxes.coverage),
+            sandboxes: sandboxes.items.into_iter().map(view::sandbox).collect(),
+            ..RuntimeView::default()
+        };
+        if runtime.containers_extent == Extent::Slice || runtime.sandboxes_extent == Extent::Slice {
+            notes.push(
+                "the container runtime cannot send whole lists; sandboxes, logs and images wait until it can (B1)"
+                    .to_owned(),
+            );
+        }
+        match images {
+            Ok(images) => runtime.images = images.into_iter().map(view::image).collect(),
+            Err(error @ cri::Error::TooLarge { .. }) => {
+                notes.push(format!("{error}; images stay (B1)"));
+                runtime.images_extent = Extent::Slice;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        match status {
+            Ok(status) => self.sandbox_image = Some(status::sandbox_image(&status)),
+            Err(error) => notes.push(format!("the image of sandboxes cannot be asked for: {error}")),
+        }
+        match &self.sandbox_image {
+            Some(image) => runtime.sandbox_image.clone_from(image),
+            // It may be any image.
+            None => runtime.images_extent = Extent::Slice,
+        }
+        Ok(runtime)
+    }
+
+    /// The pods of this node.
+    async fn pod_view(&self, notes: &mut Vec<String>) -> (PodView, Option<ApiError>) {
+        match self.pods.view().await {
+            Ok(pods) => (pods, None),
+            Err(error) => {
+                let why = error.to_string();
+                notes.push(format!("the pods of this node are not known, so none counts as gone: {why}"));
+                (PodView::Unavailable { why }, Some(error))
+            }
+        }
+    }
+
+    /// Forgets containers that are gone.
+    fn forget_volumes(&mut self, runtime: &RuntimeView) {
+        if runtime.containers_extent == Extent::Whole {
+            let ids: HashSet<&str> =
+                runtime.containers.iter().map(|container| container.id.as_str()).collect();
+            self.volumes.retain(|id, _| ids.contains(id.as_str()));
+        }
+    }
+
+    /// Adds the image volumes that are known.
+    fn add_volumes(&self, runtime: &mut RuntimeView) {
+        let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
+        let volumes: BTreeSet<&String> = known.flatten().collect();
+        runtime.image_volumes = volumes.into_iter().cloned().collect();
+    }
+
+    /// Asks containers that were not asked before which images they mount, by their indexes. Lists do
+    /// not have that. A container that cannot be asked may use any image. Returns whether anything
+    /// new came of it.
+    pub(super) async fn learn_volumes(&mut self, runtime: &mut RuntimeView, which: &[usize]) -> bool {
+        let client = &self.client;
+        let unknown =
+            which.iter().copied().filter(|&index| !self.volumes.contains_key(&runtime.containers[index].id));
+        let ask = unknown.map(|index| {
+            let id = runtime.containers[index].id.clone();
+            async move { (index, client.container(&id).await) }
+        });
+        let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;
+        let mut is_new = false;
+        for (index, answer) in answers {
+            let container = &mut runtime.containers[index];
+            match answer {
+                Ok(status) => {
+                    let volumes = status.as_ref().map(view::image_volumes).unwrap_or_default();
+                    is_new |= !volumes.is_empty();
+                    self.volumes.insert(container.id.clone(), volumes);
+                }
+                Err(error) => {
+                    tracing::warn!(container = container.id, %error, "cannot ask which images it mounts; all stay");
+                    is_new |= !container.image_refs.is_empty();
+                    container.image_refs.clear();
+                }
+            }
+        }
+        self.add_volumes(runtime);
+        is_new
+    }
+
+    /// Lists containers, images and pods again, before images are removed (B2). Pods are those of the
+    /// look if they cannot be listed now.
+    pub(super) async fn look_again(
+        &mut self,
+        look: &Look,
+    ) -> Result<(RuntimeView, Option<PodView>), NodeError> {
+        let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
+        let all: Vec<usize> = (0..runtime.containers.len()).collect();
+        self.learn_volumes(&mut runtime, &all).await;
+        Ok((runtime, self.pods.view().await.ok()))
+    }
+}
+
+impl Look {
+    /// The pods that may have containers, for lists that are too long.
+    pub(super) fn pod_keys(&self) -> BTreeSet<PodKey> {
+        pod_keys(&self.files.log_directories)
+    }
+}
+
+/// What was read, or nothing, with a note.
+fn seen<T>(read: Result<Seen<T>, String>, notes: &mut Vec<String>) -> Vec<T> {
+    match read {
+        Ok(Seen { items, problem }) => {
+            notes.extend(problem);
+            items
+        }
+        Err(problem) => {
+            notes.push(problem);
+            Vec::new()
+        }
+    }
+}
+
+/// The pods that may have containers, for lists that are too long.
+fn pod_keys(directories: &[LogDirectory]) -> BTreeSet<PodKey> {
+    let named = directories.iter().filter_map(|directory| parse_directory(&directory.name).named());
+    named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }).collect()
+}
+
+/// Whether images go, so that it matters which are mounted.
+fn has_images(plan: &Plan) -> bool {
+    plan.removals.iter().chain(&plan.in_line).any(|candidate| candidate.what() == What::Image)
+}
+
+/// The indexes of the containers that stay.
+fn staying(runtime: &RuntimeView, plan: &Plan) -> Vec<usize> {
+    let go: HashSet<&str> = plan
+        .removals
+        .iter()
+        .filter(|candidate| candidate.what() == What::Container)
+        .map(kube_gc_node::plan::Candidate::id)
+        .collect();
+    let stay =
+        runtime.containers.iter().enumerate().filter(|(_, container)| !go.contains(container.id.as_str()));
+    stay.map(|(index, _)| index).collect()
+}

@@ -1,0 +1,46 @@
+//! Node collection: what `kube-gc node` reads from a node and does to it.
+//!
+//! The rules are pure functions in the crate `kube_gc_node`. This module fetches what they need and
+//! carries out what they decide. It never decides by itself.
+//!
+//! | module | content |
+//! |---|---|
+//! | `settings` | the settings of the rules, and where everything is |
+//! | `collector` | one node: its runtime, its pods, its files |
+//! | `look` | everything that a plan needs, at one time |
+//! | `act` | carries out a plan, step by step |
+//! | `view` | what a container runtime says, as plain data |
+//! | `files` | logs and symlinks; removes them without following a symlink |
+//! | `disk` | how full the file system of the images is |
+//! | `pods` | what the API server says about the pods of this node |
+//! | `report` | a plan and what came of it, for people and programs |
+//! | `state` | the ages of images, which survive a restart |
+//! | `kubelet` | whether a kubelet runs here |
+
+mod act;
+mod collector;
+mod disk;
+mod error;
+mod files;
+mod kubelet;
+mod look;
+mod pods;
+mod report;
+mod settings;
+mod state;
+mod view;
+
+pub use act::Carried;
+pub use collector::{NodeCollector, now};
+#[cfg(test)]
+pub use disk::Disk;
+pub use error::{NodeError, Problem};
+pub use kubelet::{Presence, detect, is_in_pod};
+pub use look::Look;
+pub use pods::PodSource;
+pub use report::{PassResult, Report, why_dry};
+pub use settings::NodeOptions;
+pub use state::StateFile;
+
+#[cfg(test)]
+mod tests;

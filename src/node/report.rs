@@ -1,0 +1,155 @@
+//! A plan and what came of it, as `kube-gc node plan -o json` and `/debug/node` show them. The JSON
+//! fields are a public interface; `docs/node-plan.schema.json` describes them.
+
+use std::time::{Duration, SystemTime};
+
+use kube_gc_node::pass::{Outcome, Summary};
+use kube_gc_node::plan::{Plan, What};
+use serde::Serialize;
+
+use super::{Carried, Look, NodeOptions, Presence};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// A plan, with what it was made for.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The version of this format.
+    pub version: u32,
+    /// The name of the node.
+    pub node: String,
+    /// The container runtime: name and version.
+    pub runtime: String,
+    /// The socket of the container runtime.
+    pub endpoint: String,
+    /// When the plan was made.
+    pub time: String,
+    /// Why nothing is removed; `null` if something may be.
+    pub dry_run: Option<String>,
+    /// What could not be seen.
+    pub notes: Vec<String>,
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// What came of it; `null` if nothing was done about it.
+    pub result: Option<PassResult>,
+}
+
+/// What came of a plan.
+#[derive(Clone, Debug, Serialize)]
+pub struct PassResult {
+    /// How many items have gone.
+    pub removed: usize,
+    /// How many stay, because they had changed since the plan was made.
+    pub refused: usize,
+    /// How many could not be removed.
+    pub failed: usize,
+    /// How many bytes the file system of the images has gained while images went.
+    pub freed_bytes: u64,
+    /// How many bytes are still to be freed.
+    pub missing_bytes: u64,
+    /// How many inodes are still to be freed.
+    pub missing_inodes: u64,
+    /// Why it ended early.
+    pub interrupted: Option<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// Each item that was tried, in order.
+    pub items: Vec<ItemResult>,
+}
+
+/// What came of one item.
+#[derive(Clone, Debug, Serialize)]
+pub struct ItemResult {
+    /// What it is.
+    pub what: What,
+    /// The runtime's id, or the name of the directory or symlink.
+    pub id: String,
+    /// The rule that removes it.
+    pub rule: kube_gc_node::Rule,
+    /// `removed`, `refused` or `failed`.
+    pub outcome: &'static str,
+    /// Why it stays.
+    pub reason: Option<String>,
+}
+
+impl Report {
+    /// The report of a look.
+    #[must_use]
+    pub fn new(options: &NodeOptions, runtime: String, look: &Look) -> Self {
+        Self {
+            version: VERSION,
+            node: options.name.clone(),
+            runtime,
+            endpoint: options.endpoint.to_string(),
+            time: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
+            dry_run: why_dry(options),
+            notes: look.notes.clone(),
+            plan: look.plan.clone(),
+            result: None,
+        }
+    }
+
+    /// The same with what came of it.
+    #[must_use]
+    pub fn with(self, carried: &Carried) -> Self {
+        Self { result: Some(PassResult::new(carried)), ..self }
+    }
+}
+
+/// Why nothing is removed.
+#[must_use]
+pub fn why_dry(options: &NodeOptions) -> Option<String> {
+    use kube_gc_node::rules::Effects;
+    match (options.rules.effects(), &options.kubelet) {
+        (Effects::Nothing, _) if options.rules.dry_run => Some("a dry run was asked for".to_owned()),
+        (Effects::Nothing, Presence::Present { why }) => {
+            Some(format!("a kubelet runs here ({why}), and `node.beside_kubelet` is \"nothing\""))
+        }
+        _ => None,
+    }
+}
+
+impl PassResult {
+    fn new(carried: &Carried) -> Self {
+        let Summary { removed, refused, failed, freed_bytes, missing } = carried.summary;
+        let items = carried.removals.iter().map(|record| {
+            let (outcome, reason) = match &record.outcome {
+                Outcome::Removed => ("removed", None),
+                Outcome::Refused(refusal) => ("refused", Some(refusal.to_string())),
+                Outcome::Failed(error) => ("failed", Some(error.clone())),
+            };
+            ItemResult {
+                what: record.candidate.what(),
+                id: record.candidate.id().to_owned(),
+                rule: record.candidate.rule,
+                outcome,
+                reason,
+            }
+        });
+        Self {
+            removed,
+            refused,
+            failed,
+            freed_bytes,
+            missing_bytes: missing.map_or(0, |missing| missing.bytes),
+            missing_inodes: missing.map_or(0, |missing| missing.inodes),
+            interrupted: carried.interrupted.clone(),
+            seconds: rounded(carried.took),
+            items: items.collect(),
+        }
+    }
+
+    /// Whether all that was wanted was done.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.failed == 0 && self.missing_bytes == 0 && self.missing_inodes == 0 && self.interrupted.is_none()
+    }
+}
+
+/// Seconds to the millisecond.
+#[allow(clippy::cast_precision_loss, reason = "milliseconds of a pass are few")]
+fn rounded(duration: Duration) -> f64 {
+    duration.as_millis() as f64 / 1000.0
+}

@@ -1,0 +1,130 @@
+//! A plan is what a pass then does.
+
+use super::*;
+
+#[tokio::test]
+async fn a_plan_says_exactly_what_a_pass_then_does() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    let of_living = node.containers(&living, 4, ContainerState::ContainerRunning);
+    let gone = node.gone_pod();
+    let of_gone = node.containers(&gone, 3, ContainerState::ContainerExited);
+    let images = node.images(18, 50);
+    fs::create_dir_all(format!(
+        "{}/default_old_{}",
+        node.rules.roots.pods, "ffffffff-0000-4000-8000-000000000000"
+    ))
+    .unwrap();
+
+    let look = node.look().await;
+    let before = (node.container_ids(), node.image_ids(), node.sandbox_ids());
+    assert_eq!(look.notes, [""; 0]);
+    assert!(node.changes().is_empty());
+    let (again, carried) = node.pass().await;
+    assert_eq!(planned(&look), planned(&again));
+    assert_eq!(removed(&carried), planned(&look));
+    assert_eq!((carried.summary.failed, carried.summary.refused), (0, 0));
+
+    // C5: of the living pod, the running one and the newest dead one stay. C3: of the gone pod, nothing.
+    assert_eq!(node.container_ids(), set(&of_living[2..]));
+    assert!(before.0.is_superset(&set(&of_gone)));
+    // S1, L1, C8.
+    assert_eq!(node.sandbox_ids(), set(std::slice::from_ref(&living.sandbox)));
+    let directories = node.logs().directories().unwrap().items;
+    assert_eq!(directories.len(), 1);
+    assert!(directories[0].name.ends_with(&living.uid));
+    assert_eq!(node.logs().symlinks().unwrap().items.len(), 2);
+    let mut logs: Vec<_> = fs::read_dir(format!("{}/web", node.log_directory(&living)))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    logs.sort();
+    assert_eq!(logs, ["2.log", "3.log"]);
+    // I4: 901 MiB of 1000 were used; 101 had to go.
+    assert_eq!(node.image_ids(), {
+        let mut left = set(&images[3..]);
+        left.insert(node.image.clone());
+        left
+    });
+    assert!(node.server.disk_usage().available >= 200 * MIB);
+}
+
+#[tokio::test]
+async fn a_second_pass_finds_nothing_to_do() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 3, ContainerState::ContainerExited);
+    let living = node.pod().await;
+    node.containers(&living, 2, ContainerState::ContainerRunning);
+    node.pass().await;
+    let (look, carried) = node.pass().await;
+    assert_eq!((planned(&look), removed(&carried)), (Vec::new(), Vec::new()));
+}
+
+#[tokio::test]
+async fn an_idle_pass_takes_four_calls_and_a_container_two() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    node.containers(&living, 5, ContainerState::ContainerRunning);
+    let mut collector = node.collector().await;
+    node.server.clear_journal();
+    let look = collector.look(now()).await.unwrap();
+    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    // Three of four dead ones go.
+    assert_eq!(node.server.journal().len(), 4 + 3 * 2);
+    node.server.clear_journal();
+    let look = collector.look(now()).await.unwrap();
+    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+    assert_eq!(node.server.journal().len(), 4);
+}
+
+#[tokio::test]
+async fn what_containers_mount_is_asked_once() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    node.containers(&living, 1, ContainerState::ContainerRunning);
+    node.images(18, 50);
+    let mut collector = node.collector().await;
+    let first = collector.look(now()).await.unwrap();
+    node.server.clear_journal();
+    let second = collector.look(now()).await.unwrap();
+    assert_eq!(planned(&first), planned(&second));
+    assert_eq!(node.server.calls(Rpc::ContainerStatus), [""; 0]);
+}
+
+#[tokio::test]
+async fn i1_an_image_that_a_container_mounts_stays() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    let images = node.images(18, 50);
+    let new = NewContainer {
+        sandbox: living.sandbox.clone(),
+        name: "web".to_owned(),
+        attempt: 0,
+        image: node.image.clone(),
+        state: ContainerState::ContainerRunning,
+        created_at: nanos(HOUR),
+        image_volumes: vec![images[0].clone()],
+        log_path: String::new(),
+        written: Space::default(),
+    };
+    node.server.world(|world| world.add_container(new));
+    let (look, carried) = node.pass().await;
+    assert_eq!(rule(&look, What::Image, &images[0]), "I1");
+    assert!(node.image_ids().contains(&images[0]));
+    assert_eq!(carried.summary.removed, 3);
+}
+
+#[tokio::test]
+async fn an_end_that_is_asked_for_leaves_the_rest() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 3, ContainerState::ContainerExited);
+    let mut collector = node.collector().await;
+    let look = collector.look(now()).await.unwrap();
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    let carried = collector.carry_out(&look, Scope::All, &cancel).await.unwrap();
+    assert!(carried.interrupted.is_some() && carried.removals.is_empty());
+    assert!(node.changes().is_empty());
+}

@@ -1,0 +1,186 @@
+//! Safety 1 to 5.
+
+use kube_gc_node::rules::{BesideKubelet, Kubelet};
+
+use super::*;
+
+#[tokio::test]
+async fn safety_1_a_container_that_starts_between_look_and_removal_stays() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    let created = node.container(&gone, 0, ContainerState::ContainerCreated, &node.image);
+    let exited = node.container(&gone, 1, ContainerState::ContainerExited, &node.image);
+    node.server.fault(server::Fault::about(
+        Rpc::ContainerStatus,
+        &created,
+        server::Effect::before(|world, id| world.set_state(id, ContainerState::ContainerRunning)),
+    ));
+    let (look, carried) = node.pass().await;
+    assert!(planned(&look).contains(&(What::Container, created.clone())));
+    assert_eq!(node.container_ids(), set(std::slice::from_ref(&created)));
+    assert!(!node.changes().contains(&(Rpc::RemoveContainer, created)));
+    assert!(removed(&carried).contains(&(What::Container, exited)));
+    // Its sandbox is not empty, so it stays, too.
+    assert_eq!(node.sandbox_ids().len(), 1);
+}
+
+#[tokio::test]
+async fn safety_1_an_unknown_container_is_stopped_first_and_stays_if_that_fails() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    let unknown = node.containers(&gone, 1, ContainerState::ContainerUnknown);
+    node.server.fault(server::Fault::nth(
+        Rpc::StopContainer,
+        1,
+        server::Effect::Fail(server::Code::Unknown, "no".to_owned()),
+    ));
+    let (_, carried) = node.pass().await;
+    assert_eq!((carried.summary.failed, node.container_ids()), (1, set(&unknown)));
+    assert_eq!(node.changes(), [(Rpc::StopContainer, unknown[0].clone())]);
+    node.pass().await;
+    assert_eq!(node.container_ids().len(), 0);
+}
+
+#[tokio::test]
+async fn safety_1_a_sandbox_that_gets_a_container_stays() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    let (sandbox, image) = (gone.sandbox.clone(), node.image.clone());
+    node.server.fault(server::Fault::nth(
+        Rpc::PodSandboxStatus,
+        2,
+        server::Effect::before(move |world, _| {
+            world.add_container(NewContainer {
+                sandbox: sandbox.clone(),
+                name: "late".to_owned(),
+                attempt: 0,
+                image: image.clone(),
+                state: ContainerState::ContainerRunning,
+                created_at: 1,
+                image_volumes: Vec::new(),
+                log_path: String::new(),
+                written: Space::default(),
+            });
+        }),
+    ));
+    let (_, carried) = node.pass().await;
+    assert_eq!(carried.summary.refused, 1);
+    assert_eq!(node.sandbox_ids().len(), 1);
+    assert!(!node.changes().iter().any(|(rpc, _)| *rpc == Rpc::RemovePodSandbox));
+}
+
+#[tokio::test]
+async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
+    let mut node = Node::new();
+    let elsewhere = node.pod().await;
+    node.containers(&elsewhere, 2, ContainerState::ContainerExited);
+    node.server.world(|world| world.set_ready(&elsewhere.sandbox, false));
+    let pods: kube::Api<Pod> = kube::Api::namespaced(node.api.client(), "default");
+    pods.patch(
+        &elsewhere.name,
+        &PatchParams::default(),
+        &Patch::Merge(json!({ "spec": { "nodeName": "node-2" } })),
+    )
+    .await
+    .unwrap();
+    let gone = node.gone_pod();
+    let of_gone = node.containers(&gone, 2, ContainerState::ContainerExited);
+    let (look, _) = node.pass().await;
+    // C5 still holds for the pod that exists.
+    assert_eq!(node.container_ids().len(), 1);
+    assert_eq!(rule(&look, What::Container, &of_gone[1]), "C3");
+    assert_eq!(node.logs().directories().unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
+    let mut node = Node::new();
+    // Three ready pods that the API server does not know on this node.
+    for number in 0..3 {
+        let uid = format!("aaaaaaa{number}-0000-4000-8000-000000000000");
+        let pod = node.sandbox(&uid, false);
+        node.containers(&pod, 2, ContainerState::ContainerRunning);
+    }
+    let gone = node.gone_pod();
+    let of_gone = node.containers(&gone, 1, ContainerState::ContainerExited);
+    let (look, _) = node.pass().await;
+    assert!(look.plan.wrong_node);
+    assert!(node.container_ids().is_superset(&set(&of_gone)));
+    assert_eq!(node.sandbox_ids().len(), 4);
+}
+
+#[tokio::test]
+async fn safety_2_without_an_api_server_no_pod_is_gone() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 3, ContainerState::ContainerExited);
+    node.knows_pods = false;
+    let (_, carried) = node.pass().await;
+    // C5 only.
+    assert_eq!(carried.summary.removed, 2);
+    assert_eq!((node.container_ids().len(), node.sandbox_ids().len()), (1, 1));
+    assert_eq!(node.logs().directories().unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    let of_living = node.containers(&living, 3, ContainerState::ContainerExited);
+    node.rules.containers.max_per_container = Some(0);
+    node.images(18, 50);
+    for (beside, containers, images) in
+        [(BesideKubelet::Nothing, 3, 19), (BesideKubelet::Images, 3, 16), (BesideKubelet::All, 1, 16)]
+    {
+        node.rules.kubelet = Kubelet::Beside(beside);
+        node.pass().await;
+        assert_eq!((node.container_ids().len(), node.image_ids().len()), (containers, images), "{beside:?}");
+    }
+    assert_eq!(node.container_ids(), set(&of_living[2..]));
+}
+
+#[tokio::test]
+async fn safety_4_a_pass_removes_no_more_than_its_limits() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 12, ContainerState::ContainerExited);
+    node.images(18, 50);
+    node.rules.limits.containers = 5;
+    node.rules.limits.images = 2;
+    let (look, _) = node.pass().await;
+    assert!(look.plan.more);
+    assert_eq!((node.container_ids().len(), node.image_ids().len()), (7, 17));
+}
+
+#[tokio::test]
+async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    let precious = node.directory.path().join("precious.log");
+    fs::write(&precious, "").unwrap();
+    let of = |path: String, attempt| NewContainer {
+        sandbox: gone.sandbox.clone(),
+        name: "web".to_owned(),
+        attempt,
+        image: node.image.clone(),
+        state: ContainerState::ContainerExited,
+        created_at: nanos(HOUR),
+        image_volumes: Vec::new(),
+        log_path: path,
+        written: Space::default(),
+    };
+    let paths = [
+        precious.to_str().unwrap().to_owned(),
+        format!("{}/../precious.log", node.rules.roots.pods),
+        format!("{}/default_pod-0_{}/../../precious.log", node.rules.roots.pods, gone.uid),
+        String::new(),
+        "*".to_owned(),
+    ];
+    for (attempt, path) in (0..).zip(paths) {
+        let new = of(path, attempt);
+        node.server.world(|world| world.add_container(new));
+    }
+    node.pass().await;
+    assert_eq!(node.container_ids().len(), 0);
+    assert!(precious.exists());
+}

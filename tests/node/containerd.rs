@@ -1,0 +1,173 @@
+//! A real containerd with a full disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, ensure};
+use kube_gc_cri::Client;
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod};
+use serde_json::{Value, json};
+
+use crate::process::{Place, get};
+use crate::{can_run, eventually};
+
+const IMAGES: usize = 30;
+const MIB: u64 = 1 << 20;
+/// The layer that an image has for itself.
+const BALLAST: u64 = MIB;
+const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
+const TRUE: &[&str] = &["/busybox", "true"];
+
+/// The shares of the disk that are used before, and that `low` asks for.
+const FULL: u64 = 86;
+const LOW: u64 = 80;
+
+/// How much has to be freed so that it takes three images both by their sizes and in truth.
+///
+/// The runtime says that an image has the size of its layers: the program, which all share, and its
+/// own. Its removal frees its own layer twice, as content and as a snapshot, and the copy of the
+/// program in that snapshot.
+fn to_free() -> Result<u64> {
+    let program = fs::metadata("/bin/busybox")?.len();
+    let (said, frees) = (program + BALLAST, program + 2 * BALLAST);
+    ensure!(3 * said > 2 * frees, "the program is too small");
+    Ok(u64::midpoint(2 * frees, 3 * said))
+}
+
+/// Bytes of the file system: all and free ones.
+fn space(containerd: &Containerd) -> Result<(u64, u64)> {
+    let found = rustix::fs::statvfs(containerd.disk())?;
+    Ok((found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize))
+}
+
+fn name(image: usize) -> String {
+    format!("test.local/image-{image:02}:1")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Result<()> {
+    if !can_run("a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said") {
+        return Ok(());
+    }
+    let to_free = to_free()?;
+    let disk = to_free * 1000 / (10 * (FULL - LOW) + 2);
+    let containerd = Containerd::start(Options { disk, ..Options::default() }).await?;
+    for image in 0..IMAGES {
+        containerd.import(&Archive::runnable(&name(image), usize::try_from(BALLAST)?)).await?;
+    }
+    let client = containerd.client().await?;
+    let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
+    let spec = |name, image, command| ContainerSpec { name, attempt: 0, image, command };
+    let names: Vec<String> = (0..IMAGES).map(name).collect();
+    let running = pod.run(&client, &spec("running", &names[0], SLEEP)).await?;
+    let exited = pod.run(&client, &spec("exited", &names[1], TRUE)).await?;
+    let created = pod.create(&client, &spec("created", &names[2], SLEEP)).await?;
+    eventually("the end of a container", async || {
+        let status = client.container(&exited).await.ok()??;
+        (status.state() == ContainerState::ContainerExited).then_some(())
+    })
+    .await?;
+    // The rest is filled by something else.
+    let (capacity, available) = space(&containerd)?;
+    let wanted = capacity * (100 - LOW) / 100 - to_free;
+    let filler = available.checked_sub(wanted).context("the images fill more than the disk should have")?;
+    fs::write(containerd.disk().join("filler"), vec![0; usize::try_from(filler)?])?;
+    let (capacity, available) = space(&containerd)?;
+    ensure!(100 - available * 100 / capacity == FULL, "{available} of {capacity} bytes are free");
+
+    let place = Place::new(containerd.endpoint())?;
+    let ids = ids(&client).await?;
+    // All but the last image have been there for long; the first ones longest.
+    remember(&place, &names[..IMAGES - 1], &ids)?;
+    place.configure_with_logs(
+        &containerd.logs(),
+        "period = \"1s\"\n[node.images]\nmin_age = \"1h\"\nperiod = \"1s\"\nkeep_local = false\nkeep = [\"*/image-03:*\"]",
+    )?;
+
+    let plan = place.run(&["plan", "-o", "json"]).await?.json()?;
+    let planned = removed(&plan);
+    let of = |image: usize| ids[&names[image]].clone();
+    ensure!(planned == [of(4), of(5), of(6)], "{plan:#}");
+    for (image, rule) in [(0, "I1"), (1, "I1"), (2, "I1"), (3, "B5"), (IMAGES - 1, "I5")] {
+        ensure!(rule_of(&plan, &of(image)) == Some(rule), "{image}: {plan:#}");
+    }
+    ensure!(rule_of(&plan, &ids[containerd.pause_image()]).is_some());
+
+    let mut run = place.start(&["run", "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])?;
+    let health = run.address("health").await?;
+    let debug = run.address("debug").await?;
+    let report: Value = eventually("a pass", async || {
+        let (code, page) = get(&debug, "/debug/node").await.ok()?;
+        let report: Value = serde_json::from_str(&page).ok()?;
+        (code == 200 && report["usage"]["available"].as_u64()? * 100 >= capacity * (100 - LOW))
+            .then_some(report)
+    })
+    .await?;
+    ensure!(report["wrong_node"] == false);
+    let (code, ready) = get(&health, "/readyz?verbose").await?;
+    ensure!(code == 200, "{ready}");
+    let (_, metrics) = get(&health, "/metrics").await?;
+    for series in [
+        "kubelet_image_garbage_collected_total{reason=\"space\"} 3",
+        "kube_gc_node_removals_total{what=\"image\",rule=\"I4\",outcome=\"removed\"} 3",
+        "kubelet_runtime_operations_total{operation_type=\"remove_image\"} 3",
+    ] {
+        ensure!(metrics.contains(series), "no {series} in\n{metrics}");
+    }
+    run.stop().await?;
+
+    // Exactly what was planned has gone.
+    let left: BTreeSet<String> = self::ids(&client).await?.into_values().collect();
+    let expected: BTreeSet<String> = ids.into_values().filter(|id| !planned.contains(id)).collect();
+    ensure!(left == expected, "{left:?}");
+    let (capacity, available) = space(&containerd)?;
+    ensure!(100 - available * 100 / capacity <= LOW, "{available} of {capacity} bytes are free");
+    // All that ran still runs.
+    for (id, state) in [
+        (running, ContainerState::ContainerRunning),
+        (exited, ContainerState::ContainerExited),
+        (created, ContainerState::ContainerCreated),
+    ] {
+        let status = client.container(&id).await?.context("a container is gone")?;
+        ensure!(status.state() == state, "{status:?}");
+    }
+    Ok(())
+}
+
+/// The images by their names.
+async fn ids(client: &Client) -> Result<BTreeMap<String, String>> {
+    let images = client.all_images().await?.into_iter();
+    Ok(images
+        .flat_map(|image| image.repo_tags.clone().into_iter().map(move |tag| (tag, image.id.clone())))
+        .collect())
+}
+
+/// Writes a state file by which these images have been there for hours, the first ones longest.
+fn remember(place: &Place, names: &[String], ids: &BTreeMap<String, String>) -> Result<()> {
+    let hour = Duration::from_secs(3600);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
+    let ages = names.iter().zip(0..).map(|(name, at)| {
+        let detected = now - 2 * hour + Duration::from_secs(at);
+        (
+            ids[name].clone(),
+            json!({ "first_detected": i64::try_from(detected.as_nanos()).unwrap_or_default() }),
+        )
+    });
+    let images: serde_json::Map<String, Value> = ages.collect();
+    Ok(fs::write(place.state(), json!({ "version": 1, "images": images }).to_string())?)
+}
+
+/// What a plan removes, in order.
+fn removed(plan: &Value) -> Vec<String> {
+    let entries = plan["entries"].as_array().into_iter().flatten();
+    let removed = entries.filter(|entry| entry["decision"] == "remove");
+    removed.filter_map(|entry| entry["id"].as_str().map(str::to_owned)).collect()
+}
+
+/// The rule that keeps an item.
+fn rule_of<'a>(plan: &'a Value, id: &str) -> Option<&'a str> {
+    let mut entries = plan["entries"].as_array()?.iter();
+    entries.find(|entry| entry["id"] == id && entry["decision"] == "keep")?["rule"].as_str()
+}

@@ -1,0 +1,192 @@
+//! Bad input: a clear error each, the documented exit code, and nothing removed.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+
+use anyhow::{Result, ensure};
+use kube_gc_cri::Rpc;
+use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::server::{CriServer, Disk, NewContainer, NewImage, NewSandbox, Settings, Space, World};
+use tokio::process::Command;
+
+use crate::process::{Place, ended};
+
+/// A runtime with one pod that has three dead containers.
+pub fn runtime() -> Result<CriServer> {
+    let mut world = World::new(Disk::default());
+    let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
+    let pod = PodSandboxMetadata {
+        name: "web".to_owned(),
+        uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
+        namespace: "default".to_owned(),
+        attempt: 0,
+    };
+    let sandbox = world.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
+    for attempt in 0..3 {
+        world.add_container(NewContainer {
+            sandbox: sandbox.clone(),
+            name: "app".to_owned(),
+            attempt,
+            image: image.clone(),
+            state: ContainerState::ContainerExited,
+            created_at: 1 + i64::from(attempt),
+            image_volumes: Vec::new(),
+            log_path: String::new(),
+            written: Space::default(),
+        });
+    }
+    Ok(CriServer::start(Settings::default(), world)?)
+}
+
+/// Fails if anything was removed.
+fn untouched(server: &CriServer) -> Result<()> {
+    ensure!(server.calls(Rpc::RemoveContainer).is_empty() && server.calls(Rpc::RemoveImage).is_empty());
+    ensure!(server.world(|world| world.containers().count()) == 3);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_socket_it_says_where_it_looked() -> Result<()> {
+    let place = Place::at("/run/no/such.sock")?;
+    for subcommand in ["plan", "once", "run"] {
+        let ended = place.run(&[subcommand]).await?;
+        ended.expect(4, &["/run/no/such.sock", "--runtime-endpoint"])?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_path_that_is_no_socket_of_a_runtime_is_named() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("file");
+    fs::write(&file, "")?;
+    let place = Place::at(&format!("unix://{}", file.display()))?;
+    place.run(&["once"]).await?.expect(2, &["is not a socket"])?;
+
+    // Something accepts connections and closes them.
+    let socket = directory.path().join("socket");
+    let listener = UnixListener::bind(&socket)?;
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let place = Place::at(&format!("unix://{}", socket.display()))?;
+    place.run(&["once"]).await?.expect(2, &["does not serve the container runtime interface"])?;
+
+    let place = Place::at("tcp://127.0.0.1:1")?;
+    place.run(&["once"]).await?.expect(2, &["node.runtime_endpoint", "config.toml", "tcp://127.0.0.1:1"])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_without_permission_is_named() -> Result<()> {
+    let server = runtime()?;
+    fs::set_permissions(server.endpoint().path(), fs::Permissions::from_mode(0o000))?;
+    let place = Place::new(server.endpoint())?;
+    // Root may open everything, unless it has lost this capability.
+    let plain = place.command(&["once"]);
+    let mut command = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        command.arg("--bounding-set=-dac_override,-dac_read_search");
+    }
+    command.arg(plain.as_std().get_program()).args(plain.as_std().get_args());
+    command.env_remove("KUBERNETES_SERVICE_HOST").kill_on_drop(true);
+    ended(command).await?.expect(6, &["no permission to use the socket"])?;
+    untouched(&server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_state_file_is_a_warning_and_all_images_are_new() -> Result<()> {
+    let server = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    for content in ["{\"version\":1,\"images\":{", "\0\0\0", "{\"version\":99}"] {
+        fs::write(place.state(), content)?;
+        let ended = place.run(&["once"]).await?;
+        ended.expect(0, &["state.json", "count as first seen now"])?;
+        ensure!(fs::read_to_string(place.state())?.contains("first_detected"), "not written anew");
+    }
+    ensure!(server.calls(Rpc::RemoveImage).is_empty());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn thresholds_that_make_no_sense_are_refused_with_key_and_file() -> Result<()> {
+    let server = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    for (line, key, allowed) in [
+        ("low = 90", "node.low", "below `node.high`"),
+        ("high = 0", "node.high", "from 1 to 100"),
+        ("high = 300", "node.high", "from 1 to 100"),
+        ("max_total = -2", "node.max_total", "from -1"),
+        ("period = \"0s\"", "node.period", "\"1s\""),
+        ("images.keep = [\"a b\"]", "node.images.keep", "without spaces"),
+        ("pressure.bytes = 100", "node.pressure.bytes", "from 0 to 99"),
+        ("pods = \"some\"", "", "duplicate"),
+        ("images.kep = []", "node.images.kep", "did you mean `node.images.keep`"),
+    ] {
+        place.configure(line)?;
+        for subcommand in ["plan", "once", "run"] {
+            let ended = place.run(&[subcommand]).await?;
+            ended.expect(2, &[key, allowed, "config.toml"])?;
+        }
+    }
+    untouched(&server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_api_server_it_says_how_to_do_without() -> Result<()> {
+    let server = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    let with = async |kubeconfig: &str| {
+        let mut command = place.command(&["once"]);
+        command.env("KUBE_GC__NODE__PODS", "api").args(["--kubeconfig", kubeconfig]);
+        ended(command).await
+    };
+    with("/no/such/kubeconfig").await?.expect(3, &["/no/such/kubeconfig", "`node.pods` to \"none\""])?;
+    let kubeconfig = place.path("kubeconfig");
+    let text = "{apiVersion: v1, kind: Config, current-context: c, users: [{name: u, user: {}}], \
+                clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}], \
+                contexts: [{name: c, context: {cluster: c, user: u}}]}";
+    fs::write(&kubeconfig, text)?;
+    let kubeconfig = kubeconfig.to_string_lossy().into_owned();
+    with(&kubeconfig).await?.expect(4, &["127.0.0.1:1", "`node.pods` to \"none\""])?;
+    untouched(&server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_a_kubelet_nothing_is_removed_and_it_says_so() -> Result<()> {
+    let server = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    let mut command = place.command(&["once"]);
+    command.env("KUBERNETES_SERVICE_HOST", "10.0.0.1").env("KUBE_GC__NODE__BESIDE_KUBELET", "nothing");
+    let ended = ended(command).await?;
+    ended.expect(0, &[])?;
+    ensure!(ended.stdout.contains("a kubelet runs here"), "{}", ended.stdout);
+    untouched(&server)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_is_a_table_or_json_and_removes_nothing_and_once_does_what_it_says() -> Result<()> {
+    let server = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    let table = place.run(&["plan"]).await?;
+    table.expect(0, &[])?;
+    ensure!(table.stdout.starts_with("DECISION"), "{}", table.stdout);
+    ensure!(table.stdout.contains("To remove: 2 containers"), "{}", table.stdout);
+    let wide = place.run(&["plan", "-o", "wide"]).await?;
+    ensure!(wide.stdout.contains("default/web"), "{}", wide.stdout);
+    let plan = place.run(&["plan", "-o", "json"]).await?.json()?;
+    ensure!(!place.state().exists(), "a plan writes nothing");
+    untouched(&server)?;
+    let dry = place.run(&["once", "--dry-run"]).await?;
+    dry.expect(0, &[])?;
+    ensure!(dry.stdout.contains("a dry run was asked for"), "{}", dry.stdout);
+    untouched(&server)?;
+
+    let ids = |plan: &serde_json::Value| -> Vec<String> {
+        let entries = plan["entries"].as_array().into_iter().flatten();
+        let removed = entries.filter(|entry| entry["decision"] == "remove");
+        removed.filter_map(|entry| entry["id"].as_str().map(str::to_owned)).collect()
+    };
+    place.run(&["once"]).await?.expect(0, &[])?;
+    ensure!(server.calls(Rpc::RemoveContainer) == ids(&plan), "{plan}");
+    ensure!(ids(&plan).len() == 2);
+    Ok(())
+}

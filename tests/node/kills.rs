@@ -1,0 +1,84 @@
+//! SIGKILL in mid-pass: nothing that is used is lost, and the next pass finishes.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{Effect, Fault};
+use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod};
+use kube_gc_cri::{Client, Rpc};
+
+use crate::input::runtime;
+use crate::process::Place;
+use crate::{can_run, eventually};
+
+/// How often each is killed.
+const KILLS: u32 = 20;
+const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_collector_that_is_killed_during_a_removal_leaves_the_rest_to_the_next_one() -> Result<()> {
+    for kill_at in 1..=2 {
+        let server = runtime()?;
+        let place = Place::new(server.endpoint())?;
+        server.fault(Fault::nth(Rpc::RemoveContainer, kill_at, Effect::Delay(Duration::from_secs(60))));
+        let mut running = place.start(&["once"])?;
+        eventually("a removal", async || (server.calls(Rpc::RemoveContainer).len() == kill_at).then_some(()))
+            .await?;
+        running.child.kill().await?;
+        server.clear_faults();
+        place.run(&["once"]).await?.expect(0, &[])?;
+        let left = server.world(|world| world.containers().count());
+        ensure!(left == 1, "{left} containers are left after a kill at removal {kill_at}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_collectors_and_runtimes_lose_nothing_that_is_used() -> Result<()> {
+    if !can_run("killed_collectors_and_runtimes_lose_nothing_that_is_used") {
+        return Ok(());
+    }
+    let mut containerd = Containerd::start(Options::default()).await?;
+    containerd.import(&Archive::runnable("test.local/app:1", 1 << 20)).await?;
+    let client = containerd.client().await?;
+    let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
+    let app = |name, attempt| ContainerSpec { name, attempt, image: "test.local/app:1", command: SLEEP };
+    let running = pod.run(&client, &app("app", 0)).await?;
+    let place = Place::new(containerd.endpoint())?;
+    place.configure_with_logs(&containerd.logs(), "max_per_container = 0")?;
+    let mut attempt = 0;
+    for kill in 0..KILLS {
+        let kills_runtime = kill % 2 == 1;
+        for _ in 0..3 {
+            pod.create(&client, &app("job", attempt)).await?;
+            attempt += 1;
+        }
+        let mut once = place.start(&["once"])?;
+        // After the first of three.
+        once.line(|line| line["message"] == "removed").await?.context("nothing was removed")?;
+        if kills_runtime {
+            containerd.kill()?;
+            containerd.restart().await?;
+            once.line(|_| false).await?;
+        } else {
+            once.child.kill().await?;
+        }
+        eventually("the next pass", async || {
+            let ended = place.run(&["once"]).await.ok()?;
+            (ended.code == Some(0)).then_some(())
+        })
+        .await?;
+        let left = states(&client).await?;
+        ensure!(left == [(running.clone(), ContainerState::ContainerRunning)], "kill {kill}: {left:?}");
+        ensure!(client.image("test.local/app:1").await?.is_some());
+        let sandbox = client.sandbox(pod.sandbox()).await?.context("the sandbox is gone")?;
+        ensure!(sandbox.state() == kube_gc_cri::messages::PodSandboxState::SandboxReady);
+    }
+    Ok(())
+}
+
+async fn states(client: &Client) -> Result<Vec<(String, ContainerState)>> {
+    let containers = client.containers(None).await?;
+    Ok(containers.iter().map(|container| (container.id.clone(), container.state())).collect())
+}

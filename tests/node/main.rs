@@ -1,0 +1,44 @@
+//! `kube-gc node` as a process: bad input, kills, and a real containerd.
+//!
+//! Tests with real containers need root; without it, they are skipped and say why. With
+//! `KUBE_GC_CONTAINERD=required`, as in continuous integration, that is a failure.
+
+mod containerd;
+mod input;
+mod kills;
+mod process;
+
+use std::future::Future;
+use std::io::Write as _;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube_gc_cri::testing;
+use tokio::time::{Instant, sleep};
+
+/// How long a test waits for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whether a test with real containers can run. If not, says so, past the test harness, which shows
+/// only failures.
+fn can_run(test: &str) -> bool {
+    let Some(missing) = testing::missing() else { return true };
+    assert!(
+        std::env::var("KUBE_GC_CONTAINERD").is_err(),
+        "{test} is required by KUBE_GC_CONTAINERD, but {missing}"
+    );
+    let _ = writeln!(std::io::stderr(), "skipped: {test}: {missing}");
+    false
+}
+
+/// Waits for something.
+async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < deadline, "waited too long for {what}");
+        sleep(Duration::from_millis(20)).await;
+    }
+}
