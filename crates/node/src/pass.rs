@@ -93,6 +93,9 @@ pub struct Pass {
     images_left: usize,
     /// What the file system has shown last, unless something has been removed since.
     usage: Option<Usage>,
+    /// Whether a measurement is due before the end: something is to be freed, and nobody has
+    /// measured since the last removal.
+    measures_at_end: bool,
     patience: Duration,
     first: Option<Usage>,
     last: Option<Usage>,
@@ -121,6 +124,7 @@ impl Pass {
             removals.cloned().partition(|candidate| candidate.what() == What::Image);
         let mut images = images;
         images.extend(plan.in_line.iter().filter(|candidate| allows(candidate.what())).cloned());
+        let frees_space = plan.goal.is_some() && allows(What::Image);
         Self {
             others,
             images,
@@ -129,6 +133,7 @@ impl Pass {
             batch: 0,
             images_left: if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images },
             usage: None,
+            measures_at_end: frees_space,
             patience: Duration::ZERO,
             first: None,
             last: None,
@@ -148,7 +153,14 @@ impl Pass {
             return self.remove(candidate);
         }
         self.stop_when_enough_is_free();
-        let Some(image) = self.images.front().filter(|_| self.images_left > 0) else { return Step::Done };
+        let Some(image) = self.images.front().filter(|_| self.images_left > 0) else {
+            // B9: how much is missing is also told if no image was left to remove.
+            if self.measures_at_end {
+                self.waiting = Waiting::Measurement;
+                return Step::Measure { patience: self.patience };
+            }
+            return Step::Done;
+        };
         if purpose(image) == Purpose::Space && self.usage.is_none() {
             self.waiting = Waiting::Measurement;
             return Step::Measure { patience: self.patience };
@@ -191,6 +203,7 @@ impl Pass {
             if outcome == Outcome::Removed {
                 // What was measured before says nothing any more.
                 self.usage = None;
+                self.measures_at_end = self.goal.is_some();
                 self.patience = PATIENCE;
             }
         }
@@ -227,6 +240,7 @@ impl Pass {
         }
         self.waiting = Waiting::Nothing;
         self.patience = Duration::ZERO;
+        self.measures_at_end = false;
         self.usage = usage;
         self.first = self.first.or(usage);
         self.last = usage.or(self.last);

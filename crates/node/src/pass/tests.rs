@@ -173,3 +173,25 @@ fn a_pass_of_containers_leaves_images_alone() {
     assert_eq!(Pass::new(&plan, Scope::Containers, 50).next_step(), Step::Done);
     assert_ne!(Pass::new(&plan, Scope::Images, 50).next_step(), Step::Done);
 }
+
+#[test]
+fn b9_what_is_missing_is_told_even_if_no_image_may_go() {
+    let (runtime, files, ledger) = node(0);
+    let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
+    assert_eq!(carry_out(&mut pass, &runtime, 0), [""; 0]);
+    assert_eq!(pass.summary().missing, Some(Missing { bytes: 100, inodes: 0 }));
+    // Nobody knows what is missing if nothing can be measured.
+    let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
+    pass.next_step();
+    pass.measured(None);
+    assert_eq!((pass.next_step(), pass.summary().missing), (Step::Done, None));
+}
+
+#[test]
+fn b9_what_the_last_image_frees_counts() {
+    let (runtime, files, ledger) = node(10);
+    let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
+    assert_eq!(count(&carry_out(&mut pass, &runtime, 10), "i"), 10);
+    let Summary { freed_bytes, missing, .. } = pass.summary();
+    assert_eq!((freed_bytes, missing), (100, None));
+}
