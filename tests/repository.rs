@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc::internals::config::Loader;
+use kube_gc::settings::NodeSettings;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
@@ -74,14 +75,18 @@ fn the_production_binary_contains_no_api_server() -> Result<()> {
 
 #[test]
 fn the_configuration_in_the_manifests_is_valid_and_the_only_one() -> Result<()> {
-    let base = root().join("deploy/base/config.toml");
+    let own = ["deploy/base/config.toml", "deploy/node/config.toml"].map(|path| root().join(path));
     // A whole file replaces another: one in a component would replace that of an operator.
-    let configs = files(&root().join("deploy"), "config.toml")?;
-    ensure!(configs == [base.clone()], "{configs:?}");
-    let settings = Loader::new().file(Some(&base)).load()?;
-    ensure!(!settings.http.listen.ip().is_loopback(), "the kubelet could not reach the probes");
-    ensure!(settings.http.debug_listen.ip().is_loopback(), "the debug pages are open to the network");
-    ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
+    let mut configs = files(&root().join("deploy"), "config.toml")?;
+    configs.sort_unstable();
+    ensure!(configs == own, "{configs:?}");
+    for config in configs {
+        let settings = Loader::new().file(Some(&config)).load()?;
+        ensure!(!settings.http.listen.ip().is_loopback(), "the kubelet could not reach the probes");
+        ensure!(settings.http.debug_listen.ip().is_loopback(), "the debug pages are open to the network");
+        ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
+        ensure!(settings.node == NodeSettings::default(), "nodes are collected before anybody says so");
+    }
     Ok(())
 }
 

@@ -6,6 +6,8 @@ mod scenes;
 
 mod credentials;
 mod manifests;
+mod node;
+mod node_run;
 mod protected;
 mod rights;
 mod standing;
@@ -16,6 +18,8 @@ use kube_gc_testkit::harness::Module;
 pub const ALL: &[Module] = &[
     credentials::SCENARIOS,
     manifests::SCENARIOS,
+    node::SCENARIOS,
+    node_run::SCENARIOS,
     protected::SCENARIOS,
     rights::SCENARIOS,
     standing::SCENARIOS,

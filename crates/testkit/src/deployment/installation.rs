@@ -21,6 +21,9 @@ use crate::target;
 pub const NAME: &str = "kube-gc";
 /// The user name of the service account.
 pub const USER: &str = "system:serviceaccount:kube-gc:kube-gc";
+/// The name of all objects of node collection, and of their namespace.
+pub const NODE: &str = "kube-gc-node";
+const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 /// The name of the file in the ConfigMap.
 const CONFIG: &str = "config.toml";
 /// The first minor release that serves all types of the manifests.
@@ -32,6 +35,8 @@ pub struct Installation<'a> {
     pub plane: &'a ControlPlane,
     /// A client with all rights.
     pub cluster: Cluster,
+    /// The name of the namespace, the workload and the service account.
+    pub name: &'static str,
     // The kubeconfig for kubectl.
     directory: TempDir,
     // `None` if the caller has the turn.
@@ -72,7 +77,8 @@ impl<'a> Installation<'a> {
     pub async fn of(plane: &'a ControlPlane, overlay: &str) -> Result<Self> {
         let turn = plane.exclusive().await;
         applied::forget();
-        let installation = Self { _turn: Some(turn), ..Self::found(plane).await? };
+        let name = if overlay == "node" { NODE } else { NAME };
+        let installation = Self { _turn: Some(turn), name, ..Self::found(plane).await? };
         installation.install(overlay).await?;
         Ok(installation)
     }
@@ -81,7 +87,7 @@ impl<'a> Installation<'a> {
     pub(super) async fn found(plane: &'a ControlPlane) -> Result<Self> {
         let cluster = Cluster::new(plane.client().await?);
         let directory = tempfile::Builder::new().prefix("kube-gc-deploy-").tempdir()?;
-        Ok(Self { plane, cluster, directory, _turn: None })
+        Ok(Self { plane, cluster, name: NAME, directory, _turn: None })
     }
 
     /// Applies an overlay, and waits until its role takes effect.
@@ -159,15 +165,25 @@ impl<'a> Installation<'a> {
         self.get(&format!("/apis/apps/v1/namespaces/{NAME}/deployments/{NAME}")).await
     }
 
-    /// A ConfigMap of the namespace.
-    pub async fn configmap(&self, name: &str) -> Result<Value> {
-        self.get(&format!("/api/v1/namespaces/{NAME}/configmaps/{name}")).await
+    /// The Deployment, or the DaemonSet of node collection.
+    pub async fn workload(&self) -> Result<Value> {
+        if self.name == NODE {
+            return self.get(&format!("/apis/apps/v1/namespaces/{NODE}/daemonsets/{NODE}")).await;
+        }
+        self.deployment().await
     }
 
-    /// The name of the ConfigMap that the Deployment refers to.
+    /// A ConfigMap of the namespace.
+    pub async fn configmap(&self, name: &str) -> Result<Value> {
+        self.get(&format!("/api/v1/namespaces/{}/configmaps/{name}", self.name)).await
+    }
+
+    /// The name of the ConfigMap that the workload refers to.
     pub async fn config_name(&self) -> Result<String> {
-        let volumes = self.deployment().await?["spec"]["template"]["spec"]["volumes"].take();
-        volumes[0]["configMap"]["name"].as_str().map(str::to_owned).context("no ConfigMap")
+        let volumes = self.workload().await?["spec"]["template"]["spec"]["volumes"].take();
+        let volumes = volumes.as_array().context("no volumes")?;
+        let name = volumes.iter().find_map(|volume| volume["configMap"]["name"].as_str());
+        name.map(str::to_owned).context("no ConfigMap")
     }
 
     /// The configuration of the collector in that ConfigMap.
@@ -178,7 +194,7 @@ impl<'a> Installation<'a> {
 
     /// Changes that configuration, as a person can.
     pub async fn configure(&self, text: &str) -> Result<()> {
-        let path = format!("/api/v1/namespaces/{NAME}/configmaps/{}", self.config_name().await?);
+        let path = format!("/api/v1/namespaces/{}/configmaps/{}", self.name, self.config_name().await?);
         let patch = json!({ "data": { CONFIG: text } });
         self.cluster.send("PATCH", &path, Some("application/merge-patch+json"), Some(&patch)).await?;
         Ok(())
@@ -186,22 +202,37 @@ impl<'a> Installation<'a> {
 
     /// The rules of the ClusterRole.
     pub async fn role(&self) -> Result<Vec<Value>> {
-        let role = self.get(&role_path()).await?;
+        let role = self.get(&format!("{ROLES}/{}", self.name)).await?;
         Ok(role["rules"].as_array().context("no rules")?.clone())
     }
 
     /// Whether the service account is allowed to do this everywhere. The resource may include a
     /// subresource: `pods/log`.
     pub async fn may(&self, verb: &str, group: &str, resource: &str) -> Result<bool> {
+        self.may_in("", verb, group, resource).await
+    }
+
+    /// Whether the service account is allowed to do this in a namespace; an empty one means
+    /// everywhere.
+    pub async fn may_in(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> Result<bool> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": USER,
-                "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-gc", "system:authenticated"],
-                "resourceAttributes":
-                    { "verb": verb, "group": group, "resource": resource, "subresource": subresource },
+                "user": format!("system:serviceaccount:{0}:{0}", self.name),
+                "groups": [
+                    "system:serviceaccounts",
+                    format!("system:serviceaccounts:{}", self.name),
+                    "system:authenticated",
+                ],
+                "resourceAttributes": {
+                    "namespace": namespace,
+                    "verb": verb,
+                    "group": group,
+                    "resource": resource,
+                    "subresource": subresource,
+                },
             },
         });
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -212,7 +243,7 @@ impl<'a> Installation<'a> {
     /// Requests a token of the service account, as the kubelet does. A token that is bound to an
     /// object is invalid after the object is deleted.
     pub async fn request_token(&self, bound_to: Option<&Value>) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{NAME}/token");
+        let path = format!("/api/v1/namespaces/{0}/serviceaccounts/{0}/token", self.name);
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
@@ -225,7 +256,7 @@ impl<'a> Installation<'a> {
 
 /// The ClusterRole.
 pub fn role_path() -> String {
-    format!("/apis/rbac.authorization.k8s.io/v1/clusterroles/{NAME}")
+    format!("{ROLES}/{NAME}")
 }
 
 /// Whether a rule has this verb.

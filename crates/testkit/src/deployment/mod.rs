@@ -9,8 +9,10 @@ mod rights;
 mod standing;
 
 pub(crate) use self::installation::end;
-pub use self::installation::{Installation, NAME, USER, grants, overlays, plane, repository, role_path};
-pub use self::pod::Pod;
+pub use self::installation::{
+    Installation, NAME, NODE, USER, grants, overlays, plane, repository, role_path,
+};
+pub use self::pod::{NODE_NAME, Pod};
 pub use self::standing::Standing;
 
 use crate::environment::{self, Environment};

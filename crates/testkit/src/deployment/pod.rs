@@ -1,5 +1,6 @@
-//! Runs the Deployment as the kubelet does: the collector, with the user and the arguments of the
-//! manifest, in a file system that has only the content of the image and the volumes.
+//! Runs the Deployment, or the DaemonSet of node collection, as the kubelet does: the collector, with
+//! the user and the arguments of the manifest, in a file system that has only the content of the
+//! image and the volumes.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -14,11 +15,16 @@ use tempfile::TempDir;
 
 use super::super::collector::Collector;
 use super::super::control_plane::ControlPlane;
-use super::installation::{Installation, NAME};
+use super::installation::Installation;
 use crate::target;
 
 /// Where clients in a pod find their credentials.
 const CREDENTIALS: &str = "var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The node that pods run on.
+pub const NODE_NAME: &str = "node-1";
+/// Takes away what root has beyond other users.
+const SETPRIV: &str = "setpriv";
 
 /// The file system of a pod, and how to start the collector in it.
 pub struct Pod {
@@ -27,10 +33,12 @@ pub struct Pod {
     container: Value,
     user: String,
     address: (String, String),
+    /// Of the namespace, of the service account, and of the pod, as far as the collector can see.
+    name: &'static str,
 }
 
 impl Pod {
-    /// The pod of the Deployment.
+    /// The pod of the workload.
     pub async fn of(installation: &Installation<'_>) -> Result<Self> {
         let token = installation.request_token(None).await?;
         Self::with_token(installation, &token).await
@@ -38,9 +46,10 @@ impl Pod {
 
     /// The same with this token.
     pub async fn with_token(installation: &Installation<'_>, token: &str) -> Result<Self> {
-        let deployment = installation.deployment().await?;
-        let spec = &deployment["spec"]["template"]["spec"];
-        ensure!(spec["serviceAccountName"] == NAME, "another service account: {spec}");
+        let name = installation.name;
+        let workload = installation.workload().await?;
+        let spec = &workload["spec"]["template"]["spec"];
+        ensure!(spec["serviceAccountName"] == name, "another service account: {spec}");
         ensure!(spec["automountServiceAccountToken"] != false, "without a token");
         let container = spec["containers"][0].clone();
         let root = tempfile::Builder::new().prefix("kube-gc-pod-").tempdir()?;
@@ -51,11 +60,16 @@ impl Pod {
         let address = (host.to_owned(), port.to_owned());
         let security = &spec["securityContext"];
         let user = format!("{}:{}", security["runAsUser"], security["runAsGroup"]);
-        let pod = Self { root: Arc::new(root), container, user, address };
+        let pod = Self { root: Arc::new(root), container, user, address, name };
         pod.install_image()?;
         pod.mount_volumes(installation, spec).await?;
-        pod.mount(Path::new(CREDENTIALS), &credentials(installation.plane, token)?)?;
+        pod.mount(Path::new(CREDENTIALS), &credentials(installation.plane, token, name)?)?;
         Ok(pod)
+    }
+
+    /// Where a path of the pod is.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        self.root.path().join(inside.trim_start_matches('/'))
     }
 
     /// Starts the collector, with listeners on free ports of loopback.
@@ -86,21 +100,31 @@ impl Pod {
             command.arg("--map-root-user").arg("--root").arg(root);
             command
         };
-        command.arg("/kube-gc");
-        for argument in self.container["args"].as_array().context("no arguments")? {
-            command.arg(argument.as_str().context("no text")?);
+        if self.is_root() {
+            command.arg(format!("/{SETPRIV}"));
+            command.args(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]);
         }
+        command.arg("/kube-gc");
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+        let mut arguments = Vec::new();
+        for argument in self.container["args"].as_array().context("no arguments")? {
+            arguments.push(argument.as_str().context("no text")?.to_owned());
+        }
         for variable in self.container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().context("no name")?;
             let value = match variable["valueFrom"]["fieldRef"]["fieldPath"].as_str() {
-                Some("metadata.namespace" | "metadata.name") => NAME,
+                Some("metadata.namespace" | "metadata.name") => self.name,
+                Some("spec.nodeName") => NODE_NAME,
                 Some("metadata.uid") => "3c9b6a1e-0000-4000-8000-000000000000",
                 Some(other) => bail!("{name}: {other}"),
                 None => variable["value"].as_str().context("no value")?,
             };
             command.env(name, value);
+            for argument in &mut arguments {
+                *argument = argument.replace(&format!("$({name})"), value);
+            }
         }
+        command.args(arguments);
         command.env("KUBERNETES_SERVICE_HOST", &self.address.0);
         command.env("KUBERNETES_SERVICE_PORT", &self.address.1);
         Ok(command)
@@ -108,15 +132,30 @@ impl Pod {
 
     /// Replaces the token, as the kubelet does.
     pub fn rotate(&self, plane: &ControlPlane, token: &str) -> Result<()> {
-        self.mount(Path::new(CREDENTIALS), &credentials(plane, token)?)
+        self.mount(Path::new(CREDENTIALS), &credentials(plane, token, self.name)?)
     }
 
-    /// The binary, and the libraries of a binary that is not static, as test binaries usually are
-    /// not.
+    /// Whether the collector is root, which then has no capabilities.
+    fn is_root(&self) -> bool {
+        self.user.starts_with("0:")
+    }
+
     fn install_image(&self) -> Result<()> {
         let binary = std::env::var_os("KUBE_GC_BINARY").map_or_else(target::binary, PathBuf::from);
-        self.install(&binary, Path::new("kube-gc"))?;
-        let libraries = Command::new("ldd").arg(&binary).output().context("ldd is needed")?;
+        self.install_program(&binary, "kube-gc")?;
+        if self.is_root() {
+            let found = Command::new("sh").args(["-c", &format!("command -v {SETPRIV}")]).output()?;
+            let path = String::from_utf8(found.stdout)?;
+            ensure!(found.status.success(), "{SETPRIV} (package util-linux) is needed on PATH");
+            self.install_program(Path::new(path.trim()), SETPRIV)?;
+        }
+        Ok(())
+    }
+
+    /// A program, and the libraries of one that is not static, as test binaries usually are not.
+    fn install_program(&self, binary: &Path, name: &str) -> Result<()> {
+        self.install(binary, Path::new(name))?;
+        let libraries = Command::new("ldd").arg(binary).output().context("ldd is needed")?;
         let libraries = String::from_utf8(libraries.stdout)?;
         for word in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
             let path = word.trim_end_matches(':');
@@ -141,9 +180,16 @@ impl Pod {
             let volumes = spec["volumes"].as_array().context("no volumes")?;
             let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]);
             let volume = volume.with_context(|| format!("no volume for {mount}"))?;
+            let path = mount["mountPath"].as_str().context("not mounted")?;
+            // The host's, which is empty until a test puts something in it.
+            if volume["hostPath"].is_object() {
+                std::fs::create_dir_all(self.path(path))?;
+                continue;
+            }
             let (source, is_secret) = match volume["secret"]["secretName"].as_str() {
                 Some(name) => {
-                    (installation.get(&format!("/api/v1/namespaces/{NAME}/secrets/{name}")).await?, true)
+                    let path = format!("/api/v1/namespaces/{}/secrets/{name}", installation.name);
+                    (installation.get(&path).await?, true)
                 }
                 None => {
                     let name =
@@ -161,7 +207,6 @@ impl Pod {
                 };
                 files.push((file.clone(), text));
             }
-            let path = mount["mountPath"].as_str().context("not mounted")?;
             self.mount(Path::new(path.trim_start_matches('/')), &files)?;
         }
         Ok(())
@@ -188,8 +233,8 @@ impl Pod {
 }
 
 /// The content of a projected volume with the credentials of a service account.
-fn credentials(plane: &ControlPlane, token: &str) -> Result<Vec<(String, String)>> {
+fn credentials(plane: &ControlPlane, token: &str, namespace: &str) -> Result<Vec<(String, String)>> {
     let ca = std::fs::read_to_string(plane.info().dir.join("ca.crt"))?;
-    let files = [("token", token), ("ca.crt", ca.as_str()), ("namespace", NAME)];
+    let files = [("token", token), ("ca.crt", ca.as_str()), ("namespace", namespace)];
     Ok(files.map(|(name, content)| (name.to_owned(), content.to_owned())).into())
 }

@@ -1,0 +1,170 @@
+//! The overlay for node collection, and its components.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use kube_gc_testkit::deployment::{Installation, NODE, plane};
+
+kube_gc_testkit::scenarios! {
+    the_node_overlay_can_be_applied_twice_and_has_all_its_objects,
+    the_pods_of_the_node_overlay_are_admitted_and_have_no_more_than_they_need,
+    the_components_for_other_hosts_change_the_paths_and_nothing_else,
+    the_role_of_node_collection_grants_nothing_else,
+}
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+async fn the_node_overlay_can_be_applied_twice_and_has_all_its_objects() -> Result<()> {
+    let installation = Installation::of(plane()?, "node").await?;
+    let before = installation.workload().await?;
+    installation.apply().await?;
+    let after = installation.workload().await?;
+    ensure!(before["metadata"]["generation"] == after["metadata"]["generation"], "changed: {after}");
+    for path in [
+        format!("{RBAC}/clusterrolebindings/{NODE}"),
+        format!("{RBAC}/namespaces/default/rolebindings/{NODE}-events"),
+        format!("/apis/networking.k8s.io/v1/namespaces/{NODE}/networkpolicies/{NODE}"),
+        format!("/api/v1/namespaces/{NODE}/resourcequotas/critical-pods"),
+        format!("/api/v1/namespaces/{NODE}/serviceaccounts/{NODE}"),
+    ] {
+        installation.get(&path).await?;
+    }
+    // The one of the other overlays admits only restricted pods.
+    let namespace = installation.get(&format!("/api/v1/namespaces/{NODE}")).await?;
+    let admits = &namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+    ensure!(admits == "privileged", "{namespace}");
+    Ok(())
+}
+
+/// The directories of the host that a pod gets: each with whether it is read-only, and what is mounted
+/// below it later.
+fn host_paths(spec: &Value) -> Result<BTreeMap<String, (bool, Option<String>)>> {
+    let mounts = spec["containers"][0]["volumeMounts"].as_array().context("no mounts")?;
+    let volumes = spec["volumes"].as_array().context("no volumes")?;
+    let mut found = BTreeMap::new();
+    for volume in volumes.iter().filter(|volume| volume["hostPath"].is_object()) {
+        let path = volume["hostPath"]["path"].as_str().context("no path")?;
+        let mut of_volume = mounts.iter().filter(|mount| mount["name"] == volume["name"]);
+        let mount = of_volume.next().with_context(|| format!("{path} is not mounted"))?;
+        // Symlinks and sockets are found by the paths of the host.
+        ensure!(mount["mountPath"] == path && of_volume.next().is_none(), "{mount}");
+        let propagation = mount["mountPropagation"].as_str().map(str::to_owned);
+        found.insert(path.to_owned(), (mount["readOnly"] == true, propagation));
+    }
+    ensure!(mounts.len() == found.len() + 1, "other mounts: {mounts:?}");
+    Ok(found)
+}
+
+/// What the pods get of a host whose runtime has these directories.
+fn needed(socket: &str, images: &str) -> BTreeMap<String, (bool, Option<String>)> {
+    let follows = Some("HostToContainer".to_owned());
+    BTreeMap::from([
+        (socket.to_owned(), (true, follows.clone())),
+        (images.to_owned(), (true, follows)),
+        ("/var/log/pods".to_owned(), (false, None)),
+        ("/var/log/containers".to_owned(), (false, None)),
+        ("/var/lib/kube-gc".to_owned(), (false, None)),
+    ])
+}
+
+/// No controller creates the pods here, so the test sends the request of one.
+async fn the_pods_of_the_node_overlay_are_admitted_and_have_no_more_than_they_need() -> Result<()> {
+    let installation = Installation::of(plane()?, "node").await?;
+    let mut pod = installation.workload().await?["spec"]["template"].clone();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!(NODE);
+    let path = format!("/api/v1/namespaces/{NODE}/pods?dryRun=All");
+    let pod = installation.cluster.send("POST", &path, None, Some(&pod)).await?;
+    let spec = &pod["spec"];
+    ensure!(
+        spec["priority"].as_i64().unwrap_or_default() > 2_000_000_000,
+        "not critical for its node: {pod}"
+    );
+    let tolerates_all = |toleration: &Value| {
+        toleration["operator"] == "Exists" && toleration["key"].is_null() && toleration["effect"].is_null()
+    };
+    ensure!(spec["tolerations"].as_array().is_some_and(|all| all.iter().any(tolerates_all)), "{spec}");
+    for shared in ["hostPID", "hostNetwork", "hostIPC", "shareProcessNamespace"] {
+        ensure!(spec[shared] != true, "{shared}: {spec}");
+    }
+    ensure!(spec["securityContext"]["runAsUser"] == 0, "{spec}");
+    ensure!(spec["containers"].as_array().is_some_and(|all| all.len() == 1), "{spec}");
+    let container = &spec["containers"][0];
+    let locked_up = json!({
+        "allowPrivilegeEscalation": false,
+        "readOnlyRootFilesystem": true,
+        "capabilities": { "drop": ["ALL"] },
+    });
+    ensure!(container["securityContext"] == locked_up, "{container}");
+    ensure!(!container["resources"]["requests"].is_null(), "{container}");
+    let paths = host_paths(spec)?;
+    ensure!(paths == needed("/run/containerd", "/var/lib/containerd"), "{paths:?}");
+    Ok(())
+}
+
+async fn the_components_for_other_hosts_change_the_paths_and_nothing_else() -> Result<()> {
+    let installation = Installation::of(plane()?, "node").await?;
+    let template = async || anyhow::Ok(installation.workload().await?["spec"]["template"].take());
+    let plain = template().await?;
+    for (component, socket, images) in [
+        ("node-cri-o", "/run/crio", "/var/lib/containers"),
+        ("node-k3s", "/run/k3s/containerd", "/var/lib/rancher/k3s/agent/containerd"),
+    ] {
+        installation.add("components", json!([format!("deploy/components/{component}")]))?;
+        installation.apply().await?;
+        let mut changed = template().await?;
+        let paths = host_paths(&changed["spec"])?;
+        ensure!(paths == needed(socket, images), "{component}: {paths:?}");
+        changed["spec"]["volumes"] = plain["spec"]["volumes"].clone();
+        changed["spec"]["containers"][0]["volumeMounts"] =
+            plain["spec"]["containers"][0]["volumeMounts"].clone();
+        ensure!(changed == plain, "{component} changes more: {changed}");
+    }
+    installation.add("components", json!(["deploy/components/node-selinux"]))?;
+    installation.apply().await?;
+    let mut changed = template().await?;
+    let options = changed["spec"]["securityContext"]["seLinuxOptions"].take();
+    ensure!(options == json!({ "type": "spc_t" }), "{options}");
+    if let Some(context) = changed["spec"]["securityContext"].as_object_mut() {
+        context.remove("seLinuxOptions");
+    }
+    ensure!(changed == plain, "node-selinux changes more: {changed}");
+    Ok(())
+}
+
+/// The API server is not what limits these pods, but nothing else should be had by their token.
+async fn the_role_of_node_collection_grants_nothing_else() -> Result<()> {
+    let installation = Installation::of(plane()?, "node").await?;
+    for verb in ["get", "list", "watch"] {
+        ensure!(installation.may(verb, "", "pods").await?, "it may not {verb} pods");
+    }
+    for verb in ["create", "patch"] {
+        ensure!(installation.may_in("default", verb, "", "events").await?, "it may not {verb} events");
+        ensure!(
+            !installation.may_in("kube-system", verb, "", "events").await?,
+            "it may {verb} others' events"
+        );
+    }
+    for (verb, group, resource) in [
+        ("create", "", "pods"),
+        ("delete", "", "pods"),
+        ("patch", "", "pods"),
+        ("create", "", "pods/eviction"),
+        ("create", "", "pods/exec"),
+        ("get", "", "pods/exec"),
+        ("get", "", "pods/log"),
+        ("get", "", "secrets"),
+        ("get", "", "nodes"),
+        ("get", "", "nodes/proxy"),
+        ("patch", "", "nodes"),
+        ("create", "", "serviceaccounts/token"),
+        ("list", "", "events"),
+        ("get", "", "configmaps"),
+    ] {
+        ensure!(!installation.may(verb, group, resource).await?, "it may {verb} {resource}");
+    }
+    Ok(())
+}

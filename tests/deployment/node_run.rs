@@ -1,0 +1,264 @@
+//! Node collection as the DaemonSet runs it: as root without capabilities, on a container runtime
+//! inside this process, with the rights of its service account.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use kube_gc_cri::Rpc;
+use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::server::{CriServer, NewContainer, NewImage, NewSandbox, Settings, Space, World};
+use kube_gc_testkit::Collector;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::deployment::{Installation, NODE, NODE_NAME, Pod, plane};
+
+kube_gc_testkit::scenarios! {
+    the_node_overlay_reports_and_removes_nothing,
+    with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead,
+    a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing,
+    mirror_pods_and_static_pods_stay,
+}
+
+const CALLS_THAT_CHANGE: [Rpc; 5] =
+    [Rpc::StopContainer, Rpc::RemoveContainer, Rpc::StopPodSandbox, Rpc::RemovePodSandbox, Rpc::RemoveImage];
+
+/// A node with a container runtime, and the overlay for it.
+struct Node {
+    installation: Installation<'static>,
+    runtime: CriServer,
+}
+
+/// A pod of the API server.
+struct ApiPod {
+    name: &'static str,
+    uid: String,
+}
+
+impl Node {
+    async fn set_up() -> Result<Self> {
+        let installation = Installation::of(plane()?, "node").await?;
+        let mut world = World::default();
+        world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
+        let runtime = CriServer::start(Settings::default(), world)?;
+        Ok(Self { installation, runtime })
+    }
+
+    /// Creates a pod that is bound to a node.
+    async fn pod(&self, name: &'static str, node: &str, annotations: &Value) -> Result<ApiPod> {
+        let path = format!("/api/v1/namespaces/{NODE}/pods");
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": name, "annotations": annotations },
+            "spec": { "nodeName": node, "containers": [{ "name": "app", "image": "app:1" }] },
+        });
+        if annotations.is_null() {
+            // Nothing creates the one with the name `default` here. A mirror pod may have none.
+            pod["spec"]["serviceAccountName"] = json!(NODE);
+            pod["spec"]["automountServiceAccountToken"] = json!(false);
+        }
+        let cluster = &self.installation.cluster;
+        // Of an earlier scenario.
+        let _ = cluster.send("DELETE", &format!("{path}/{name}?gracePeriodSeconds=0"), None, None).await;
+        let created = cluster.send("POST", &path, None, Some(&pod)).await?;
+        let uid = created["metadata"]["uid"].as_str().context("no uid")?.to_owned();
+        let object = format!("{path}/{name}/status");
+        let status = json!({ "status": { "phase": "Running" } });
+        cluster.send("PATCH", &object, Some("application/merge-patch+json"), Some(&status)).await?;
+        Ok(ApiPod { name, uid })
+    }
+
+    /// Adds what a pod has on the node: its sandbox, and containers in these states. Returns their ids.
+    fn on_node(&self, name: &str, uid: &str, source: &str, states: &[ContainerState]) -> Vec<String> {
+        let ready = states.contains(&ContainerState::ContainerRunning);
+        self.runtime.world(|world| {
+            let sandbox = world.add_sandbox(NewSandbox {
+                pod: PodSandboxMetadata {
+                    name: name.to_owned(),
+                    uid: uid.to_owned(),
+                    namespace: NODE.to_owned(),
+                    attempt: 0,
+                },
+                stopped: !ready,
+                created_at: 1,
+                annotations: [("kubernetes.io/config.source".to_owned(), source.to_owned())].into(),
+                handler: String::new(),
+            });
+            let add = |(attempt, state): (u32, &ContainerState)| {
+                world.add_container(NewContainer {
+                    sandbox: sandbox.clone(),
+                    name: "app".to_owned(),
+                    attempt,
+                    image: "app:1".to_owned(),
+                    state: *state,
+                    created_at: 1 + i64::from(attempt),
+                    image_volumes: Vec::new(),
+                    log_path: format!("/var/log/pods/{NODE}_{name}_{uid}/app/{attempt}.log"),
+                    written: Space::default(),
+                })
+            };
+            (0..).zip(states).map(add).collect()
+        })
+    }
+
+    /// Starts the pod of the DaemonSet on this node. The files that `logs` makes are beneath the root
+    /// of the pod.
+    async fn start(&self, logs: impl Fn(&Path) -> Result<()>) -> Result<(Pod, Collector)> {
+        let pod = Pod::of(&self.installation).await?;
+        // Another name of the same socket, as in a mounted directory.
+        std::fs::hard_link(self.runtime.endpoint().path(), pod.path("/run/containerd/containerd.sock"))?;
+        logs(&pod.path("/var/log/pods"))?;
+        let collector = pod.start().await?;
+        Ok((pod, collector))
+    }
+
+    fn containers(&self) -> Vec<String> {
+        self.runtime.world(|world| world.containers().map(|container| container.id.clone()).collect())
+    }
+
+    /// What was asked of the runtime that changes something.
+    fn changes(&self) -> usize {
+        CALLS_THAT_CHANGE.iter().map(|rpc| self.runtime.calls(*rpc).len()).sum()
+    }
+}
+
+/// The last plan.
+async fn report(collector: &Collector) -> Result<Value> {
+    let mut report = Value::Null;
+    poll("a plan", async || {
+        let page = collector.get_debug("/debug/node").await?;
+        report = if page.status == 200 { page.json()? } else { Value::Null };
+        Ok(!report.is_null())
+    })
+    .await?;
+    Ok(report)
+}
+
+/// The entry of an item.
+fn entry<'a>(report: &'a Value, id: &str) -> Result<&'a Value> {
+    let entries = report["entries"].as_array().context("no entries")?;
+    entries.iter().find(|entry| entry["id"] == id).with_context(|| format!("no entry {id}: {report}"))
+}
+
+/// The kubelet of a pod may be any, so nothing is removed unless the configuration says so. The probes
+/// are those of the manifest.
+async fn the_node_overlay_reports_and_removes_nothing() -> Result<()> {
+    use ContainerState::{ContainerExited, ContainerRunning};
+    let node = Node::set_up().await?;
+    let living = node.pod("living", NODE_NAME, &Value::Null).await?;
+    let of_living =
+        node.on_node(living.name, &living.uid, "api", &[ContainerExited, ContainerExited, ContainerRunning]);
+    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
+    let (_pod, collector) = node.start(|_| Ok(())).await?;
+    collector.ready().await?;
+    let report = report(&collector).await?;
+    ensure!(report["node"] == NODE_NAME && report["wrong_node"] == false, "{report}");
+    ensure!(report["dry_run"].is_string() && report["effects"] == "nothing", "{report}");
+    // It has found out that the pod is gone, with its own rights.
+    for (id, decision, rule) in [
+        (&of_gone[0], "remove", "C3"),
+        (&of_living[0], "remove", "C5"),
+        (&of_living[1], "keep", "C5"),
+        (&of_living[2], "keep", "C1"),
+    ] {
+        let entry = entry(&report, id)?;
+        let kept_beside = entry["rule"] == "safety 3" && decision == "keep";
+        ensure!(entry["decision"] == decision && (entry["rule"] == rule || kept_beside), "{entry}");
+    }
+    ensure!(node.changes() == 0, "{} calls changed something", node.changes());
+
+    let spec = node.installation.workload().await?["spec"]["template"]["spec"].take();
+    for probe in ["livenessProbe", "readinessProbe"] {
+        let get = &spec["containers"][0][probe]["httpGet"];
+        ensure!(get["port"] == "http", "{get}");
+        let answer = collector.get(get["path"].as_str().context("no path")?).await?;
+        ensure!(answer.status == 200, "{probe}: {} {}", answer.status, answer.body);
+    }
+    let config = node.installation.configuration().await?;
+    ensure!(
+        config.contains(":8080") && spec["containers"][0]["ports"][0]["containerPort"] == 8080,
+        "{config}"
+    );
+    collector.stop().await
+}
+
+async fn with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead() -> Result<()> {
+    use ContainerState::{ContainerExited, ContainerRunning};
+    let node = Node::set_up().await?;
+    let config = node.installation.configuration().await?;
+    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
+    node.installation.configure(&config).await?;
+    let living = node.pod("living", NODE_NAME, &Value::Null).await?;
+    let of_living =
+        node.on_node(living.name, &living.uid, "api", &[ContainerExited, ContainerExited, ContainerRunning]);
+    let gone = "0badc0de-0000-4000-8000-000000000000";
+    node.on_node("gone", gone, "api", &[ContainerExited]);
+    let log = format!("{NODE}_gone_{gone}/app/0.log");
+    let (pod, collector) = node
+        .start(|logs| {
+            let log = logs.join(&log);
+            std::fs::create_dir_all(log.parent().context("no directory")?)?;
+            Ok(std::fs::write(log, "a line\n")?)
+        })
+        .await?;
+    poll("what is dead to go", async || Ok(node.containers().len() == 2)).await?;
+    ensure!(!node.containers().contains(&of_living[0]), "the oldest stays: {:?}", node.containers());
+    poll("its sandbox to go", async || Ok(node.runtime.world(|world| world.sandboxes().count()) == 1))
+        .await?;
+    ensure!(!pod.path("/var/log/pods").join(&log).exists(), "its log stays");
+    ensure!(pod.path("/var/lib/kube-gc/state.json").exists(), "no ages are kept");
+    collector.ready().await?;
+    collector.stop().await
+}
+
+/// The API server knows none of the pods that run here.
+async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Result<()> {
+    use ContainerState::{ContainerExited, ContainerRunning};
+    let node = Node::set_up().await?;
+    let config = node.installation.configuration().await?;
+    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
+    node.installation.configure(&config).await?;
+    for name in ["living-1", "living-2", "living-3"] {
+        let pod = node.pod(name, "another-node", &Value::Null).await?;
+        node.on_node(pod.name, &pod.uid, "api", &[ContainerRunning]);
+    }
+    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
+    let (_pod, collector) = node.start(|_| Ok(())).await?;
+    let report = report(&collector).await?;
+    ensure!(report["wrong_node"] == true, "{report}");
+    let answer = collector.get("/readyz").await?;
+    ensure!(answer.status != 200 && answer.body.contains(NODE_NAME), "{} {}", answer.status, answer.body);
+    let entry = entry(&report, &of_gone[0])?;
+    ensure!(entry["decision"] == "keep", "{entry}");
+    ensure!(node.changes() == 0, "{} calls changed something", node.changes());
+    collector.stop().await
+}
+
+/// A mirror pod is the only thing that the API server has of a static pod, and has another uid.
+async fn mirror_pods_and_static_pods_stay() -> Result<()> {
+    use ContainerState::{ContainerExited, ContainerRunning};
+    let node = Node::set_up().await?;
+    let config = node.installation.configuration().await?;
+    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
+    node.installation.configure(&config).await?;
+    let (mirrored, unmirrored) = ("3".repeat(32), "4".repeat(32));
+    let annotations = json!({
+        "kubernetes.io/config.mirror": mirrored,
+        "kubernetes.io/config.source": "file",
+        "kubernetes.io/config.hash": mirrored,
+    });
+    node.pod("static-1", NODE_NAME, &annotations).await?;
+    let mut stay = node.on_node("static-1", &mirrored, "file", &[ContainerExited, ContainerRunning]);
+    // Its mirror was deleted: a 404 proves nothing about a static pod.
+    stay.extend(node.on_node("static-2", &unmirrored, "file", &[ContainerExited]));
+    let gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
+    let (_pod, collector) = node.start(|_| Ok(())).await?;
+    poll("the container of the pod that is gone to go", async || Ok(!node.containers().contains(&gone[0])))
+        .await?;
+    let report = report(&collector).await?;
+    for id in &stay {
+        ensure!(node.containers().contains(id), "{id} is gone");
+        ensure!(entry(&report, id)?["decision"] == "keep", "{report}");
+    }
+    collector.stop().await
+}
