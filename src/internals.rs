@@ -31,6 +31,11 @@ pub mod introspect {
     pub use crate::introspect::CollectorStatus;
 }
 
+#[cfg(feature = "node")]
+pub mod node {
+    pub use crate::node::{Disk, NodeCollector, NodeOptions, PodSource, Presence, StateFile, now};
+}
+
 pub mod worker {
     pub use crate::worker::DecisionLines;
 }

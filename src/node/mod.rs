@@ -32,7 +32,7 @@ mod view;
 
 pub use act::Carried;
 pub use collector::{NodeCollector, now};
-#[cfg(test)]
+#[cfg(any(test, feature = "internals"))]
 pub use disk::Disk;
 pub use error::{NodeError, Problem};
 pub use kubelet::{Presence, detect, is_in_pod};

@@ -1,0 +1,117 @@
+//! Node collection removes what the kubelet removes: random worlds on a container runtime inside the
+//! process, collected by the kubelet's own functions and, from the same beginning, by kube-gc. What
+//! goes beyond the kubelet's rules is off. Containers, sandboxes, images and log files that are left
+//! must be the same, and containers of one name and images must go in the same order.
+//!
+//! Then, to show that a difference would be found, worlds in which kube-gc is set a little differently.
+//! Then more dead containers than a runtime can list: the kubelet removes none, kube-gc all.
+//!
+//! The functions are those of Kubernetes 1.20.2, which `tests/node-oracle` builds.
+//!
+//! ```sh
+//! cargo test --locked --test kubelet                       # some worlds
+//! cargo test --locked --test kubelet -- --worlds 10000     # more
+//! cargo test --locked --test kubelet -- --seed 42          # one, with all reasons
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | [`case`], [`pods`], [`files`] | a random world; `case` lists what it never contains, and why |
+//! | [`run`], [`server`] | lets both collect it; the API server that kube-gc asks |
+//! | [`compare`] | what must be the same |
+//! | [`twist`] | settings with which something differs, and the proof that this is found |
+//! | [`many`] | more dead containers than fit into a message |
+//! | [`options`] | the command line |
+
+#![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
+
+mod case;
+mod compare;
+mod files;
+mod many;
+mod options;
+mod pods;
+mod run;
+mod server;
+mod twist;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use compare::{Counts, differences};
+use options::Options;
+use run::Stage;
+
+/// The most worlds with differences that are described.
+const MOST_SHOWN: usize = 5;
+
+fn main() -> ExitCode {
+    let good = match Options::parse() {
+        Ok(Options::Nothing) => Ok(true),
+        Ok(Options::One(seed)) => on_runtime(one(seed)),
+        Ok(Options::Many(worlds)) => on_runtime(all(worlds)),
+        Err(error) => {
+            println!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match good {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            println!("{error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn on_runtime<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(work)
+}
+
+async fn all(worlds: u64) -> Result<bool> {
+    let mut stage = Stage::set().await?;
+    let same = compare_worlds(&mut stage, worlds).await?;
+    let found = twist::prove(&mut stage).await?;
+    many::go_to_zero(&mut stage).await?;
+    Ok(same && found)
+}
+
+async fn one(seed: u64) -> Result<bool> {
+    let both = Stage::set().await?.run(seed, |_| ()).await?;
+    for reason in &both.reasons {
+        println!("{reason}");
+    }
+    println!("{both}");
+    let different = differences(&both);
+    for difference in &different {
+        println!("seed {seed}: {difference}");
+    }
+    Ok(different.is_empty())
+}
+
+async fn compare_worlds(stage: &mut Stage, worlds: u64) -> Result<bool> {
+    let started = Instant::now();
+    let mut counts = Counts::default();
+    let mut wrong = 0;
+    for seed in 0..worlds {
+        let both = stage.run(seed, |_| ()).await?;
+        counts.add(&both);
+        let different = differences(&both);
+        if !different.is_empty() {
+            wrong += 1;
+        }
+        for difference in different.iter().filter(|_| wrong <= MOST_SHOWN) {
+            println!("seed {seed}: {difference}");
+        }
+    }
+    println!("kubelet: {worlds} worlds in {:.1?}, {wrong} with differences; {counts}", started.elapsed());
+    // A world in which nothing happens shows nothing.
+    let varied = counts.is_varied() || worlds < 100;
+    if !varied {
+        println!("kubelet: too little of one kind was removed or kept");
+    }
+    Ok(wrong == 0 && varied)
+}
