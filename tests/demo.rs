@@ -1,5 +1,6 @@
 //! `kube-gc demo` itself: the scenarios as text and as JSON, a load, and kubectl afterwards.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -79,7 +80,7 @@ async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
         "with --once the cluster does not keep running:\n{stdout}"
     );
     ensure!(!kubeconfig.exists(), "the kubeconfig is left");
-    the_readme_shows(&stdout)
+    the_page_shows("README.md", " demo\n", &stdout)
 }
 
 /// A line without what differs from run to run: numbers and uids.
@@ -93,15 +94,14 @@ fn shape(line: &str) -> String {
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// The excerpt in the README is what this build prints.
-fn the_readme_shows(stdout: &str) -> Result<()> {
-    let readme = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md"))?;
-    // Whatever the command before it is.
-    let (_, excerpt) = readme.split_once(" demo\n").context("no excerpt")?;
+/// The excerpt of a page, after a command that ends so, is what this build prints.
+fn the_page_shows(page: &str, command: &str, stdout: &str) -> Result<()> {
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(page))?;
+    let (_, excerpt) = page.split_once(command).context("no excerpt")?;
     let (excerpt, _) = excerpt.split_once("```").context("the excerpt does not end")?;
     let stdout: Vec<_> = stdout.lines().map(shape).collect();
     for line in excerpt.lines().filter(|line| *line != "…") {
-        ensure!(stdout.contains(&shape(line)), "the demo no longer says what the README shows: {line}");
+        ensure!(stdout.contains(&shape(line)), "the demo no longer says what the page shows: {line}");
     }
     Ok(())
 }
@@ -322,6 +322,63 @@ async fn an_address_or_file_in_use_is_named() -> Result<()> {
     ensure!(output.status.code() == Some(1) && errors.contains("config"), "{}: {errors}", output.status);
     ensure!(std::fs::read_to_string(&precious)? == "precious");
     let output = run(&["--policy", "orphan"]).await?;
+    ensure!(output.status.code() == Some(2), "{}", output.status);
+    Ok(())
+}
+
+/// The names of what a plan removes, or of what a pass has removed.
+fn names(items: &Value, goes: impl Fn(&Value) -> bool) -> Vec<String> {
+    let mut names: Vec<String> = elements(items)
+        .iter()
+        .filter(|item| goes(item))
+        .map(|item| format!("{} {}", item["what"], item["name"]))
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[tokio::test]
+async fn node_collection_names_a_rule_and_a_reason_for_each_item_and_does_what_it_says() -> Result<()> {
+    let lines = events(&["--node"]).await?;
+    let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    ensure!(events == ["node", "plan", "pass", "plan", "pass", "plan", "pass", "end"], "{events:?}");
+    ensure!(lines[0]["node"]["percent"].as_u64() > lines[0]["node"]["high"].as_u64(), "{}", lines[0]);
+    let (plan, pass) = (&lines[1], &lines[2]);
+    for item in elements(&plan["items"]) {
+        ensure!(item["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "without a reason: {item}");
+    }
+    let rules: BTreeSet<_> =
+        elements(&plan["items"]).iter().filter_map(|item| item["rule"].as_str()).collect();
+    for rule in ["C1", "C3", "C5", "S1", "L1", "I1", "I2", "I4", "I5", "B2", "B5"] {
+        ensure!(rules.contains(rule), "no item shows {rule}: {rules:?}");
+    }
+    let planned = names(&plan["items"], |item| item["removes"] == true);
+    let removed = names(&pass["pass"]["removals"], |removal| removal["outcome"] == "removed");
+    ensure!(planned == removed && !removed.is_empty(), "planned {planned:?}, removed {removed:?}");
+    for pass in [&lines[2], &lines[4], &lines[6]] {
+        ensure!(!elements(&pass["verified"]).is_empty(), "nothing was verified: {pass}");
+    }
+    // Something began to be used after the plan was made.
+    ensure!(
+        !names(&lines[4]["pass"]["removals"], |it| it["outcome"] == "refused").is_empty(),
+        "{}",
+        lines[4]
+    );
+    ensure!(lines[6]["pass"]["missingBytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", lines[6]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn node_collection_can_be_read_and_takes_no_flags_of_the_cluster() -> Result<()> {
+    let output = run(&["--node"]).await?;
+    let (stdout, errors) = (String::from_utf8(output.stdout)?, String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success() && errors.is_empty(), "{}: {errors}\n{stdout}", output.status);
+    for text in ["kube-gc demo --node", "remove", "keep", "✓"] {
+        ensure!(stdout.contains(text), "no {text}: {stdout}");
+    }
+    ensure!(!stdout.contains('\u{1b}'), "colours in a pipe");
+    the_page_shows("docs/node.md", " demo --node\n", &stdout)?;
+    let output = run(&["--node", "--objects", "5"]).await?;
     ensure!(output.status.code() == Some(2), "{}", output.status);
     Ok(())
 }

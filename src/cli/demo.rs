@@ -23,7 +23,10 @@ Examples:
     kube-gc demo --once -o json
 
   Measure the collection of 100000 objects
-    kube-gc demo --once --objects 100000";
+    kube-gc demo --once --objects 100000
+
+  Show node collection: a full disk, a plan, and what came of it
+    kube-gc demo --node";
 
 /// The arguments of `kube-gc demo`.
 #[derive(Args, Clone, Debug)]
@@ -40,6 +43,15 @@ pub struct DemoArgs {
     /// verified), load, stay (still running), fail, end.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
     output: Format,
+
+    /// Show node collection instead: dead containers, sandboxes, logs and images of one node
+    ///
+    /// The container runtime is inside the process, so nothing on this machine is touched, and root is
+    /// not needed. Ends after its acts. In JSON, `event` is node (what there is), plan (each item with
+    /// its rule), pass (what came of it, and what was verified), fail, end.
+    #[cfg(feature = "node")]
+    #[arg(long, conflicts_with_all = ["objects", "policy", "api_listen", "listen", "debug_listen", "kubeconfig"])]
+    node: bool,
 
     /// Collect this many dependents of one owner instead, and measure the cost
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -96,13 +108,22 @@ impl From<Policy> for PropagationPolicy {
 
 /// Runs the demo. Errors are on standard error.
 pub fn run(args: &DemoArgs) -> Exit {
-    match args.options().and_then(|options| demo::run(&options)) {
+    match args.run() {
         Ok(()) => Exit::Success,
         Err(error) => report(&error),
     }
 }
 
 impl DemoArgs {
+    fn run(&self) -> Result<(), Error> {
+        let options = self.options()?;
+        #[cfg(feature = "node")]
+        if self.node {
+            return demo::node::run(options.output);
+        }
+        demo::run(&options)
+    }
+
     fn options(&self) -> Result<Options, Error> {
         let settings = self.settings().map_err(|error| Error::new(ErrorKind::Settings, error))?;
         logging::init(&settings.log).map_err(|error| Error::new(ErrorKind::Internal, error))?;

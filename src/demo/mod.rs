@@ -9,10 +9,13 @@
 //! | `recorder` | records the collector's requests and decisions and matches them |
 //! | `runner`, `load` | run the scenarios, or collect many objects; both verify the result |
 //! | `report`, `output` | the results as data; as text and as JSON |
+//! | `node` | `kube-gc demo --node`: node collection instead, on a container runtime in the process |
 
 mod environment;
 mod fixtures;
 mod load;
+#[cfg(feature = "node")]
+pub mod node;
 mod output;
 mod recorder;
 mod report;

@@ -10,6 +10,8 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::{Endpoints, Load, Phase, Scenario, Step, TreeLine};
+#[cfg(feature = "node")]
+pub use text::{Styled, wrapped};
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -35,7 +37,8 @@ impl Output {
         Self { format, interactive, bar: None }
     }
 
-    fn write(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> Option<serde_json::Value>) {
+    /// Writes a text, or a line of JSON if there is one.
+    pub fn write(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> Option<serde_json::Value>) {
         let text = match self.format {
             Format::Text => text(),
             Format::Json => match json() {

@@ -54,7 +54,7 @@ impl NodeCollector {
     }
 
     /// The same with another file system.
-    #[cfg(any(test, feature = "internals"))]
+    #[cfg(any(test, feature = "demo", feature = "internals"))]
     #[must_use]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;

@@ -32,7 +32,7 @@ mod view;
 
 pub use act::Carried;
 pub use collector::{NodeCollector, now};
-#[cfg(any(test, feature = "internals"))]
+#[cfg(any(test, feature = "demo", feature = "internals"))]
 pub use disk::Disk;
 pub use error::{NodeError, Problem};
 pub use kubelet::{Presence, detect, is_in_pod};

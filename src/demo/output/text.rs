@@ -16,7 +16,7 @@ const BAD: Style = AnsiColor::Yellow.on_default();
 const QUIET: Style = Style::new().dimmed();
 
 /// A text in a style.
-struct Styled<T>(Style, T);
+pub struct Styled<T>(pub Style, pub T);
 
 impl<T: Display> Display for Styled<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -246,7 +246,7 @@ pub fn keeps_running(endpoints: &Endpoints, loaded: bool) -> String {
 }
 
 /// Breaks a text at its spaces into lines of at most this width.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

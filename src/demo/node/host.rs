@@ -1,0 +1,365 @@
+//! The node of the demo: a container runtime and an API server inside the process, a directory of
+//! logs, and the collector on them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http::Method;
+use kube_gc_apiserver::ApiServer;
+use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::server::{
+    CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+};
+use kube_gc_node::glob::Glob;
+use kube_gc_node::ledger::Record;
+use kube_gc_node::pass::{Outcome, Scope};
+use kube_gc_node::plan::{Decision, Entry, What};
+use kube_gc_node::pressure::Usage;
+use kube_gc_node::{Ledger, Rules, Timestamp};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::fixtures::{self, GIB, IMAGES, KEEP, NAMESPACE, NODE, PODS, Pod, Sandbox};
+use super::report::{Item, Overview, Pass, Plan, Removal};
+use crate::api::{Api, ApiSettings, WriteGate};
+use crate::demo::user::User;
+use crate::node::{self, Look, NodeCollector, NodeOptions, PodSource, Presence, StateFile};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The node.
+pub struct Host {
+    runtime: Arc<CriServer>,
+    collector: NodeCollector,
+    logs: Logs,
+    /// The ids of images by their names.
+    images: BTreeMap<&'static str, String>,
+}
+
+/// The disk of the runtime.
+#[derive(Debug)]
+struct RuntimeDisk(Arc<CriServer>);
+
+impl node::Disk for RuntimeDisk {
+    fn usage(&self) -> Result<Usage, String> {
+        let found = self.0.disk_usage();
+        Ok(Usage {
+            capacity: found.capacity,
+            available: found.available,
+            inodes: found.inodes,
+            inodes_free: found.inodes_available,
+        })
+    }
+}
+
+/// The directory of logs, removed with this value.
+struct Logs(PathBuf);
+
+impl Logs {
+    fn new() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("kube-gc-demo-{}.logs", std::process::id()));
+        let made =
+            ["pods", "containers"].iter().try_for_each(|name| std::fs::create_dir_all(path.join(name)));
+        made.map_err(|error| format!("cannot make the directory {}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    fn root(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// The log of a container; makes its directory.
+    fn log(&self, pod: &Pod, uid: &str, container: &str, attempt: u32) -> Result<String, String> {
+        let directory = format!("pods/{NAMESPACE}_{}_{uid}/{container}", pod.name);
+        let path = self.0.join(directory);
+        let log = path.join(format!("{attempt}.log"));
+        let made = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&log, "a line\n"));
+        made.map_err(|error| format!("cannot write the log {}: {error}", log.display()))?;
+        Ok(log.display().to_string())
+    }
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        // What cannot be removed is a few bytes in the directory of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Host {
+    /// Starts the runtime and the API server, and fills both.
+    pub async fn set_up() -> Result<Self, String> {
+        let now = node::now();
+        let settings = kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() };
+        let server = ApiServer::new(settings);
+        let uids = create_pods(&User::new(server.client())).await?;
+        let logs = Logs::new()?;
+        let mut world = World::new(Disk::new(fixtures::DISK, 10_000_000));
+        world.disk.other = Space { bytes: fixtures::OTHER, inodes: 0 };
+        let mut ledger = Ledger::default();
+        let images = add_images(&mut world, &mut ledger, now);
+        for pod in &PODS {
+            let uid = uids.get(pod.name).ok_or("a pod has no uid")?;
+            add_pod(&mut world, pod, uid, &images, &logs, now)?;
+        }
+        let runtime = CriServer::start(Settings::default(), world);
+        let runtime = Arc::new(runtime.map_err(|error| format!("the container runtime: {error}"))?);
+
+        let mut rules = Rules::default();
+        rules.images.keep.extend(Glob::parse(KEEP));
+        rules.roots.pods = logs.root("pods");
+        rules.roots.containers = logs.root("containers");
+        // The logs were written a moment ago.
+        rules.created_grace = Duration::ZERO;
+        let options = NodeOptions {
+            rules,
+            endpoint: runtime.endpoint().clone(),
+            name: NODE.to_owned(),
+            state: StateFile::new(logs.0.join("state.json")),
+            kubelet: Presence::Absent,
+            in_pod: false,
+        };
+        let api = Api::from_clients(server.client(), ApiSettings::default(), WriteGate::dry_run());
+        let pods = PodSource::Api { api, node: NODE.to_owned() };
+        let collector = NodeCollector::connect(&options, kube_gc_cri::Settings::default(), pods, ledger)
+            .await
+            .map_err(|error| error.to_string())?
+            .with_disk(Arc::new(RuntimeDisk(Arc::clone(&runtime))));
+        Ok(Self { runtime, collector, logs, images })
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &CriServer {
+        &self.runtime
+    }
+
+    /// The id of an image.
+    pub fn image(&self, name: &str) -> Option<&str> {
+        self.images.get(name).map(String::as_str)
+    }
+
+    /// What there is on the node.
+    pub fn overview(&self) -> Overview {
+        let usage = self.runtime.disk_usage();
+        let images = &self.collector.rules().images;
+        let (containers, sandboxes) =
+            self.runtime.world(|world| (world.containers().count(), world.sandboxes().count()));
+        Overview {
+            capacity_bytes: usage.capacity,
+            used_bytes: usage.capacity.saturating_sub(usage.available),
+            percent: self.percent(),
+            pods: PODS.iter().filter(|pod| pod.phase.is_some()).count(),
+            containers,
+            sandboxes,
+            images: IMAGES.len(),
+            high: images.high,
+            low: images.low,
+        }
+    }
+
+    /// How full the disk is.
+    pub fn percent(&self) -> u8 {
+        use node::Disk as _;
+        let usage = RuntimeDisk(Arc::clone(&self.runtime)).usage();
+        usage.ok().and_then(|usage| usage.percent()).unwrap_or_default()
+    }
+
+    /// The ids of the containers that run.
+    pub fn running(&self) -> Vec<String> {
+        self.runtime.world(|world| {
+            let runs =
+                world.containers().filter(|container| container.state() == ContainerState::ContainerRunning);
+            runs.map(|container| container.id.clone()).collect()
+        })
+    }
+
+    /// Whether the runtime still has an image.
+    pub fn has_image(&self, name: &str) -> bool {
+        self.image(name)
+            .is_some_and(|id| self.runtime.world(|world| world.images().any(|image| image.id == id)))
+    }
+
+    /// Whether a pod still has a log directory.
+    pub fn has_logs(&self, pod: &str) -> bool {
+        let entries = std::fs::read_dir(self.logs.0.join("pods")).into_iter().flatten().flatten();
+        let prefix = format!("{NAMESPACE}_{pod}_");
+        entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+    }
+
+    /// Plans.
+    pub async fn look(&mut self) -> Result<(Plan, Look), String> {
+        let look = self.collector.look(node::now()).await.map_err(|error| error.to_string())?;
+        if let Some(note) = look.notes.first() {
+            return Err(note.clone());
+        }
+        let plan = &look.plan;
+        let wanted = match (&plan.goal, &plan.usage) {
+            (Some(goal), Some(usage)) => goal.missing_bytes(usage),
+            _ => 0,
+        };
+        let plan = Plan {
+            percent: self.percent(),
+            wanted_bytes: wanted,
+            items: plan.entries.iter().map(|entry| self.item(entry)).collect(),
+            breakdown: plan.breakdown,
+        };
+        Ok((plan, look))
+    }
+
+    /// Carries out a plan.
+    pub async fn carry_out(&mut self, look: &Look) -> Result<Pass, String> {
+        let carried = self.collector.carry_out(look, Scope::All, &CancellationToken::new()).await;
+        let carried = carried.map_err(|error| error.to_string())?;
+        let removals = carried.removals.iter().map(|record| {
+            let (what, id) = (record.candidate.what(), record.candidate.id());
+            let (outcome, reason) = match &record.outcome {
+                Outcome::Removed => ("removed", None),
+                Outcome::Refused(refusal) => ("refused", Some(refusal.to_string())),
+                Outcome::Failed(error) => ("failed", Some(error.clone())),
+            };
+            let entry = look.plan.entry(what, id);
+            let name = entry.map_or_else(|| id.to_owned(), |entry| self.item(entry).name);
+            Removal { id: id.to_owned(), what: word(what), name, outcome, reason }
+        });
+        Ok(Pass {
+            removals: removals.collect(),
+            percent: self.percent(),
+            missing_bytes: carried.summary.missing.map_or(0, |missing| missing.bytes),
+            milliseconds: carried.took.as_secs_f64() * 1000.0,
+        })
+    }
+
+    fn item(&self, entry: &Entry) -> Item {
+        let pod = entry.pod.as_ref().map(|pod| pod.name.as_str()).unwrap_or_default();
+        let name = match entry.what {
+            What::Container => format!("{pod}/{}", entry.name.as_deref().unwrap_or_default()),
+            What::Sandbox | What::LogDirectory => pod.to_owned(),
+            What::LogSymlink => entry.id.clone(),
+            What::Image => entry.name.clone().unwrap_or_else(|| entry.id.clone()),
+        };
+        Item {
+            id: entry.id.clone(),
+            what: word(entry.what),
+            name,
+            removes: entry.decision == Decision::Remove,
+            rule: entry.rule.number(),
+            reason: shorter(&entry.reason),
+            bytes: entry.bytes,
+        }
+    }
+}
+
+const fn word(what: What) -> &'static str {
+    match what {
+        What::Container => "container",
+        What::Sandbox => "sandbox",
+        What::LogDirectory => "logs",
+        What::LogSymlink => "symlink",
+        What::Image => "image",
+    }
+}
+
+/// A text without the end of long ids: runtimes find items by their beginnings.
+fn shorter(text: &str) -> String {
+    let is_id = |word: &str| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = text.split(' ').map(|word| if is_id(word) { &word[..13] } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Creates the pods that the API server has, and returns the uids of all.
+async fn create_pods(user: &User) -> Result<BTreeMap<&'static str, String>, String> {
+    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+    user.send_ok(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
+    let mut uids = BTreeMap::new();
+    for pod in &PODS {
+        let body = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": pod.name, "namespace": NAMESPACE },
+            "spec": { "nodeName": NODE, "containers": [{ "name": "app", "image": pod.image }] },
+        });
+        let created = user.send_ok(Method::POST, &path, Some(&body)).await?.body;
+        let uid = created["metadata"]["uid"].as_str().ok_or("a pod has no uid")?.to_owned();
+        uids.insert(pod.name, uid);
+        let object = format!("{path}/{}", pod.name);
+        match pod.phase {
+            Some(phase) => {
+                let status = json!({ "status": status(phase) });
+                user.send_ok(Method::PATCH, &format!("{object}/status"), Some(&status)).await?;
+            }
+            // It is gone from the API server, and not from the node.
+            None => _ = user.send_ok(Method::DELETE, &format!("{object}?gracePeriodSeconds=0"), None).await?,
+        }
+    }
+    Ok(uids)
+}
+
+fn status(phase: &str) -> Value {
+    let state = match phase {
+        "Running" => json!({ "running": {} }),
+        "Pending" => json!({ "waiting": {} }),
+        _ => json!({ "terminated": { "exitCode": 0 } }),
+    };
+    json!({ "phase": phase, "containerStatuses": [{ "name": "app", "state": state }] })
+}
+
+fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMap<&'static str, String> {
+    let mut ids = BTreeMap::new();
+    for (number, image) in (1_u64..).zip(&IMAGES) {
+        let repository = image.name.rsplit_once(':').map_or(image.name, |(repository, _)| repository);
+        let digest = format!("{repository}@sha256:{number:064x}");
+        let id = world.add_image(NewImage {
+            tags: vec![image.name.to_owned()],
+            digests: image.from_registry.then_some(digest).into_iter().collect(),
+            layers: vec![Layer { digest: image.name.to_owned(), bytes: image.gib * GIB, inodes: 1000 }],
+            pinned: image.pinned,
+            handler: String::new(),
+        });
+        let ago = |hours: u64| now.minus(HOUR * u32::try_from(hours).unwrap_or(u32::MAX));
+        let record = Record { first_detected: ago(image.detected), last_used: image.used.map(ago) };
+        ledger.set(&id, record);
+        ids.insert(image.name, id);
+    }
+    ids
+}
+
+fn add_pod(
+    world: &mut World,
+    pod: &Pod,
+    uid: &str,
+    images: &BTreeMap<&'static str, String>,
+    logs: &Logs,
+    now: Timestamp,
+) -> Result<(), String> {
+    let ago = |hours: u64| now.minus(HOUR * u32::try_from(hours).unwrap_or(u32::MAX)).nanos();
+    let Some(sandbox) = pod.sandbox else { return Ok(()) };
+    let metadata = PodSandboxMetadata {
+        name: pod.name.to_owned(),
+        uid: uid.to_owned(),
+        namespace: NAMESPACE.to_owned(),
+        attempt: 0,
+    };
+    let created_at = ago(pod.containers.first().map_or(0, |container| container.created));
+    let sandbox = world.add_sandbox(NewSandbox {
+        pod: metadata,
+        stopped: sandbox == Sandbox::Stopped,
+        created_at,
+        ..NewSandbox::default()
+    });
+    for (attempt, container) in (0..).zip(pod.containers) {
+        world.add_container(NewContainer {
+            sandbox: sandbox.clone(),
+            name: container.name.to_owned(),
+            attempt,
+            image: images.get(container.image).cloned().unwrap_or_default(),
+            state: container.state,
+            created_at: ago(container.created),
+            image_volumes: Vec::new(),
+            log_path: logs.log(pod, uid, container.name, attempt)?,
+            written: Space { bytes: container.written * GIB, inodes: 10 },
+        });
+    }
+    Ok(())
+}
