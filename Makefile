@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-scale ci clean prerequisites control-plane
+.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -75,6 +75,9 @@ bench-encoding: prerequisites control-plane ## measure lists in JSON and protobu
 bench-e2e: prerequisites ## compare with kube-controller-manager on a real API server, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
 
+bench-node: prerequisites node-oracle ## compare node collection with the kubelet's own functions, see docs/benchmarks.md (ARGS="--rounds N")
+	$(CARGO) bench --locked --bench node -- $(ARGS)
+
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
@@ -89,3 +92,6 @@ prerequisites:
 
 control-plane: prerequisites
 	@tests/control-plane/ensure.sh >/dev/null
+
+node-oracle: prerequisites
+	@tests/node-oracle/ensure.sh >/dev/null

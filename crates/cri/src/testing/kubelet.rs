@@ -79,7 +79,7 @@ pub struct KubeletOutcome {
 #[derive(Debug)]
 pub struct Kubelet {
     // Ends the program.
-    _child: Child,
+    child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
 }
@@ -115,7 +115,13 @@ impl Kubelet {
         let missing = || io::Error::other("no pipe");
         let input = child.stdin.take().ok_or_else(missing)?;
         let output = BufReader::new(child.stdout.take().ok_or_else(missing)?).lines();
-        Ok(Self { _child: child, input, output })
+        Ok(Self { child, input, output })
+    }
+
+    /// The process, unless it has ended.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// Makes collectors that have seen nothing yet. `root` stands for the root directory above the

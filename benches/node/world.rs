@@ -1,0 +1,127 @@
+//! The node.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Result;
+use kube_gc_cri::ApiVersion;
+use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::server::{
+    CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+};
+use tempfile::TempDir;
+
+pub const PODS: u32 = 100;
+pub const CONTAINERS: u32 = 500;
+pub const IMAGES: u32 = 1000;
+/// How many containers may go where a container of each pod has crashed again and again: all but the
+/// one that runs and the newest dead one.
+pub const DEAD: usize = 300;
+
+/// The runtime, and the directory above the logs.
+pub struct Host {
+    pub runtime: Arc<CriServer>,
+    pub root: TempDir,
+}
+
+/// What there is.
+#[derive(Clone, Copy)]
+pub enum Node {
+    /// Nothing may go.
+    Idle,
+    /// Containers have crashed.
+    Crashed,
+}
+
+impl Host {
+    pub fn start() -> Result<Self> {
+        let root = tempfile::Builder::new().prefix("kube-gc-bench-node-").tempdir()?;
+        for logs in ["var/log/pods", "var/log/containers"] {
+            std::fs::create_dir_all(root.path().join(logs))?;
+        }
+        // The kubelet 1.20.2 speaks nothing newer than v1alpha2.
+        let versions = vec![ApiVersion::V1, ApiVersion::V1Alpha2];
+        let runtime = CriServer::start(Settings { versions, ..Settings::default() }, World::default())?;
+        Ok(Self { runtime: Arc::new(runtime), root })
+    }
+
+    pub fn logs(&self, name: &str) -> PathBuf {
+        self.root.path().join("var/log").join(name)
+    }
+
+    /// The uids of the pods.
+    pub fn pods() -> Vec<String> {
+        (0..PODS).map(uid).collect()
+    }
+
+    /// Makes the node as it is at the beginning of a turn.
+    pub fn reset(&self, node: Node) {
+        let world = self.world(node);
+        self.runtime.world(|now| *now = world);
+        self.runtime.clear_journal();
+    }
+
+    pub fn containers(&self) -> usize {
+        self.runtime.world(|world| world.containers().count())
+    }
+
+    pub fn calls(&self) -> usize {
+        self.runtime.journal().len()
+    }
+
+    fn world(&self, node: Node) -> World {
+        let mut world = World::new(Disk::new(1 << 40, 100_000_000));
+        let images: Vec<String> = (0..IMAGES)
+            .map(|number| {
+                world.add_image(NewImage {
+                    tags: vec![format!("registry.example.com/app-{number}:1")],
+                    digests: vec![format!("registry.example.com/app-{number}@sha256:{number:064x}")],
+                    layers: vec![Layer { digest: number.to_string(), bytes: 100 << 20, inodes: 1000 }],
+                    ..NewImage::default()
+                })
+            })
+            .collect();
+        let each = CONTAINERS / PODS;
+        for pod in 0..PODS {
+            let metadata = PodSandboxMetadata {
+                name: format!("pod-{pod}"),
+                uid: uid(pod),
+                namespace: "default".to_owned(),
+                attempt: 0,
+            };
+            let sandbox =
+                world.add_sandbox(NewSandbox { pod: metadata, created_at: 1, ..NewSandbox::default() });
+            for attempt in 0..each {
+                let runs = attempt == each - 1;
+                let name = match node {
+                    Node::Idle => format!("app-{attempt}"),
+                    Node::Crashed => "app".to_owned(),
+                };
+                let logs = self.logs("pods");
+                world.add_container(NewContainer {
+                    sandbox: sandbox.clone(),
+                    log_path: format!(
+                        "{}/default_pod-{pod}_{}/{name}/{attempt}.log",
+                        logs.display(),
+                        uid(pod)
+                    ),
+                    name,
+                    attempt,
+                    image: images[usize::try_from(pod).unwrap_or_default() % images.len()].clone(),
+                    state: match runs {
+                        true => ContainerState::ContainerRunning,
+                        false => ContainerState::ContainerExited,
+                    },
+                    created_at: 1 + i64::from(attempt),
+                    image_volumes: Vec::new(),
+                    written: Space::default(),
+                });
+            }
+        }
+        world
+    }
+}
+
+fn uid(pod: u32) -> String {
+    format!("{pod:08x}-0000-4000-8000-000000000000")
+}
