@@ -12,9 +12,11 @@ help: ## list the targets
 # The profile and the features of the tests, so that the tests reuse this build, but without the
 # allocator, whose C code takes long to compile.
 QUICK ?= --no-default-features --features demo,dev
+# Node collection has dependencies of its own, which the other scenarios need not wait for.
+NODE = $(if $(findstring --node,$(ARGS)),--features node)
 
-demo: prerequisites ## run the demo: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000)
-	$(CARGO) run --locked --bin kube-gc $(QUICK) -- demo $(ARGS)
+demo: prerequisites ## run the demo: an API server, a shop and the collector in one process (ARGS=--once, --objects=100000, --node)
+	$(CARGO) run --locked --bin kube-gc $(QUICK) $(NODE) -- demo $(ARGS)
 
 run: prerequisites control-plane ## run the collector on a real API server and delete a sample Deployment (ARGS=--foreground, --stay)
 	KUBE_GC_BUILD_FLAGS="$(QUICK)" tests/control-plane/run-sample.sh $(ARGS)
