@@ -8,6 +8,7 @@ mod decoding;
 mod documents;
 mod graph;
 mod mailbox;
+mod turns;
 mod verdict;
 
 use criterion::Criterion;
@@ -17,6 +18,7 @@ fn main() {
     decoding::bench(&mut criterion);
     mailbox::bench(&mut criterion);
     verdict::bench(&mut criterion);
+    turns::bench(&mut criterion);
     graph::bench(&mut criterion);
     criterion.final_summary();
 }
