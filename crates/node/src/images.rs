@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use crate::containers::{Verdict, duplicates};
+use crate::containers::duplicates;
 use crate::identity::shown;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::time::words;
+use crate::verdict::Verdict;
 use crate::view::{ContainerState, Extent, Image, Listed};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
 

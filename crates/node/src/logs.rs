@@ -6,44 +6,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::containers::Verdict;
+use crate::log_directory::parse_directory;
 use crate::mutation::{self, Mutation};
 use crate::pods::{Pods, Standing, is_whole};
 use crate::rules::{BesideKubelet, Kubelet, LogRoots};
 use crate::time::words;
+use crate::verdict::Verdict;
 use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
 use crate::{Files, Rule, Rules, RuntimeView, Timestamp};
-
-/// What the name of a log directory says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectoryName<'a> {
-    namespace_and_name: Option<(&'a str, &'a str)>,
-    uid: &'a str,
-}
-
-impl<'a> DirectoryName<'a> {
-    /// The uid of the pod.
-    #[must_use]
-    pub const fn uid(self) -> &'a str {
-        self.uid
-    }
-
-    /// Namespace, name and uid, if all are there.
-    #[must_use]
-    pub fn named(self) -> Option<(&'a str, &'a str, &'a str)> {
-        self.namespace_and_name.map(|(namespace, name)| (namespace, name, self.uid))
-    }
-}
-
-/// `parsePodUIDFromLogsDirectory` in `kuberuntime/helpers.go`: `NAMESPACE_NAME_UID`, or `UID`.
-#[must_use]
-pub fn parse_directory(name: &str) -> DirectoryName<'_> {
-    let Some((rest, uid)) = name.rsplit_once('_') else {
-        return DirectoryName { namespace_and_name: None, uid: name };
-    };
-    let parts = rest.split_once('_').filter(|(_, name)| !name.contains('_'));
-    DirectoryName { namespace_and_name: parts, uid }
-}
 
 /// Whether this is the name of an entry of a directory, and not a way out of it.
 #[must_use]
@@ -106,7 +76,7 @@ pub fn c8_log_file(path: &str, uid: &str, roots: &LogRoots) -> Result<LogFile, B
         return Err(BadPath::Outside);
     }
     let name = parts.pop().ok_or(BadPath::Outside)?;
-    let of_pod = parts.first().is_some_and(|directory| parse_directory(directory).uid == uid);
+    let of_pod = parts.first().is_some_and(|directory| parse_directory(directory).uid() == uid);
     if of_pod { Ok(LogFile { directories: parts, name }) } else { Err(BadPath::OtherPod) }
 }
 

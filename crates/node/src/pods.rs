@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
 use crate::identity::{is_uuid, shown};
+use crate::log_directory::parse_directory;
 use crate::mutation::{self, Mutation};
 use crate::view::{Answer, Extent, Listed, Phase, Pod, Proof, SandboxState};
-use crate::{Files, PodRef, PodView, RuntimeView, logs};
+use crate::{Files, PodRef, PodView, RuntimeView};
 
 /// The most pods that one pass asks the API server about.
 pub const MOST_PROOFS: usize = 1000;
@@ -146,7 +147,7 @@ impl<'a> Pods<'a> {
             found.claim(&container.pod_uid, &container.pod_namespace, &container.pod_name);
         }
         for directory in &files.log_directories {
-            if let Some((namespace, name, uid)) = logs::parse_directory(&directory.name).named() {
+            if let Some((namespace, name, uid)) = parse_directory(&directory.name).named() {
                 found.claim(uid, namespace, name);
             }
         }

@@ -7,7 +7,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use crate::logs::{c8_log_file, parse_directory};
+use crate::log_directory::parse_directory;
+use crate::logs::c8_log_file;
 use crate::plan::{Candidate, Plan, Target, What};
 use crate::rules::{BesideKubelet, Effects, Kubelet, Rules};
 use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::containers::{Verdict, duplicates};
+use crate::containers::duplicates;
 use crate::identity::is_uid;
 use crate::mutation::{self, Mutation};
 use crate::pods::{Pods, Standing, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
+use crate::verdict::Verdict;
 use crate::view::{Sandbox, SandboxState};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::containers::{self, Verdict, c7_stops_first};
+use crate::containers::{self, c7_stops_first};
 use crate::identity::shown;
 use crate::images::{self, Input, Purpose};
+use crate::log_directory::parse_directory;
 use crate::logs::{self, Before};
 use crate::mutation::{self, Mutation};
 use crate::pods::Pods;
 use crate::pressure;
 use crate::rules::Limits;
 use crate::sandboxes;
+use crate::verdict::Verdict;
 use crate::view::{Container, ContainerState, Image, Sandbox};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
 
@@ -107,7 +109,7 @@ pub fn plan(
     }
     for &index in &directories {
         let directory = &files.log_directories[index];
-        let uid = logs::parse_directory(&directory.name).uid().to_owned();
+        let uid = parse_directory(&directory.name).uid().to_owned();
         let target = Target::LogDirectory { name: directory.name.clone(), uid };
         removals.push(Candidate { target, rule: of_directories[index].rule, bytes: Some(directory.bytes) });
         orders.directories.insert(index, removals.len());
@@ -144,7 +146,7 @@ pub fn plan(
     for (index, (directory, verdict)) in files.log_directories.iter().zip(&of_directories).enumerate() {
         let mut entry = entry(What::LogDirectory, &directory.name, verdict, orders.directories.get(&index));
         entry.bytes = Some(directory.bytes);
-        let named = logs::parse_directory(&directory.name).named();
+        let named = parse_directory(&directory.name).named();
         entry.pod = named.map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
         entries.push(entry);
     }

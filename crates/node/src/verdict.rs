@@ -1,0 +1,31 @@
+//! What becomes of an item, and why.
+
+use crate::Rule;
+
+/// What becomes of an item, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// Whether it goes.
+    pub removes: bool,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+impl Verdict {
+    pub(crate) fn keep(rule: Rule, reason: impl Into<String>) -> Self {
+        Self { removes: false, rule, reason: reason.into() }
+    }
+
+    pub(crate) fn remove(rule: Rule, reason: impl Into<String>) -> Self {
+        Self { removes: true, rule, reason: reason.into() }
+    }
+
+    /// Something above the rules keeps what they would remove.
+    pub(crate) fn overrule(&mut self, rule: Rule, reason: &str) {
+        if self.removes {
+            *self = Self::keep(rule, format!("{reason} ({} would remove it: {})", self.rule, self.reason));
+        }
+    }
+}
