@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tonic::Code;
 
-use super::World;
+use super::world::World;
 use crate::Rpc;
 
 /// Changes the world; gets what the call is about.

@@ -1,27 +1,22 @@
-//! The socket, its connections, and their ends.
+//! The socket, and the ends of its connections.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hyper::server::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 use tokio::sync::watch;
-
-use super::{Shared, service};
 
 /// What happens to the connections there are.
 #[derive(Clone, Copy, Debug, Default)]
-struct Generation {
+pub(super) struct Generation {
     /// Grows when all connections end.
     number: u64,
     /// How long nothing listens then; `None` if the socket stays.
-    down: Option<Duration>,
+    pub(super) down: Option<Duration>,
 }
 
 /// The socket.
@@ -40,6 +35,16 @@ impl Listener {
         UnixListener::bind(&self.path)
     }
 
+    /// Changes when all connections are to end.
+    pub(super) fn generations(&self) -> watch::Receiver<Generation> {
+        self.generation.subscribe()
+    }
+
+    /// Removes the socket's file.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_file(&self.path);
+    }
+
     /// Ends all connections.
     pub(super) fn disconnect(&self) {
         self.generation
@@ -51,58 +56,6 @@ impl Listener {
         self.generation.send_modify(|generation| {
             *generation = Generation { number: generation.number + 1, down: Some(down) }
         });
-    }
-}
-
-/// Accepts connections, restart after restart.
-pub(super) async fn accept(shared: Arc<Shared>, first: UnixListener) {
-    let mut generations = shared.listener.generation.subscribe();
-    let mut listener = Some(first);
-    loop {
-        let listening = match listener.take() {
-            Some(listener) => listener,
-            None => match shared.listener.bind() {
-                Ok(listener) => listener,
-                Err(_) => return,
-            },
-        };
-        loop {
-            tokio::select! {
-                biased;
-                changed = generations.changed() => {
-                    if changed.is_err() {
-                        return;
-                    }
-                    let down = generations.borrow_and_update().down;
-                    if let Some(down) = down {
-                        drop(listening);
-                        let _ = fs::remove_file(&shared.listener.path);
-                        tokio::time::sleep(down).await;
-                        break;
-                    }
-                }
-                accepted = listening.accept() => {
-                    if let Ok((stream, _)) = accepted {
-                        tokio::spawn(serve(Arc::clone(&shared), stream));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Serves a connection, until it ends or is ended.
-async fn serve(shared: Arc<Shared>, stream: UnixStream) {
-    let mut generations = shared.listener.generation.subscribe();
-    let calls = hyper::service::service_fn(move |request| {
-        let shared = Arc::clone(&shared);
-        async move { Ok::<_, std::convert::Infallible>(service::dispatch(shared, request).await) }
-    });
-    let mut http = http2::Builder::new(TokioExecutor::new());
-    http.initial_stream_window_size(1 << 20).initial_connection_window_size(1 << 20);
-    tokio::select! {
-        _ = http.serve_connection(TokioIo::new(stream), calls) => {}
-        _ = generations.changed() => {}
     }
 }
 

@@ -8,16 +8,19 @@
 //! It does what containerd 1.6 does, also where that is dangerous: it removes a container that runs,
 //! and an image that is in use. `tests/containerd` does the same to both and compares.
 
+mod accept;
 mod answer;
 mod disk;
 mod fault;
 mod journal;
 mod listener;
 mod service;
+mod settings;
+mod shared;
 mod world;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -25,42 +28,13 @@ use tokio::task::JoinHandle;
 pub use disk::{Disk, DiskUsage, Layer, Space};
 pub use fault::{Calls, Change, Effect, Fault};
 pub use journal::Entry;
+pub use settings::Settings;
 pub use tonic::Code;
 pub use world::{NewContainer, NewImage, NewSandbox, World};
 
-use crate::client::MESSAGE_LIMIT;
-use crate::{ApiVersion, Endpoint, Rpc};
-use listener::Listener;
-
-/// How the server differs from containerd 1.6.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The versions of CRI that are served.
-    pub versions: Vec<ApiVersion>,
-    /// The longest message that is sent.
-    pub message_limit: usize,
-    /// How many items a part of a streamed list has; without it, streamed lists are not served.
-    pub stream: Option<usize>,
-    /// Whether a container in a list has an `image_id`, as with runtimes since Kubernetes 1.30.
-    pub image_ids: bool,
-    /// The image of sandboxes, which the verbose status names.
-    pub sandbox_image: String,
-    /// The runtime's handlers, apart from the default one.
-    pub handlers: Vec<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            versions: vec![ApiVersion::V1, ApiVersion::V1Alpha2],
-            message_limit: MESSAGE_LIMIT,
-            stream: None,
-            image_ids: false,
-            sandbox_image: "registry.k8s.io/pause:3.6".to_owned(),
-            handlers: Vec::new(),
-        }
-    }
-}
+use crate::{Endpoint, Rpc};
+use accept::accept;
+use shared::Shared;
 
 /// A server that serves until it is dropped.
 #[derive(Debug)]
@@ -72,22 +46,6 @@ pub struct CriServer {
     _directory: listener::Directory,
 }
 
-/// What all connections share.
-#[derive(Debug)]
-struct Shared {
-    settings: Settings,
-    state: Mutex<State>,
-    listener: Listener,
-}
-
-/// What calls read and change.
-#[derive(Debug)]
-struct State {
-    world: World,
-    faults: Vec<fault::Armed>,
-    journal: Vec<Entry>,
-}
-
 impl CriServer {
     /// Serves a world on a socket in a new temporary directory.
     ///
@@ -97,11 +55,9 @@ impl CriServer {
     pub fn start(settings: Settings, world: World) -> io::Result<Self> {
         let directory = listener::Directory::new()?;
         let endpoint = Endpoint::parse(&directory.socket().to_string_lossy()).map_err(io::Error::other)?;
-        let state = State { world, faults: Vec::new(), journal: Vec::new() };
-        let shared =
-            Arc::new(Shared { settings, state: Mutex::new(state), listener: Listener::new(endpoint.path()) });
+        let shared = Arc::new(Shared::new(settings, world, endpoint.path()));
         let first = shared.listener.bind()?;
-        let accepting = tokio::spawn(listener::accept(Arc::clone(&shared), first));
+        let accepting = tokio::spawn(accept(Arc::clone(&shared), first));
         Ok(Self { shared, endpoint, accepting, _directory: directory })
     }
 
@@ -165,12 +121,5 @@ impl Drop for CriServer {
     fn drop(&mut self) {
         self.accepting.abort();
         self.shared.listener.disconnect();
-    }
-}
-
-impl Shared {
-    /// The state. A test that panics while it looks at the world leaves it as it is.
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

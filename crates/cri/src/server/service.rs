@@ -12,9 +12,11 @@ use tonic_prost::ProstCodec;
 use tower::service_fn;
 
 use super::answer::{Answer, AnswerInParts};
+use super::fault;
 use super::journal::Entry;
+use super::settings::Settings;
+use super::shared::Shared;
 use super::world::World;
-use super::{Settings, Shared, fault};
 use crate::messages::*;
 use crate::{ApiVersion, Rpc};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::{Disk, Layer, Space};
+use super::disk::{Disk, Layer, Space};
 use crate::client::{POD_NAMESPACE, POD_UID};
 use crate::messages::*;
 

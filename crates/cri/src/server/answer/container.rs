@@ -5,7 +5,7 @@ use tonic::Status;
 use super::image::resolve;
 use super::{Answer, AnswerInParts, by_beginning, find, found, has_labels, not_found};
 use crate::messages::*;
-use crate::server::Settings;
+use crate::server::settings::Settings;
 use crate::server::world::{ContainerRecord, World, now};
 
 /// What a process ends with that was killed.

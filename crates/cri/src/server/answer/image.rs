@@ -4,7 +4,7 @@ use tonic::Status;
 
 use super::{Answer, AnswerInParts, by_beginning};
 use crate::messages::*;
-use crate::server::Settings;
+use crate::server::settings::Settings;
 use crate::server::world::{World, now};
 
 // It has a filter, which containerd ignores.

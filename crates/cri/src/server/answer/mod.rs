@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 
 use tonic::Status;
 
-use super::{Settings, World};
+use super::settings::Settings;
+use super::world::World;
 use crate::rpc::Call;
 
 /// A request that the runtime can answer.

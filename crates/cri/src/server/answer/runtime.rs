@@ -6,7 +6,8 @@ use tonic::Status;
 
 use super::Answer;
 use crate::messages::*;
-use crate::server::{Settings, World};
+use crate::server::settings::Settings;
+use crate::server::world::World;
 
 impl Answer for VersionRequest {
     fn answer(self, _: &Settings, _: &mut World) -> Result<VersionResponse, Status> {
