@@ -42,10 +42,96 @@ impl Call {
         value.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 
+    /// A request of the server itself, or of a controller that it stands in for.
+    pub(super) fn own(agent: &str, (method, path): (http::Method, &str), body: &serde_json::Value) -> Self {
+        Self {
+            method,
+            path: path.to_owned(),
+            query: Vec::new(),
+            accept: "application/json".to_owned(),
+            content_type: "application/json".to_owned(),
+            user_agent: agent.to_owned(),
+            token: String::new(),
+            body: if body.is_null() { Bytes::new() } else { body.to_string().into() },
+        }
+    }
+
     /// The target of the path.
     #[must_use]
     pub fn target(&self) -> Target<'_> {
         Target::parse(&self.path)
+    }
+}
+
+/// What a request does with objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// GET of one object.
+    Get,
+    /// GET of a collection.
+    List,
+    /// GET of a collection with `watch`.
+    Watch,
+    /// POST.
+    Create,
+    /// PUT.
+    Update,
+    /// PATCH.
+    Patch,
+    /// DELETE of one object.
+    Delete,
+    /// DELETE of a collection.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The verb of a request, whether the target supports it or not.
+    #[must_use]
+    pub fn asked(call: &Call, path: ObjectPath<'_>) -> Option<Self> {
+        Some(match (call.method.as_str(), path.name.is_some()) {
+            ("GET", true) => Self::Get,
+            ("GET", false) if call.flag("watch") => Self::Watch,
+            ("GET", false) => Self::List,
+            ("POST", _) => Self::Create,
+            ("PUT", _) => Self::Update,
+            ("PATCH", _) => Self::Patch,
+            ("DELETE", true) => Self::Delete,
+            ("DELETE", false) => Self::DeleteCollection,
+            _ => return None,
+        })
+    }
+
+    /// The name in discovery.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// The name in the metrics of kube-apiserver.
+    pub(super) const fn counted_as(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::List => "LIST",
+            Self::Watch => "WATCH",
+            Self::Create => "POST",
+            Self::Update => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::DeleteCollection => "DELETECOLLECTION",
+        }
+    }
+
+    pub(super) const fn changes(self) -> bool {
+        !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
 

@@ -1,23 +1,21 @@
-//! Routes requests to the parts of the server, and notifies its controllers of changes.
+//! Routes requests to the parts of the server, and schedules what follows from changes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use bytes::Bytes;
-
-use super::call::{Call, ObjectPath, Target, no_such_path};
+use super::answer::{Answer, Body, Reply};
+use super::call::{Call, ObjectPath, Target, Verb, no_such_path};
 use super::reads::{self, Read};
-use super::resources::{Resource, aggregated, api_services, crds, discovery};
-use super::server::{Answer, Body, Reply, Server};
+use super::resources::{Resource, aggregated, crds, discovery};
 use super::settings::Release;
+use super::state::Server;
 use super::status::Status;
 use super::writes::{self, Write};
-use super::{guards, namespaces, other};
+use super::{follow_up, other};
 
 /// Answers a request. The number 0 stands for the server itself.
 pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Answer {
-    match guards::authorize(server, call).and_then(|()| route(server, call, number, now)) {
+    match server.guards.authorize(&server.store, call).and_then(|()| route(server, call, number, now)) {
         Ok(answer) => answer,
         Err(status) => Answer::Whole(status.into()),
     }
@@ -30,7 +28,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     {
         return Ok(match delegated.resources {
             Some(_) => Answer::Elsewhere(delegated.service.clone()),
-            None => Answer::Whole(api_services::unavailable()),
+            None => Answer::Whole(Reply::unavailable()),
         });
     }
     let Target::Objects(path) = target else { return document(server, call, target).map(Answer::Whole) };
@@ -38,7 +36,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         return nothing_there(server, path.group).map(Answer::Whole);
     };
     if resource.custom && is_elsewhere(&resource, path) {
-        return Ok(Answer::Whole(unknown_path()));
+        return Ok(Answer::Whole(Reply::unknown_path()));
     }
     let verb = verb(&resource, path, call)?;
     if number > 0 {
@@ -64,71 +62,9 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
     };
     // Also after an error, because a collection may have been deleted in part.
     if server.store.head() != before {
-        follow(server, &resource, path, before, now);
+        follow_up::schedule(server, &resource, path, before, now);
     }
     reply.map(Answer::Whole)
-}
-
-/// What a request does with objects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
-    Get,
-    List,
-    Watch,
-    Create,
-    Update,
-    Patch,
-    Delete,
-    DeleteCollection,
-}
-
-impl Verb {
-    /// The verb of a request, whether the target supports it or not.
-    pub(super) fn asked(call: &Call, path: ObjectPath<'_>) -> Option<Self> {
-        Some(match (call.method.as_str(), path.name.is_some()) {
-            ("GET", true) => Self::Get,
-            ("GET", false) if call.flag("watch") => Self::Watch,
-            ("GET", false) => Self::List,
-            ("POST", _) => Self::Create,
-            ("PUT", _) => Self::Update,
-            ("PATCH", _) => Self::Patch,
-            ("DELETE", true) => Self::Delete,
-            ("DELETE", false) => Self::DeleteCollection,
-            _ => return None,
-        })
-    }
-
-    /// The name in discovery.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-
-    /// The name in the metrics of kube-apiserver.
-    const fn counted_as(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::List => "LIST",
-            Self::Watch => "WATCH",
-            Self::Create => "POST",
-            Self::Update => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-            Self::DeleteCollection => "DELETECOLLECTION",
-        }
-    }
-
-    const fn changes(self) -> bool {
-        !matches!(self, Self::Get | Self::List | Self::Watch)
-    }
 }
 
 /// Whether the type cannot have an object at such a path: the path of a namespaced object lacks a
@@ -202,7 +138,7 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
         }
         (Target::Group(group), _) => match discovery::group(catalog, group) {
             Some(document) => Some(document),
-            None => return Ok(unknown_path()),
+            None => return Ok(Reply::unknown_path()),
         },
         (Target::Resources(group, version), _) => match discovery::resources(catalog, group, version) {
             Some(document) => Some(document),
@@ -220,45 +156,7 @@ fn list_of_groups(document: serde_json::Value, version: &str) -> Reply {
 
 /// The answer where nothing is served: a Status within a built-in group, plain text elsewhere.
 fn nothing_there(server: &Server, group: &str) -> Result<Reply, Status> {
-    if server.catalog.is_built_in(group) { Err(no_such_path()) } else { Ok(unknown_path()) }
-}
-
-/// The 404 of a path that is unknown to every part of the server.
-pub(super) fn unknown_path() -> Reply {
-    Reply { code: 404, body: Body::Text("404 page not found\n".to_owned()) }
-}
-
-/// Notifies the server's own controllers of what a request has changed since a version.
-fn follow(server: &mut Server, resource: &Resource, path: ObjectPath<'_>, before: u64, now: SystemTime) {
-    match (&*resource.stored_as.group, &*resource.stored_as.plural) {
-        ("apiextensions.k8s.io", "customresourcedefinitions") => {
-            for crd in changed_names(server, resource, before) {
-                crds::changed(server, &crd, now);
-            }
-        }
-        ("", "namespaces") => {
-            for namespace in changed_names(server, resource, before) {
-                namespaces::changed(server, &namespace, now);
-            }
-        }
-        ("apiregistration.k8s.io", "apiservices") => api_services::changed(server, now),
-        _ => {
-            if resource.custom {
-                crds::instances_changed(server, resource, now);
-            }
-            if let Some(namespace) = path.namespace {
-                namespaces::changed(server, namespace, now);
-            }
-        }
-    }
-}
-
-/// The objects of a type that have changed since a version; all of them if that is unknown.
-fn changed_names(server: &Server, resource: &Resource, before: u64) -> BTreeSet<Arc<str>> {
-    match server.store.changes_since(&resource.stored_as, before) {
-        Ok(changes) => changes.map(|change| Arc::clone(&change.key.name)).collect(),
-        Err(_) => server.store.objects(&resource.stored_as).map(|(key, _)| Arc::clone(&key.name)).collect(),
-    }
+    if server.catalog.is_built_in(group) { Err(no_such_path()) } else { Ok(Reply::unknown_path()) }
 }
 
 /// Sends a request of the server itself, or of a controller that it stands in for.
@@ -269,22 +167,8 @@ pub(super) fn by_itself(
     body: &serde_json::Value,
     now: SystemTime,
 ) -> Reply {
-    match answer(server, &own_call(agent, (method, path), body), 0, now) {
+    match answer(server, &Call::own(agent, (method, path), body), 0, now) {
         Answer::Whole(reply) => reply,
-        Answer::Watch(_) | Answer::Elsewhere(_) => unknown_path(),
-    }
-}
-
-/// Builds such a request.
-pub(super) fn own_call(agent: &str, (method, path): (http::Method, &str), body: &serde_json::Value) -> Call {
-    Call {
-        method,
-        path: path.to_owned(),
-        query: Vec::new(),
-        accept: "application/json".to_owned(),
-        content_type: "application/json".to_owned(),
-        user_agent: agent.to_owned(),
-        token: String::new(),
-        body: if body.is_null() { Bytes::new() } else { body.to_string().into() },
+        Answer::Watch(_) | Answer::Elsewhere(_) => Reply::unknown_path(),
     }
 }

@@ -15,11 +15,14 @@
 //! | module | contents |
 //! |---|---|
 //! | [`call`] | what a request asks for: target, verb, options, form of the answer |
+//! | [`answer`] | a complete answer, or the watch that a request begins |
+//! | [`state`] | what requests read and change |
 //! | [`resources`] | the served types, built in or custom; discovery |
 //! | [`store`] | objects, the resource version, history, compaction, snapshots |
 //! | [`reads`] | get, list, watch; metadata only and tables |
 //! | [`writes`] | create, update, patch, delete; the rules of metadata |
 //! | [`server`], `dispatch` | routing of a request to one of these |
+//! | `follow_up` | what is due after a change |
 //! | [`guards`] | refusals that a test asks for |
 //! | [`schedule`], [`namespaces`] | work that falls due later; the namespace controller |
 //! | [`metrics`] | request counts |
@@ -31,8 +34,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod call;
 mod dispatch;
+mod follow_up;
 pub mod guards;
 pub mod http;
 pub mod metrics;
@@ -47,6 +52,7 @@ pub mod schedule;
 pub mod server;
 pub mod service;
 pub mod settings;
+pub mod state;
 pub mod status;
 pub mod store;
 pub mod time;

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::resources::ResourceName;
-use super::server::{Body, Reply};
 
 /// The number of answered requests, by verb and type.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +17,7 @@ impl Counts {
 
     /// The page, including the number of open watches of each type.
     #[must_use]
-    pub fn page(&self, watches: &BTreeMap<ResourceName, usize>) -> Reply {
+    pub fn page(&self, watches: &BTreeMap<ResourceName, usize>) -> String {
         let mut page = String::from("# TYPE apiserver_request_total counter\n");
         for ((verb, ResourceName { group, plural }), count) in &self.0 {
             let _ = writeln!(
@@ -33,7 +32,7 @@ impl Counts {
                 "apiserver_longrunning_gauge{{group=\"{group}\",resource=\"{plural}\",verb=\"WATCH\"}} {count}"
             );
         }
-        Reply { code: 200, body: Body::Text(page) }
+        page
     }
 }
 
@@ -48,7 +47,6 @@ mod tests {
         counts.add("LIST", &widgets);
         counts.add("LIST", &widgets);
         let page = counts.page(&BTreeMap::from([(ResourceName::new("", "pods"), 3)]));
-        let Body::Text(page) = page.body else { panic!("{page:?}") };
         assert!(
             page.contains("_total{group=\"example.com\",resource=\"widgets\",verb=\"LIST\"} 2\n"),
             "{page}"

@@ -6,22 +6,17 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::dispatch::by_itself;
-use super::object::{Key, Object};
+use super::follow_up::{NAMESPACE_FINALIZER, finalizers, is_ending, namespaces};
+use super::object::Key;
 use super::resources::{Resource, ResourceName};
-use super::schedule::{Due, REACTION};
-use super::server::Server;
 use super::settings::Release;
+use super::state::Server;
 
 /// The cause that is recorded for these deletions.
 const AGENT: &str = "kube-controller-manager/namespace-controller";
-const FINALIZER: &str = "kubernetes";
-
-fn name() -> ResourceName {
-    ResourceName::new("", "namespaces")
-}
 
 /// The namespaces that a server creates when it starts.
 pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
@@ -29,32 +24,6 @@ pub(super) fn create_initial(server: &mut Server, now: SystemTime) {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         by_itself(server, "kube-apiserver", (Method::POST, "/api/v1/namespaces"), &object, now);
     }
-}
-
-/// A namespace or an object in it has changed. The object may have been the last one.
-pub(super) fn changed(server: &mut Server, namespace: &str, now: SystemTime) {
-    if server.settings.namespace_controller && is_ending(server, namespace) {
-        server.due.at(now + REACTION, Due::Namespace(namespace.into()));
-    }
-}
-
-/// Schedules a check of all namespaces.
-pub(super) fn resync(server: &mut Server, now: SystemTime) {
-    let names: Vec<Arc<str>> = server.store.objects(&name()).map(|(key, _)| Arc::clone(&key.name)).collect();
-    for namespace in names {
-        changed(server, &namespace, now);
-    }
-}
-
-/// Whether the namespace is being deleted and not finalized.
-fn is_ending(server: &Server, namespace: &str) -> bool {
-    let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return false };
-    object.deletion_timestamp().is_some() && finalizers(object).any(|one| one == FINALIZER)
-}
-
-fn finalizers(namespace: &Object) -> impl Iterator<Item = &str> {
-    let list = namespace.value().pointer("/spec/finalizers").and_then(Value::as_array);
-    list.into_iter().flatten().filter_map(Value::as_str)
 }
 
 /// Deletes the objects in a terminating namespace, and finalizes it when there are none.
@@ -111,8 +80,8 @@ fn delete_all(server: &mut Server, resource: &Resource, namespace: &str, now: Sy
 /// Removes the finalizer from `spec`. That removes the namespace unless it has other finalizers
 /// there or in its metadata.
 fn finalize(server: &mut Server, namespace: &str, now: SystemTime) {
-    let Some(object) = server.store.get(&name(), &Key::new(None, namespace)) else { return };
-    let left: Vec<&str> = finalizers(object).filter(|one| *one != FINALIZER).collect();
+    let Some(object) = server.store.get(&namespaces(), &Key::new(None, namespace)) else { return };
+    let left: Vec<&str> = finalizers(object).filter(|one| *one != NAMESPACE_FINALIZER).collect();
     let left = json!(left);
     let mut value = object.to_value();
     value["spec"]["finalizers"] = left;

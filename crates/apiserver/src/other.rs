@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::answer::Reply;
 use super::call::{Call, no_such_path};
-use super::dispatch::unknown_path;
 use super::openapi;
-use super::server::{Body, Reply, Server};
 use super::settings::Release;
+use super::state::Server;
 use super::status::Status;
 
 /// Answers a path that is neither discovery nor objects.
@@ -17,15 +17,11 @@ pub(super) fn answer(server: &Server, call: &Call) -> Result<Reply, Status> {
         (Some("version"), None) => Ok(Reply::json(200, version(release))),
         (Some("openapi"), Some("v2")) => Ok(openapi::v2(&call.accept, git_version(release))),
         (Some("openapi"), Some("v3")) if release >= Release::V1_36 => Ok(Reply::json(200, openapi::v3())),
-        (Some("healthz" | "livez" | "readyz"), _) => Ok(text(200, "ok")),
+        (Some("healthz" | "livez" | "readyz"), _) => Ok(Reply::text(200, "ok")),
         (Some("api"), Some("v1")) => Err(no_such_path()),
         (Some("apis"), Some(group)) if server.catalog.is_built_in(group) => Err(no_such_path()),
-        _ => Ok(unknown_path()),
+        _ => Ok(Reply::unknown_path()),
     }
-}
-
-fn text(code: u16, text: &str) -> Reply {
-    Reply { code, body: Body::Text(text.to_owned()) }
 }
 
 const fn git_version(release: Release) -> &'static str {

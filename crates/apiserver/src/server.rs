@@ -2,88 +2,20 @@
 
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use serde_json::Value;
-
 use super::call::Call;
 use super::dispatch;
+use super::follow_up;
 use super::guards::Guards;
 use super::metrics::Counts;
 use super::namespaces;
 use super::protobuf;
-use super::reads::Watch;
-use super::resources::api_services::{self, Backends};
-use super::resources::{Catalog, ServiceName, crds};
+use super::resources::{Backends, Catalog, api_services, crds};
 use super::schedule::{Due, Schedule};
 use super::settings::Settings;
-use super::status::Status;
 use super::store::Store;
 
-/// The answer to a request.
-#[derive(Debug)]
-pub enum Answer {
-    /// A complete answer.
-    Whole(Reply),
-    /// A stream of changes.
-    Watch(Watch),
-    /// The backend behind this service answers.
-    Elsewhere(ServiceName),
-}
-
-/// A complete answer.
-#[derive(Clone, Debug)]
-pub struct Reply {
-    /// The HTTP status code.
-    pub code: u16,
-    /// The content, with its content type.
-    pub body: Body,
-}
-
-/// The body of a complete answer.
-#[derive(Clone, Debug)]
-pub enum Body {
-    /// JSON, with its content type.
-    Json(Value, &'static str),
-    /// Serialized JSON, with its content type.
-    Written(Bytes, &'static str),
-    /// Text, such as `ok`.
-    Text(String),
-}
-
-impl Reply {
-    /// The JSON, if it is not serialized.
-    #[must_use]
-    pub fn json(code: u16, value: Value) -> Self {
-        Self { code, body: Body::Json(value, "application/json") }
-    }
-}
-
-impl From<Status> for Reply {
-    fn from(status: Status) -> Self {
-        Self::json(status.code, status.to_value())
-    }
-}
-
-/// The state of the whole server.
-#[derive(Debug)]
-pub struct Server {
-    /// The settings.
-    pub settings: Settings,
-    /// The stored objects.
-    pub store: Store,
-    /// The served types.
-    pub catalog: Catalog,
-    /// The catalogs of the available backends.
-    pub backends: Backends,
-    /// Scheduled work.
-    pub due: Schedule,
-    /// The number of requests served.
-    pub requests: u64,
-    /// The numbers by verb and type.
-    pub counts: Counts,
-    /// The guards.
-    pub guards: Guards,
-}
+pub use super::answer::{Answer, Body, Reply};
+pub use super::state::Server;
 
 impl Server {
     /// A server with the default namespaces.
@@ -149,6 +81,6 @@ impl Server {
         self.due = Schedule::default();
         crds::resync(self, now);
         api_services::reconcile(self, now);
-        namespaces::resync(self, now);
+        follow_up::namespaces_changed(self, now);
     }
 }

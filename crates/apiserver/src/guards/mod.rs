@@ -27,10 +27,9 @@ mod tests;
 use std::collections::BTreeMap;
 
 use super::ApiServer;
-use super::call::{Call, Target};
-use super::dispatch::Verb;
-use super::server::Server;
+use super::call::{Call, Target, Verb};
 use super::status::Status;
+use super::store::Store;
 
 pub use admission::{Admission, Denial, Operation, Review};
 pub use conversion::Conversion;
@@ -64,25 +63,27 @@ impl ApiServer {
     }
 }
 
-/// Rejects what the roles of the caller do not allow.
-pub(super) fn authorize(server: &Server, call: &Call) -> Result<(), Status> {
-    let Some(user) = server.guards.users.get(&*call.token) else { return Ok(()) };
-    let Target::Objects(path) = call.target() else { return Ok(()) };
-    // Requests without a verb are rejected elsewhere.
-    let Some(verb) = Verb::asked(call, path) else { return Ok(()) };
-    roles::check(&server.store, user, verb, path)
-}
-
-/// Converts an object by the webhook at this address.
-pub(super) fn convert(server: &Server, webhook: &str) -> Result<(), String> {
-    match &server.guards.conversion {
-        Some(conversion) => conversion.ask(),
-        None => Err(format!("Post \"{webhook}?timeout=30s\": connection refused")),
+impl Guards {
+    /// Rejects what the roles of the caller do not allow.
+    pub(super) fn authorize(&self, store: &Store, call: &Call) -> Result<(), Status> {
+        let Some(user) = self.users.get(&*call.token) else { return Ok(()) };
+        let Target::Objects(path) = call.target() else { return Ok(()) };
+        // Requests without a verb are rejected elsewhere.
+        let Some(verb) = Verb::asked(call, path) else { return Ok(()) };
+        roles::check(store, user, verb, path)
     }
-}
 
-/// Rejects writes that the admission function denies.
-pub(super) fn admit<'a>(server: &Server, review: impl FnOnce() -> Review<'a>) -> Result<(), Status> {
-    let Some(admission) = &server.guards.admission else { return Ok(()) };
-    admission.ask(&review())
+    /// Converts an object by the webhook at this address.
+    pub(super) fn convert(&self, webhook: &str) -> Result<(), String> {
+        match &self.conversion {
+            Some(conversion) => conversion.ask(),
+            None => Err(format!("Post \"{webhook}?timeout=30s\": connection refused")),
+        }
+    }
+
+    /// Rejects writes that the admission function denies.
+    pub(super) fn admit<'a>(&self, review: impl FnOnce() -> Review<'a>) -> Result<(), Status> {
+        let Some(admission) = &self.admission else { return Ok(()) };
+        admission.ask(&review())
+    }
 }

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use crate::call::ObjectPath;
-use crate::dispatch::Verb;
+use crate::call::{ObjectPath, Verb};
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
 use crate::status::Status;

@@ -75,7 +75,7 @@ impl Stage {
         body
     }
 
-    /// Fails unless these words refuse it.
+    /// Sends a request that must be rejected with this code and message.
     #[track_caller]
     fn refused(&mut self, (method, path): (&str, &str), body: Value, (code, message): (u16, &str)) -> Value {
         let (found, body) = self.send(method, path, body);
@@ -99,7 +99,7 @@ impl Stage {
         asked
     }
 
-    /// A user who may do what these rules say.
+    /// A user with these rules.
     fn restricted(&mut self, rules: Value) {
         let metadata = json!({"name": "some"});
         let mut role = json!({"metadata": metadata});

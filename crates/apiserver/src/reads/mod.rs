@@ -27,11 +27,12 @@ pub use self::show::{api_version, reply_object};
 pub use self::watch::{Pull, Watch};
 
 use self::options::Asked;
+use super::answer::Reply;
 use super::call::{Call, ObjectPath};
 use super::object::Object;
 use super::resources::Resource;
-use super::server::{Reply, Server};
 use super::settings::{Release, Settings};
+use super::state::Server;
 use super::status::Status;
 use super::store::{Past, Store};
 

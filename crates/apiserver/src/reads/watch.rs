@@ -16,8 +16,8 @@ use super::{Read, View};
 use crate::call::Call;
 use crate::object::{Key, Object};
 use crate::resources::{Resource, ResourceName};
-use crate::server::Server;
 use crate::settings::Release;
+use crate::state::Server;
 use crate::status::Status;
 use crate::store::{Change, Compacted, Ending};
 

@@ -7,12 +7,11 @@ use std::time::SystemTime;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Catalog, Delegated, ResourceName, ServiceName, aggregated};
+use super::{Backends, Delegated, ResourceName, ServiceName, aggregated};
 use crate::dispatch::by_itself;
-use crate::namespaces;
+use crate::follow_up::namespaces_changed;
 use crate::object::{Key, Object};
-use crate::schedule::{Due, REACTION};
-use crate::server::{Body, Reply, Server};
+use crate::state::Server;
 use crate::store::Cause;
 use crate::time::timestamp;
 
@@ -25,17 +24,6 @@ fn name() -> ResourceName {
     ResourceName::new("apiregistration.k8s.io", "apiservices")
 }
 
-/// The answer for a group and version whose backend is unavailable.
-#[must_use]
-pub fn unavailable() -> Reply {
-    Reply { code: 503, body: Body::Text("service unavailable\n".to_owned()) }
-}
-
-/// Schedules work after a change of an APIService.
-pub fn changed(server: &mut Server, now: SystemTime) {
-    server.due.at(now + REACTION, Due::Services);
-}
-
 /// Creates the APIServices of all groups and versions, routes groups to the backends that the other
 /// APIServices name, and updates their conditions.
 pub fn reconcile(server: &mut Server, now: SystemTime) {
@@ -44,7 +32,7 @@ pub fn reconcile(server: &mut Server, now: SystemTime) {
     let delegated = services.iter().filter_map(|service| delegated(service, &server.backends)).collect();
     server.catalog.set_delegated(delegated);
     // Namespaces may have waited for an unavailable group.
-    namespaces::resync(server, now);
+    namespaces_changed(server, now);
     let cause = Cause::server("APIService availability");
     for service in &services {
         if let Some(value) = with_condition(service, &server.backends, now) {
@@ -93,9 +81,6 @@ fn automatic(server: &mut Server, now: SystemTime) {
         by_itself(server, AGENT, (Method::POST, PATH), &object, now);
     }
 }
-
-/// The catalogs of the backends, by service.
-pub type Backends = BTreeMap<ServiceName, Catalog>;
 
 /// The group and version that an APIService sends to a backend, if it does.
 fn delegated(service: &Object, backends: &Backends) -> Option<Delegated> {

@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::{Resource, ResourceName, built_in};
 use crate::settings::Release;
 
+/// The catalogs of the backends, by service.
+pub type Backends = BTreeMap<ServiceName, Catalog>;
+
 /// The namespace and name of a service.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServiceName {

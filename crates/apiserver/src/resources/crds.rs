@@ -7,60 +7,33 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::definition::{condition, resource, resource_of, storage_version};
-use super::{Resource, ResourceName, api_services, names};
-use crate::call::ObjectPath;
-use crate::dispatch::{Verb, own_call};
+use super::definition::{FINALIZER, condition, resource, resource_of, set_condition};
+use super::{Resource, ResourceName, names};
+use crate::call::{Call, ObjectPath, Verb};
+use crate::follow_up::{definition_changed, definitions, namespace_changed, services_changed};
 use crate::object::{Key, Object};
 use crate::schedule::{Due, REACTION};
-use crate::server::Server;
+use crate::state::Server;
 use crate::status::Status;
 use crate::store::{Cause, Ending};
-use crate::time::timestamp;
 use crate::writes::{self, Write};
-use crate::{guards, namespaces};
-
-/// The finalizer that keeps a definition until its objects are gone. It is added when the
-/// definition is deleted.
-pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// The resource of definitions.
-#[must_use]
-pub fn name() -> ResourceName {
-    ResourceName::new("apiextensions.k8s.io", "customresourcedefinitions")
-}
 
 fn get<'a>(server: &'a Server, crd: &str) -> Option<&'a Object> {
-    server.store.get(&name(), &Key::new(None, crd))
+    server.store.get(&definitions(), &Key::new(None, crd))
 }
 
 fn all(server: &Server) -> BTreeSet<Box<str>> {
-    let crds = name();
+    let crds = definitions();
     let stored = server.store.objects(&crds).map(|(key, _)| Box::from(&*key.name));
     let served = server.catalog.all().filter(|resource| resource.custom);
     stored.chain(served.map(|resource| resource.name.to_string().into())).collect()
-}
-
-/// Schedules work after a change of a definition.
-pub(crate) fn changed(server: &mut Server, crd: &str, now: SystemTime) {
-    server.due.at(now + REACTION, Due::Definition(crd.into()));
-    server.due.at(now + REACTION + server.settings.custom_resource_delay, Due::Serving(crd.into()));
-}
-
-/// An object of a custom type has changed. It may have been the last one that a deleted definition
-/// waited for.
-pub(crate) fn instances_changed(server: &mut Server, resource: &Resource, now: SystemTime) {
-    let crd = resource.name.to_string();
-    if get(server, &crd).is_some_and(|crd| crd.deletion_timestamp().is_some()) {
-        server.due.at(now + REACTION, Due::Definition(crd.into()));
-    }
 }
 
 /// Serves the types of all established definitions, and schedules the remaining work.
 pub(crate) fn resync(server: &mut Server, now: SystemTime) {
     for crd in all(server) {
         serve(server, &crd, now);
-        changed(server, &crd, now);
+        definition_changed(server, &crd, now);
     }
 }
 
@@ -85,7 +58,7 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
     }
     if defined_anew {
         server.store.end_watches(Some(&name), Ending::Clean);
-        api_services::changed(server, now);
+        services_changed(server, now);
     }
 }
 
@@ -95,7 +68,7 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
         // The names of the definition are free now.
         let waiting: Vec<Arc<str>> = server
             .store
-            .objects(&name())
+            .objects(&definitions())
             .filter(|(_, other)| condition(other.value(), "NamesAccepted") == Some("False"))
             .map(|(key, _)| Arc::clone(&key.name))
             .collect();
@@ -116,7 +89,7 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
 /// Accepts the names of a definition, or reports conflicts, and establishes it.
 fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
-    if names::settle(&mut value, server.store.objects(&name()).map(|(_, other)| other), now) {
+    if names::settle(&mut value, server.store.objects(&definitions()).map(|(_, other)| other), now) {
         write(server, crd, &value, "CustomResourceDefinition names");
     }
     let accepted = condition(&value, "NamesAccepted") == Some("True");
@@ -158,8 +131,8 @@ fn clean_up(server: &mut Server, crd: &Object, now: SystemTime) {
     let left: Vec<&str> = crd.finalizers().filter(|one| *one != FINALIZER).collect();
     if left.is_empty() {
         let cause = Cause::server("CustomResourceDefinition clean-up");
-        server.store.remove(&name(), &crd.key(), &cause);
-        changed(server, crd.name(), now);
+        server.store.remove(&definitions(), &crd.key(), &cause);
+        definition_changed(server, crd.name(), now);
     } else {
         value["metadata"]["finalizers"] = json!(left);
         write(server, crd, &value, "CustomResourceDefinition clean-up");
@@ -174,7 +147,7 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
         let ResourceName { group, plural } = &resource.name;
         let within = namespace.as_ref().map(|one| format!("namespaces/{one}/")).unwrap_or_default();
         let path = format!("/apis/{group}/{}/{within}{plural}", resource.storage_version);
-        let call = own_call("kube-apiserver", (http::Method::DELETE, &path), &Value::Null);
+        let call = Call::own("kube-apiserver", (http::Method::DELETE, &path), &Value::Null);
         let path = ObjectPath {
             group,
             version: &resource.storage_version,
@@ -185,52 +158,14 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
         };
         writes::delete_collection(server, &Write { resource, path, call: &call, number: 0, now })?;
         if let Some(namespace) = namespace {
-            namespaces::changed(server, &namespace, now);
+            namespace_changed(server, &namespace, now);
         }
     }
     Ok(())
 }
 
 fn write(server: &mut Server, crd: &Object, value: &Value, what: &str) {
-    server.store.write(&name(), &crd.key(), value.clone(), &Cause::server(what));
-}
-
-/// Sets a condition. Its time changes only with its status.
-pub(super) fn set_condition(
-    crd: &mut Value,
-    name: &str,
-    (status, reason, message): (&str, &str, &str),
-    now: SystemTime,
-) {
-    if !crd["status"]["conditions"].is_array() {
-        crd["status"]["conditions"] = json!([]);
-    }
-    let Some(conditions) = crd["status"]["conditions"].as_array_mut() else { return };
-    let same = conditions.iter().position(|condition| condition["type"] == name);
-    let since = same.map(|at| &conditions[at]).filter(|condition| condition["status"] == status);
-    let since =
-        since.map_or_else(|| timestamp(now).into(), |condition| condition["lastTransitionTime"].clone());
-    let condition = json!({
-        "type": name, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
-    });
-    match same {
-        Some(at) => conditions[at] = condition,
-        None => conditions.push(condition),
-    }
-}
-
-/// The effect of a DELETE on a definition: the policy is ignored, and there is no grace period.
-#[must_use]
-pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
-    let mut value = crd.to_value();
-    value["metadata"]["deletionTimestamp"] = timestamp(now).into();
-    if !crd.has_finalizer(FINALIZER) {
-        let finalizers: Vec<&str> = crd.finalizers().chain([FINALIZER]).collect();
-        value["metadata"]["finalizers"] = json!(finalizers);
-    }
-    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
-    set_condition(&mut value, "Terminating", ("True", "InstanceDeletionPending", message), now);
-    value
+    server.store.write(&definitions(), &crd.key(), value.clone(), &Cause::server(what));
 }
 
 /// Rejects requests for a custom type before anything else is checked: creations while its
@@ -282,21 +217,9 @@ fn convert_all<'a>(
 fn convert(server: &Server, resource: &Resource, from: &str) -> Result<(), Status> {
     let webhook = resource.definition.as_ref().and_then(|definition| definition.webhook.as_deref());
     let Some(webhook) = webhook else { return Ok(()) };
-    guards::convert(server, webhook).map_err(|why| {
+    server.guards.convert(webhook).map_err(|why| {
         let message = format!("conversion webhook for {from}, Kind={} failed: {why}", resource.kind);
         // The real server gives no reason, either.
         Status::new(500, "", message)
     })
-}
-
-/// Adds the storage version to the stored versions.
-pub(super) fn note_storage_version(crd: &mut Value) {
-    let Some(storage) = storage_version(&Object::new(crd.clone())) else { return };
-    if !crd["status"]["storedVersions"].is_array() {
-        crd["status"]["storedVersions"] = json!([]);
-    }
-    let Some(stored) = crd["status"]["storedVersions"].as_array_mut() else { return };
-    if !stored.iter().any(|version| *version == *storage) {
-        stored.push((*storage).into());
-    }
 }

@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::catalog::Maturity;
 use super::{DefaultPolicy, Resource, ResourceName};
 use crate::object::Object;
+use crate::time::timestamp;
+
+/// The finalizer that keeps a definition until its objects are gone. It is added when the
+/// definition is deleted.
+pub const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The properties of a custom type in addition to names and versions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -113,7 +119,7 @@ fn versions(spec: &Value) -> Vec<Value> {
         return versions.clone();
     }
     let version = spec.get("version").into_iter();
-    version.map(|name| serde_json::json!({"name": name, "served": true, "storage": true})).collect()
+    version.map(|name| json!({"name": name, "served": true, "storage": true})).collect()
 }
 
 fn version_name(version: &Value) -> Option<Box<str>> {
@@ -180,4 +186,54 @@ fn columns(spec: &Value, versions: &[Value]) -> BTreeMap<Box<str>, Vec<Column>> 
         Some((version_name(version)?, read(columns)))
     });
     each.collect()
+}
+
+/// Sets a condition. Its time changes only with its status.
+pub(super) fn set_condition(
+    crd: &mut Value,
+    name: &str,
+    (status, reason, message): (&str, &str, &str),
+    now: SystemTime,
+) {
+    if !crd["status"]["conditions"].is_array() {
+        crd["status"]["conditions"] = json!([]);
+    }
+    let Some(conditions) = crd["status"]["conditions"].as_array_mut() else { return };
+    let same = conditions.iter().position(|condition| condition["type"] == name);
+    let since = same.map(|at| &conditions[at]).filter(|condition| condition["status"] == status);
+    let since =
+        since.map_or_else(|| timestamp(now).into(), |condition| condition["lastTransitionTime"].clone());
+    let condition = json!({
+        "type": name, "status": status, "lastTransitionTime": since, "reason": reason, "message": message,
+    });
+    match same {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// The effect of a DELETE on a definition: the policy is ignored, and there is no grace period.
+#[must_use]
+pub fn begin_deletion(crd: &Object, now: SystemTime) -> Value {
+    let mut value = crd.to_value();
+    value["metadata"]["deletionTimestamp"] = timestamp(now).into();
+    if !crd.has_finalizer(FINALIZER) {
+        let finalizers: Vec<&str> = crd.finalizers().chain([FINALIZER]).collect();
+        value["metadata"]["finalizers"] = json!(finalizers);
+    }
+    let message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon";
+    set_condition(&mut value, "Terminating", ("True", "InstanceDeletionPending", message), now);
+    value
+}
+
+/// Adds the storage version to the stored versions.
+pub(super) fn note_storage_version(crd: &mut Value) {
+    let Some(storage) = storage_version(&Object::new(crd.clone())) else { return };
+    if !crd["status"]["storedVersions"].is_array() {
+        crd["status"]["storedVersions"] = json!([]);
+    }
+    let Some(stored) = crd["status"]["storedVersions"].as_array_mut() else { return };
+    if !stored.iter().any(|version| *version == *storage) {
+        stored.push((*storage).into());
+    }
 }

@@ -16,8 +16,8 @@ mod subresource;
 mod tests;
 
 pub use builtin::built_in;
-pub use catalog::{Catalog, Delegated, ServiceName};
-pub use definition::{Column, Definition};
+pub use catalog::{Backends, Catalog, Delegated, ServiceName};
+pub use definition::{Column, Definition, begin_deletion};
 
 /// Group and plural, which name a type in every version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

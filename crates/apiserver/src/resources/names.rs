@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::crds::{note_storage_version, set_condition};
+use super::definition::{note_storage_version, set_condition};
 use crate::object::Object;
 
 /// Completes a definition and checks its names against those of other definitions. Returns whether

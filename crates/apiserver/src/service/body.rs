@@ -11,9 +11,8 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
 
 use super::ApiServer;
+use crate::answer::{Answer, Body, Reply};
 use crate::reads::{Pull, Watch};
-use crate::resources::api_services::unavailable;
-use crate::server::{Answer, Body, Reply};
 
 /// The body of a response.
 #[derive(Debug)]
@@ -42,7 +41,7 @@ pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBo
     match answer {
         Answer::Whole(reply) => whole(reply),
         // The backend was removed after the request was routed to it.
-        Answer::Elsewhere(_) => whole(unavailable()),
+        Answer::Elsewhere(_) => whole(Reply::unavailable()),
         Answer::Watch(watch) => {
             let stream = Box::new(Stream::new(watch, server.clone()));
             response(StatusCode::OK, "application/json", Kind::Watch(stream))

@@ -23,10 +23,11 @@ pub use self::body::{ConnectionBroke, ResponseBody};
 
 use self::body::respond;
 use self::wakers::Wakers;
+use super::answer::{Answer, Reply};
 use super::call::Call;
 use super::resources::ServiceName;
-use super::server::{Answer, Server};
 use super::settings::Settings;
+use super::state::Server;
 use super::status::Status;
 
 /// A running server. Clones share it.
@@ -132,7 +133,8 @@ impl ApiServer {
         // Only this layer knows the open watches.
         if call.path == "/metrics" {
             let watches = self.shared.wakers.all();
-            return respond(Answer::Whole(self.with(|server| server.counts.page(&watches))), self);
+            let page = self.with(|server| server.counts.page(&watches));
+            return respond(Answer::Whole(Reply::text(200, page)), self);
         }
         let now = self.now();
         let answer = self.with(|server| server.handle(call, now));

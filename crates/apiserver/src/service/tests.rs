@@ -189,21 +189,21 @@ async fn scheduled_work_is_done_when_it_is_due() {
     define_foos(&server.client()).await;
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
     tokio::time::sleep(Duration::from_secs(1)).await;
-    // There was no request since.
+    // No request was sent in the meantime.
     assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
     running.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn scheduled_work_is_done_when_one_of_two_runners_has_ended() {
-    // Whichever of them it is that learns of it first.
+    // Whichever of the two notices the new work first.
     for gone in [0, 1] {
         let server = ApiServer::new(Settings::default());
         let run = |server: ApiServer| tokio::spawn(async move { server.run().await });
         let runners = [run(server.clone()), run(server.clone())];
         tokio::time::sleep(Duration::from_secs(1)).await;
         define_foos(&server.client()).await;
-        // No time passes: something is due, and nothing is done yet.
+        // The clock stands still, so the work is scheduled but not due.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::Change;
+use super::change::Change;
 use crate::object::{Key, Object};
 
 /// The current objects, with the later changes undone.

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::change::{Change, Compacted};
 use super::past::Past;
-use super::{Change, Compacted};
 use crate::object::{Key, Object};
 
 /// The objects of one type, current and as far back as the history is kept.

@@ -3,9 +3,10 @@
 use super::Write;
 use super::delete::delete_object;
 use super::options::DeleteOptions;
+use crate::answer::Reply;
 use crate::object::Object;
 use crate::reads;
-use crate::server::{Reply, Server};
+use crate::state::Server;
 use crate::status::Status;
 
 /// Deletes the objects of a collection, one by one: DELETE.

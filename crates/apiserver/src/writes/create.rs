@@ -5,10 +5,11 @@ use serde_json::Value;
 use super::random::Random;
 use super::strategy::Strategy;
 use super::{Write, body, metadata, namespaces, options, save, validation};
+use crate::answer::Reply;
 use crate::object::Object;
 use crate::resources::ResourceName;
-use crate::server::{Reply, Server};
 use crate::settings::Release;
+use crate::state::Server;
 use crate::status::{FieldError, Status};
 use crate::time::timestamp;
 

@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use super::deletion::{Deletion, decide};
 use super::options::DeleteOptions;
 use super::{Write, admit, metadata, namespaces, remove, save};
+use crate::answer::Reply;
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
-use crate::resources::crds::begin_deletion;
-use crate::server::{Reply, Server};
+use crate::resources::begin_deletion;
 use crate::settings::Release;
+use crate::state::Server;
 use crate::status::Status;
 
 /// Deletes an object, or starts its deletion.

@@ -25,12 +25,13 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
+use super::answer::Reply;
 use super::call::{Call, ObjectPath};
-use super::guards::{self, Operation, Review};
+use super::guards::{Operation, Review};
 use super::object::{Key, Object};
 use super::reads::{Form, Read, api_version, reply_object};
 use super::resources::{Resource, ResourceName};
-use super::server::{Reply, Server};
+use super::state::Server;
 use super::status::Status;
 use super::store::Cause;
 
@@ -143,7 +144,7 @@ fn admit(server: &Server, write: &Write<'_>, operation: Operation, object: &Obje
         return Ok(());
     }
     let subresource = write.path.subresource;
-    guards::admit(server, || Review { operation, resource: write.asked(), subresource, object })
+    server.guards.admit(|| Review { operation, resource: write.asked(), subresource, object })
 }
 
 /// Writes an object.

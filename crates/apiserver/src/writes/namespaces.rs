@@ -10,7 +10,7 @@ use super::metadata::{self, finalizers};
 use super::options::{DeleteOptions, Policy};
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
-use crate::server::Server;
+use crate::state::Server;
 use crate::status::Status;
 use crate::time::timestamp;
 

@@ -5,9 +5,10 @@ use serde_json::Value;
 use super::strategic::{self, Strategic};
 use super::update::replace;
 use super::{Write, body, json, options};
+use crate::answer::Reply;
 use crate::resources::ResourceName;
-use crate::server::{Reply, Server};
 use crate::settings::Release;
+use crate::state::Server;
 use crate::status::{FieldError, Status};
 
 /// Patches an object or its status.

@@ -5,10 +5,11 @@ use serde_json::Value;
 use super::create::{check_kind, insert};
 use super::strategy::Strategy;
 use super::{Write, admit, body, metadata, namespaces, options, remove, save, validation};
+use crate::answer::Reply;
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
-use crate::server::{Reply, Server};
+use crate::state::Server;
 use crate::status::{FieldError, Status};
 
 /// The message of a conflict.

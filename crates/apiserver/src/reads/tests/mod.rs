@@ -19,7 +19,7 @@ use crate::store::Cause;
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// A server, whose store is filled directly, and what it answers.
+/// A server whose store is filled directly, without requests.
 struct Fixture {
     server: Server,
     now: SystemTime,
@@ -59,7 +59,7 @@ impl Fixture {
         self.server.store.remove(&configmaps(), &key, &Cause::server("test")).unwrap().resource_version()
     }
 
-    /// Something else happens.
+    /// Changes an object of another type. Returns the version.
     fn elsewhere(&mut self) -> u64 {
         let key = Key::new(Some("shop"), "s");
         let value = json!({"metadata": {"name": "s"}, "at": self.server.store.head()});
@@ -100,7 +100,7 @@ impl Fixture {
         self.get_as("", path)
     }
 
-    /// The list of the config maps of the one namespace.
+    /// The list of the namespace's config maps.
     fn list(&mut self, query: &str) -> List {
         let (code, value) = self.get(&format!("/api/v1/namespaces/shop/configmaps?{query}"));
         assert_eq!(code, 200, "{value}");
@@ -130,7 +130,7 @@ impl Fixture {
         watch.pull(&self.server, self.now)
     }
 
-    /// The lines that come now, until there are no more.
+    /// All lines that the watch has now.
     fn lines(&self, watch: &mut Watch) -> Vec<Value> {
         let mut lines = Vec::new();
         while let Pull::Lines(bytes) = self.pull(watch) {
@@ -140,7 +140,7 @@ impl Fixture {
         lines
     }
 
-    /// The same in short: what, which, when.
+    /// The same lines in short: the kind of the event, the name and the version of the object.
     fn events(&self, watch: &mut Watch) -> Vec<(String, String, u64)> {
         let event = |line: Value| {
             let text = |pointer| line.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();

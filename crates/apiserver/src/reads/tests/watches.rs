@@ -259,7 +259,7 @@ fn a_timeout_that_overflows_in_nanoseconds_ends_at_once() {
         assert_eq!(fixture.events(&mut watch), [event("ADDED", "c5", c5)], "{seconds}");
         assert_eq!(fixture.pull(&mut watch), Pull::End, "{seconds}");
     }
-    // What can be counted is kept, however long.
+    // A long timeout that does not overflow is kept.
     let mut fixture = Fixture::new(Release::V1_36);
     let mut watch = fixture.watch("timeoutSeconds=9000000000");
     let Pull::Pending(until) = fixture.pull(&mut watch) else { panic!("it has ended") };

@@ -1,4 +1,4 @@
-//! APIServices whose backend is not there.
+//! APIServices without a backend.
 
 use serde_json::{Value, json};
 

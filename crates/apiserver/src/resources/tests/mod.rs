@@ -73,7 +73,7 @@ impl Stage {
         self.send("DELETE", path, "application/json", &Value::Null)
     }
 
-    /// Lets the time pass in which the server's controllers do all that they can.
+    /// Moves the clock until the server's controllers have nothing left to do.
     fn settle(&mut self) {
         let mut rounds = 0;
         while let Some(due) = self.server.next_due() {

@@ -142,7 +142,7 @@ fn only_json_is_read() {
     assert_eq!(stage.call(&request).code, 400);
 }
 
-/// Metadata, and the fields that are wrong in it.
+/// Metadata, and its invalid fields.
 fn faults() -> Vec<(Value, &'static [&'static str])> {
     let controllers = ["a", "b", "c"].map(|uid| owner(uid, json!({"controller": true})));
     vec![

@@ -92,7 +92,7 @@ fn other_finalizers_keep_an_object_and_each_delete_can_change_the_policy() {
         assert_eq!(answered.metadata()["deletionGracePeriodSeconds"], 0);
         versions.push(answered.metadata()["resourceVersion"].clone());
     }
-    // The fourth changed nothing.
+    // The fourth DELETE changed nothing.
     assert_eq!(versions[2], versions[3]);
     let accepted = stage.ok("DELETE", &path("a"), json!({"orphanDependents": false}));
     assert_eq!((accepted.code, accepted.finalizers()), (202, vec!["a/b"]));
@@ -103,8 +103,7 @@ fn other_finalizers_keep_an_object_and_each_delete_can_change_the_policy() {
     );
 }
 
-/// A plural, finalizers, a policy, and the finalizers that are left; none: the object
-/// is gone.
+/// A plural, finalizers, a policy, and the finalizers that remain; `None` if the object is gone.
 type Case = (&'static str, &'static [&'static str], &'static str, Option<&'static [&'static str]>);
 
 #[test]
@@ -181,7 +180,7 @@ fn a_bound_pod_gets_a_grace_period() {
     let epoch = "2026-01-01T00:00";
     for (options, ends, grace, finalizers) in [
         (json!({"propagationPolicy": "Foreground"}), "30", 30, vec!["foregroundDeletion"]),
-        // Pending: no option changes anything.
+        // While the deletion is pending, no option changes anything.
         (json!({"propagationPolicy": "Orphan"}), "30", 30, vec!["foregroundDeletion"]),
         (json!({"gracePeriodSeconds": 60}), "30", 30, vec!["foregroundDeletion"]),
         (json!({"gracePeriodSeconds": 10, "propagationPolicy": "Orphan"}), "10", 10, vec!["orphan"]),
@@ -227,7 +226,7 @@ fn finalizers_keep_a_pod_after_its_grace_period() {
     let mut stage = Stage::new();
     let path = pod(&mut stage, "", &["a/b"]);
     assert_eq!(stage.ok("DELETE", &path, Value::Null).finalizers(), ["a/b"]);
-    // No grace is left, so nothing is pending, and the policy may change.
+    // The grace period is over, so no deletion is pending, and the policy may change.
     let answered = stage.ok("DELETE", &path, json!({"propagationPolicy": "Foreground"}));
     assert_eq!(answered.finalizers(), ["a/b", "foregroundDeletion"]);
     stage.merge(&path, json!({"metadata": {"finalizers": []}}));
@@ -268,7 +267,7 @@ fn a_collection_is_deleted_one_by_one() {
     let listed = stage.ok("DELETE", &some, json!({"propagationPolicy": "Foreground"}));
     assert_eq!(listed.body["kind"], "ConfigMapList");
     let items = listed.body["items"].as_array().unwrap();
-    // They are shown as they were.
+    // The answer shows the objects as they were before.
     assert!(items.len() == 2 && items.iter().all(|item| item["metadata"].get("deletionTimestamp").is_none()));
     let finalizers = |stage: &Stage, name: &str| -> Vec<String> {
         stage.stored(name).unwrap().finalizers().map(str::to_owned).collect()
@@ -290,7 +289,7 @@ fn the_generation_overflows_to_the_least_number() {
     stage.map(json!({"name": "a", "generation": i64::MAX, "finalizers": ["a.b/c"]}));
     let kept = stage.ok("DELETE", &path("a"), json!({}));
     assert_eq!(kept.metadata()["generation"], i64::MIN);
-    // And that is none to change an object with.
+    // An object with this generation can no longer be changed.
     let refused = stage.merge(&path("a"), json!({"metadata": {"finalizers": null}}));
     assert_eq!(refused.invalid(), ["metadata.generation", "metadata.generation"]);
 }

@@ -49,7 +49,7 @@ fn a_namespace_terminates_and_stays_until_it_is_finalized() {
         (finalized.finalizers(), &finalized.body["status"]),
         (vec!["a.b/c"], &json!({"phase": "Terminating"}))
     );
-    // From here on it is deleted like anything else.
+    // From here on, the namespace is deleted like any other object.
     let swapped = stage.ok("DELETE", &path, json!({"propagationPolicy": "Orphan"}));
     assert_eq!(swapped.finalizers(), ["a.b/c", "orphan"]);
     assert_eq!(swapped.metadata()["deletionGracePeriodSeconds"], 0);

@@ -24,8 +24,8 @@ fn full() -> Value {
     })
 }
 
-/// Patches of the metadata above, and the owner references that come out: uid, with
-/// what else they say.
+/// Patches of the metadata above, and the resulting owner references: each uid with the field that
+/// is set.
 #[test]
 fn owner_references_are_merged_by_uid() {
     let a2 = ("a", "controller");

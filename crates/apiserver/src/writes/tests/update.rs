@@ -202,7 +202,7 @@ fn an_object_is_removed_with_its_last_finalizer() {
     assert_eq!((last.code, &last.body["data"]), (200, &json!({"k": "v"})));
     assert_eq!((last.finalizers(), &last.metadata()["resourceVersion"]), (vec![], &version));
     assert_eq!(stage.stored("a"), None);
-    // Nothing but the removal is seen, of what was stored.
+    // The history has only the removal, with the state that was stored before.
     let changes: Vec<_> =
         stage.server.store.changes_since(&ResourceName::new("", "configmaps"), before).unwrap().collect();
     assert_eq!(changes.len(), 1);
@@ -231,6 +231,6 @@ fn an_update_that_creates_accepts_any_well_formed_version() {
     let created = stage.send("PUT", &path("a"), body("a", "5"));
     assert_eq!(created.code, 201, "{}", created.body);
     assert_eq!(stage.send("PUT", &path("b"), body("b", "abc")).code, 500);
-    // For an existing object it is a precondition.
+    // If the object exists, the version is a precondition.
     assert_eq!(stage.send("PUT", &path("a"), body("a", "5")).code, 409);
 }
