@@ -271,6 +271,13 @@ impl Collector {
         self.log.borrow().lines.iter().filter(|line| line.contains(text)).cloned().collect()
     }
 
+    /// Waits until the log is complete, because the process has ended.
+    pub async fn log_ended(&self) -> Result<()> {
+        let mut log = self.log.clone();
+        let closed = timeout(DEADLINE, log.wait_for(|log| log.closed)).await;
+        closed.is_ok().then_some(()).context("the collector's log did not end")
+    }
+
     /// Waits until the log has a line that contains a text.
     pub async fn log_line(&self, text: &str) -> Result<String> {
         let mut log = self.log.clone();

@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Info, lock};
+use super::info::{Info, lock};
 use crate::object::Obj;
 
 /// How long another process may use the address of a server that was shut down.

@@ -4,65 +4,28 @@
 //! The [environment] decides which of them it is.
 
 mod in_process;
+mod info;
 mod script;
 pub(crate) mod turns;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use kube_gc_apiserver::Release;
-use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use self::in_process::InProcess;
+use self::info::lock;
 use self::script::Script;
 use super::etcd;
 use super::object::Obj;
 use crate::environment::{self, Environment};
 
+pub use self::info::{Info, Server};
 pub use self::turns::Turn;
-
-/// The properties of a control plane, as reported by `serve.sh`.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Info {
-    /// The kubeconfig of a user in `system:masters`.
-    pub kubeconfig: PathBuf,
-    /// The API server.
-    pub url: String,
-    /// etcd; empty without one.
-    pub etcd: String,
-    /// Data, keys and logs of the servers.
-    pub dir: PathBuf,
-    /// The directory of the binaries.
-    pub bin: PathBuf,
-    /// `None` while it is down.
-    pub apiserver_pid: Option<u32>,
-    /// `None` while it is down.
-    pub etcd_pid: Option<u32>,
-    /// The API server's `gitVersion`.
-    pub version: String,
-}
-
-/// A server of the control plane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Server {
-    /// etcd.
-    Etcd,
-    /// The API server.
-    KubeApiserver,
-}
-
-impl Server {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::KubeApiserver => "kube-apiserver",
-        }
-    }
-}
 
 /// A running control plane. It ends when this is dropped, and also when this process ends, however
 /// that happens.
@@ -287,9 +250,4 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
         bail!("cannot copy {} to {}", from.display(), to.display());
     }
     Ok(())
-}
-
-// The guarded value is consistent even after a panic of another test.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

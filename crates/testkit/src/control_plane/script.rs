@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::{Info, Server, lock};
+use super::info::{Info, Server, lock};
 use crate::target;
 
 /// The running script.

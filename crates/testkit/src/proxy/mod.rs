@@ -74,6 +74,11 @@ impl Proxy {
         Ok(Self { shared, kubeconfig, server })
     }
 
+    /// Starts or ends an outage.
+    pub fn set_outage(&self, outage: Option<Outage>) {
+        self.shared.outage.send_replace(outage);
+    }
+
     /// The kubeconfig for the collector.
     pub fn kubeconfig(&self) -> &Path {
         self.kubeconfig.path()

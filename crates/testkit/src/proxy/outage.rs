@@ -1,7 +1,5 @@
 //! Outages of the API server.
 
-use super::Proxy;
-
 /// Kinds of outages of the API server. In all of them, open connections break when the outage
 /// begins and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,11 +10,4 @@ pub enum Outage {
     Hanging,
     /// Every request is answered with 503.
     Unavailable,
-}
-
-impl Proxy {
-    /// Starts or ends an outage.
-    pub fn set_outage(&self, outage: Option<Outage>) {
-        self.shared.outage.send_replace(outage);
-    }
 }

@@ -1,0 +1,50 @@
+//! What a control plane reports about itself.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+
+/// The properties of a control plane, as reported by `serve.sh`.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Info {
+    /// The kubeconfig of a user in `system:masters`.
+    pub kubeconfig: PathBuf,
+    /// The API server.
+    pub url: String,
+    /// etcd; empty without one.
+    pub etcd: String,
+    /// Data, keys and logs of the servers.
+    pub dir: PathBuf,
+    /// The directory of the binaries.
+    pub bin: PathBuf,
+    /// `None` while it is down.
+    pub apiserver_pid: Option<u32>,
+    /// `None` while it is down.
+    pub etcd_pid: Option<u32>,
+    /// The API server's `gitVersion`.
+    pub version: String,
+}
+
+/// A server of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// etcd.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+}
+
+impl Server {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+        }
+    }
+}
+
+// The guarded value is consistent even after a panic of another test.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
