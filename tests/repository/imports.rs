@@ -76,12 +76,10 @@ impl Sources {
         })
     }
 
-    /// The import circles of more than two files below a module. Each file of a circle imports
-    /// every other one, directly or indirectly.
-    pub fn circles(&self, below: &[&str]) -> Vec<Vec<&str>> {
-        let inside =
-            |path: &Segments| path.len() >= below.len() && below.iter().zip(path).all(|(a, b)| a == b);
-        let paths: Vec<&Segments> = self.modules.keys().filter(|path| inside(path)).collect();
+    /// The import circles of more than two files. Each file of a circle imports every other one,
+    /// directly or indirectly.
+    pub fn circles(&self) -> Vec<Vec<&str>> {
+        let paths: Vec<&Segments> = self.modules.keys().collect();
         let index: BTreeMap<&Segments, usize> =
             paths.iter().enumerate().map(|(at, path)| (*path, at)).collect();
         let mut reaches: Vec<BTreeSet<usize>> =
@@ -148,7 +146,8 @@ impl Sources {
 impl Module {
     fn parse(file: String, text: &str) -> Self {
         let mut module = Self { file, ..Self::default() };
-        let code = without_tests(&without_comments(text));
+        // A visibility is not an import.
+        let code = without_tests(&without_comments(text)).replace("pub(in crate::", "pub(in ");
         let mut rest = code.as_str();
         // Declarations: from `use` at the beginning of a line to the semicolon.
         let mut bodies = String::new();
