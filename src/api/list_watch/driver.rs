@@ -1,33 +1,22 @@
-//! Sends the requests that the machine asks for.
+//! Follows a resource type, stage by stage.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use http::Response;
-use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::machine::{Action, End, ListFrom, Machine};
+use super::machine::{End, Machine};
+use super::stage::{Listing, Stage};
 use super::step::{Phase, Step, WatchStart};
-use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
+use crate::api::decode::{Encoding, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
-use crate::api::media_type::{list_accept, watch_accept};
-use crate::api::path;
-use crate::api::settings::Verb;
 use crate::telemetry::EventMetrics;
-use kube_gc_core::object::{ObjectFacts, ResourceType, ResourceVersion};
-
-/// After an outage, the requests of all types are spread over this time. Sixty lists a second
-/// are no heavy load.
-const SPREAD: Duration = Duration::from_secs(1);
+use kube_gc_core::object::{ResourceType, ResourceVersion};
 
 /// A watch that has not ended within this time works, even if nothing has arrived: an error,
 /// such as an expired version, arrives at once, but a bookmark only once a minute.
@@ -54,63 +43,6 @@ pub struct ListWatch {
     /// When the last part of a body arrived.
     pub(super) arrived: Instant,
     pub(super) metrics: EventMetrics,
-}
-
-/// The present stage. It holds all futures in progress, so that dropping the future of `next`
-/// loses nothing.
-pub(super) enum Stage {
-    Idle,
-    Waiting(Instant),
-    /// Waits until the API server is reachable.
-    Held(BoxFuture<'static, ()>),
-    Checking(BoxFuture<'static, Result<Envelope, ApiError>>),
-    OpeningList {
-        first: bool,
-        since: Instant,
-        opening: Opening,
-    },
-    Listing(Listing),
-    OpeningWatch {
-        deadline: Instant,
-        opening: Opening,
-    },
-    Watching {
-        deadline: Instant,
-        /// After a failure: when a watch without events counts as working.
-        lives: Option<Instant>,
-        body: Body,
-        events: WatchReader,
-    },
-}
-
-impl Stage {
-    /// The phase of this stage. `None` for idle stages, which belong to both phases.
-    const fn phase(&self) -> Option<Phase> {
-        match self {
-            Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
-            Self::OpeningList { .. } | Self::Listing(_) => Some(Phase::List),
-            Self::OpeningWatch { .. } | Self::Watching { .. } => Some(Phase::Watch),
-        }
-    }
-}
-
-pub(super) type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
-
-pub(super) struct Listing {
-    pub body: Body,
-    pub items: ListReader,
-    pub batch: Vec<ObjectFacts>,
-    /// Bytes that arrived since the last batch.
-    pub unread: usize,
-    /// The number of objects on this page.
-    pub objects: usize,
-    /// Whether this is the first page, whose version decides whether the list is valid.
-    pub first: bool,
-    /// `Init` was reported.
-    pub begun: bool,
-    pub since: Instant,
-    /// The next part must arrive before this.
-    pub deadline: Instant,
 }
 
 impl fmt::Debug for ListWatch {
@@ -280,96 +212,6 @@ impl ListWatch {
                 }
                 Stage::Watching { .. } => self.read_watch().await,
             }
-        }
-    }
-
-    /// Waits until the API server is reachable.
-    fn hold(&mut self) {
-        let api = self.api.clone();
-        self.stage = Stage::Held(async move { api.reachable().await }.boxed());
-    }
-
-    /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
-    fn go_on_soon(&mut self) -> Stage {
-        let now = Instant::now();
-        self.machine.recovered(now);
-        Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
-    }
-
-    /// Begins the next action of the machine.
-    fn begin(&mut self) {
-        let now = Instant::now();
-        self.stage = match self.machine.action(now) {
-            Action::Wait(time) => Stage::Waiting(now + time),
-            Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
-            Action::List(from) => {
-                let first = !matches!(from, ListFrom::Page(_));
-                let opening = self.open(Verb::List, list_accept(self.preferred), self.list_path(&from));
-                Stage::OpeningList { first, since: now, opening }
-            }
-            Action::Watch { from, lasting } => {
-                if self.machine.shares_store() {
-                    self.api.restore_fence().follow(&self.resource);
-                }
-                let mut path = path::collection(&self.resource, None);
-                path.push_str("?watch=1&allowWatchBookmarks=true&timeoutSeconds=");
-                path.push_str(&lasting.as_secs().to_string());
-                if let Some(version) = from {
-                    path.push_str("&resourceVersion=");
-                    path::encode(&mut path, &version.to_string());
-                }
-                let deadline = now + lasting + self.api.settings().watch.grace;
-                let opening = self.open(Verb::Watch, watch_accept(self.preferred), path);
-                Stage::OpeningWatch { deadline, opening }
-            }
-        };
-    }
-
-    fn list_path(&self, from: &ListFrom) -> String {
-        let mut path = path::collection(&self.resource, None);
-        let limit = self.api.settings().page_size.max(1);
-        match from {
-            ListFrom::Cache => path.push_str("?resourceVersion=0&resourceVersionMatch=NotOlderThan"),
-            ListFrom::NotOlderThan(version) => {
-                path.push_str("?resourceVersionMatch=NotOlderThan&resourceVersion=");
-                path::encode(&mut path, &version.to_string());
-            }
-            ListFrom::Store => path.push_str(&format!("?limit={limit}")),
-            ListFrom::Page(token) => {
-                path.push_str(&format!("?limit={limit}&continue="));
-                path::encode(&mut path, token);
-            }
-        }
-        path
-    }
-
-    fn open(&self, verb: Verb, accept: &'static str, path: String) -> Opening {
-        let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
-        async move {
-            let mut call = Call::get(verb, path, accept, &resource.group_resource);
-            call.action = if verb == Verb::Watch { "WATCH" } else { "LIST" };
-            call.target = resource.group_resource.to_string();
-            api.open(call).await
-        }
-        .boxed()
-    }
-
-    /// Whether the server supports none of the requested media types, though JSON was among them.
-    /// The next request asks for JSON only.
-    fn is_refused_for_its_encoding(&mut self, error: &ApiError) -> bool {
-        let is_refused = self.preferred != Encoding::Json && error.says_not_acceptable();
-        if is_refused {
-            self.preferred = Encoding::Json;
-        }
-        is_refused
-    }
-
-    /// An answer in this encoding cannot be read. If it was not JSON, the next request asks for
-    /// JSON.
-    pub(super) fn cannot_read(&mut self, encoding: Encoding, message: &mut String) {
-        if encoding != Encoding::Json && self.preferred != Encoding::Json {
-            self.preferred = Encoding::Json;
-            message.push_str("; JSON is requested from now on");
         }
     }
 

@@ -4,8 +4,9 @@ use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
-use super::driver::{ListWatch, Listing, Stage, failure};
+use super::driver::{ListWatch, failure};
 use super::machine::{End, Verdict};
+use super::stage::{Listing, Stage};
 use super::step::Step;
 use crate::api::decode::{DecodedEvent, Envelope, EventError, ListError, Status};
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
