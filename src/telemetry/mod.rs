@@ -22,6 +22,8 @@ pub mod names;
 pub mod record;
 mod recorder;
 mod structured;
+#[cfg(test)]
+pub(crate) mod testing;
 mod threads;
 
 pub use exporter::Exporter;
