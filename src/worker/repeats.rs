@@ -1,7 +1,7 @@
 //! Suppresses repeated log lines.
 //!
-//! An object that waits for a kind to be served is retried again and again with the same result.
-//! The first result is logged, and the repetitions are counted.
+//! An object that waits for a kind to be served, or whose deletion a webhook denies, is tried again
+//! and again with the same result. The first result is logged, and the repetitions are counted.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -19,7 +19,7 @@ const REMEMBERED: usize = 8192;
 /// all the time.
 const LEAST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The last line about each object that waits.
+/// The last line about each object that waits or fails.
 #[derive(Debug, Default)]
 pub struct Repeats {
     hasher: RandomState,
@@ -34,27 +34,46 @@ struct Last {
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
-    hash: u64,
+    /// What it said; `None` if the object has made progress since.
+    hash: Option<u64>,
     at: Instant,
     /// Decisions that were not logged since.
     repeated: u64,
 }
 
+impl Line {
+    /// The decisions since the last line, if there are any. The next line starts at 0.
+    fn take_repeated(&mut self) -> Option<u64> {
+        Some(std::mem::take(&mut self.repeated)).filter(|repeated| *repeated > 0)
+    }
+}
+
+/// Whether to log a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// Yes.
+    Line {
+        /// The decisions about the object that were not logged since the last line.
+        repeated: Option<u64>,
+    },
+    /// No. The decision was counted.
+    Repeated,
+}
+
 impl Repeats {
-    /// Whether to log a line about an object. `Some` has the number of lines that were suppressed
-    /// since the last one. `None` means that the line is suppressed, and counted.
-    pub fn news(&self, object: &Key, line: &str, now: Instant) -> Option<u64> {
-        let hash = self.hasher.hash_one(line);
+    /// Whether to log a line about an object that waits or fails.
+    pub fn news(&self, object: &Key, line: &str, now: Instant) -> News {
+        let hash = Some(self.hasher.hash_one(line));
         let mut last = self.last();
         if let Some(known) = last.lines.get_mut(object) {
             if known.hash == hash || now.duration_since(known.at) < LEAST_PAUSE {
                 known.repeated += 1;
                 record::decision_repeated();
-                return None;
+                return News::Repeated;
             }
-            let repeated = known.repeated;
+            let repeated = known.take_repeated();
             *known = Line { hash, at: now, repeated: 0 };
-            return Some(repeated);
+            return News::Line { repeated };
         }
         if last.lines.len() >= REMEMBERED
             && let Some(oldest) = last.order.pop_front()
@@ -63,11 +82,24 @@ impl Repeats {
         }
         last.lines.insert(object.clone(), Line { hash, at: now, repeated: 0 });
         last.order.push_back(object.clone());
-        Some(0)
+        News::Line { repeated: None }
+    }
+
+    /// A decision about an object was carried out. Returns the number of decisions that were not
+    /// logged since the last line. A later failure is news even if it says the same.
+    pub fn succeeded(&self, object: &Key) -> Option<u64> {
+        let mut last = self.last();
+        // Almost always there are none.
+        if last.lines.is_empty() {
+            return None;
+        }
+        let known = last.lines.get_mut(object)?;
+        known.hash = None;
+        known.take_repeated()
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
-        // What a panic leaves half done is one line too many or too few.
+        // After a panic, there may be one line too many or too few.
         self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,24 +109,40 @@ mod tests {
     use super::*;
     use crate::actors::tests::key;
 
+    const FIRST: News = News::Line { repeated: None };
+
     #[test]
     fn a_line_is_logged_again_only_if_it_differs_and_not_too_often() {
         let (repeats, began) = (Repeats::default(), Instant::now());
         let (object, other) = (key("a", "x"), key("a", "y"));
-        assert_eq!(repeats.news(&object, "parked", began), Some(0));
+        assert_eq!(repeats.news(&object, "parked", began), FIRST);
         for _ in 0..3 {
-            assert_eq!(repeats.news(&object, "parked", began + LEAST_PAUSE), None);
+            assert_eq!(repeats.news(&object, "parked", began + LEAST_PAUSE), News::Repeated);
         }
-        assert_eq!(repeats.news(&other, "parked", began), Some(0), "it is another object");
-        assert_eq!(repeats.news(&other, "changed", began + LEAST_PAUSE / 2), None, "too soon");
-        assert_eq!(repeats.news(&object, "changed", began + LEAST_PAUSE), Some(3));
+        assert_eq!(repeats.news(&other, "parked", began), FIRST, "it is another object");
+        assert_eq!(repeats.news(&other, "changed", began + LEAST_PAUSE / 2), News::Repeated, "too soon");
+        let changed = repeats.news(&object, "changed", began + LEAST_PAUSE);
+        assert_eq!(changed, News::Line { repeated: Some(3) });
+    }
+
+    #[test]
+    fn after_progress_the_same_line_is_news_but_not_too_soon() {
+        let (repeats, began) = (Repeats::default(), Instant::now());
+        let object = key("a", "x");
+        assert_eq!(repeats.succeeded(&object), None);
+        assert_eq!(repeats.news(&object, "denied", began), FIRST);
+        assert_eq!(repeats.news(&object, "denied", began + LEAST_PAUSE), News::Repeated);
+        assert_eq!(repeats.succeeded(&object), Some(1));
+        assert_eq!(repeats.news(&object, "denied", began + LEAST_PAUSE / 2), News::Repeated, "too soon");
+        let again = repeats.news(&object, "denied", began + LEAST_PAUSE);
+        assert_eq!(again, News::Line { repeated: Some(1) });
     }
 
     #[test]
     fn the_number_of_remembered_lines_is_bounded() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert_eq!(repeats.news(&key("a", &number.to_string()), "parked", now), Some(0));
+            assert_eq!(repeats.news(&key("a", &number.to_string()), "parked", now), FIRST);
         }
         let last = repeats.last();
         assert_eq!((last.lines.len(), last.order.len()), (REMEMBERED, REMEMBERED));

@@ -15,7 +15,7 @@ use crate::telemetry::{Structured, record};
 use crate::worker::classified::Classified;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::reference_digest::ReferenceDigest;
-use crate::worker::repeats::Repeats;
+use crate::worker::repeats::{News, Repeats};
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::text::{bounded, word};
@@ -120,17 +120,17 @@ impl<'a> DecisionLine<'a> {
             Interrupted::Graph(error) => {
                 self.write("deferred", Some(error));
             }
-            Interrupted::Changed(what) => {
+            Interrupted::Changed(reason) => {
                 // Not a failure, and nothing was written. The next decision has its own line.
                 record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
                 tracing::debug!(
                     object = self.logged_object().logged(),
                     action = self.action,
-                    %what,
+                    %reason,
                     "decision dropped; the object is re-evaluated"
                 );
             }
-            Interrupted::Braked(why) => self.braked(why),
+            Interrupted::Braked(reason) => self.braked(reason),
         }
     }
 
@@ -138,7 +138,7 @@ impl<'a> DecisionLine<'a> {
     pub fn parked(&self, reason: &dyn Display) {
         record::decision(self.action, "parked", &self.object.resource.group_resource);
         self.observed("parked", Some(reason));
-        // An outage fails every look-up of the moment: a few lines speak for all.
+        // An outage fails every lookup at that moment, so a few lines stand for all.
         let is_unanswered =
             self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
         if is_unanswered && !self.recorder.api.may_log_unanswered() {
@@ -152,11 +152,9 @@ impl<'a> DecisionLine<'a> {
         }
         let owners = self.logged_owners();
         let shown_owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
-        let Self { object, action, .. } = self;
-        let line = format!("{action} {shown_owners} {reason}");
-        match self.recorder.repeats.news(&object.key(), &line, Instant::now()) {
-            Some(repeated) => {
-                let repeated = (repeated > 0).then_some(repeated);
+        let action = self.action;
+        match self.news(&format!("{action} {shown_owners} {reason}")) {
+            News::Line { repeated } => {
                 tracing::warn!(
                     object = self.logged_object().logged(),
                     action,
@@ -167,7 +165,7 @@ impl<'a> DecisionLine<'a> {
                     "decision"
                 );
             }
-            None => {
+            News::Repeated => {
                 tracing::trace!(
                     object = self.logged_object().logged(),
                     action,
@@ -177,6 +175,11 @@ impl<'a> DecisionLine<'a> {
                 );
             }
         }
+    }
+
+    /// Whether to log a line that says this about the object.
+    fn news(&self, line: &str) -> News {
+        self.recorder.repeats.news(&self.object.key(), line, Instant::now())
     }
 
     fn logged_object(&self) -> Structured {
@@ -198,26 +201,26 @@ impl<'a> DecisionLine<'a> {
         })
     }
 
-    /// The brake is engaged. One warning has said so for all objects.
-    fn braked(&self, why: &str) {
+    /// The brake is engaged. One warning stands for all objects.
+    fn braked(&self, reason: &str) {
         record::decision(self.action, "braked", &self.object.resource.group_resource);
-        self.observed("braked", Some(&why));
+        self.observed("braked", Some(&reason));
         tracing::debug!(
             object = self.logged_object().logged(),
             action = self.action,
-            why,
+            reason,
             "held by the brake"
         );
     }
 
     /// The request was not sent, for a reason that is not the object's own. One line elsewhere
-    /// speaks for all objects.
-    pub fn deferred(&self, why: &dyn Display) {
+    /// stands for all objects.
+    pub fn deferred(&self, reason: &dyn Display) {
         record::decision(self.action, "deferred", &self.object.resource.group_resource);
         tracing::debug!(
             object = self.logged_object().logged(),
             action = self.action,
-            %why,
+            %reason,
             "request is deferred"
         );
     }
@@ -255,6 +258,7 @@ impl<'a> DecisionLine<'a> {
     fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) -> Shown {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         let heard = self.observed(outcome, error);
+        let mut repeated = None;
         /// The fields of the line, the same at each level.
         macro_rules! decision {
             ($level:expr) => {
@@ -268,9 +272,13 @@ impl<'a> DecisionLine<'a> {
                     owner = self.owner.map(Structured::other_object).as_ref().map(Structured::logged),
                     outcome,
                     error = error.map(tracing::field::display),
+                    repeated,
                     "decision"
                 )
             };
+        }
+        if error.is_none() {
+            repeated = self.recorder.repeats.succeeded(&self.object.key());
         }
         let shown = match error {
             // A dry run decides again to compare itself with another collector.
@@ -280,10 +288,15 @@ impl<'a> DecisionLine<'a> {
             }
             // In a dry run the other collector is expected to be faster.
             Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => Shown::Hidden,
-            Some(_) => {
-                decision!(Level::WARN);
-                return Shown::Line;
-            }
+            // What fails is tried again and again.
+            Some(error) => match self.news(&format!("{} {outcome} {error}", self.action)) {
+                News::Line { repeated: before } => {
+                    repeated = before;
+                    decision!(Level::WARN);
+                    return Shown::Line;
+                }
+                News::Repeated => Shown::Hidden,
+            },
             None => Shown::Hidden,
         };
         match shown {
@@ -297,8 +310,8 @@ impl<'a> DecisionLine<'a> {
         Counted { action: self.action, resource: Arc::clone(&self.object.resource), outcome }
     }
 
-    /// The owner whose deletion the decision follows from. What ends the deletion of an object
-    /// follows from that object's own.
+    /// The owner whose deletion led to the decision. For the last step of an object's own deletion,
+    /// it is that object.
     fn subject(&self) -> Subject {
         let named = self.owners.and_then(|(item, classified)| {
             let mut each = item.references.iter().zip(classified);
@@ -344,7 +357,7 @@ impl<'a> DecisionLine<'a> {
     }
 }
 
-/// An object as a reference to it would name it.
+/// An object in the form of a reference to it.
 fn reference_to(object: &Identity) -> OwnerReference {
     OwnerReference {
         api_version: object.resource.api_version().into(),

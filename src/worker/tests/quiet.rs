@@ -1,14 +1,12 @@
-//! What a dry run does not raise an alarm about.
+//! What the log of decisions leaves out.
 
-use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::actors::tests::{identity, in_system};
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
-use crate::config::{LogFormat, LogSettings};
-use crate::telemetry::logging;
+use crate::telemetry::testing::logged as logged_text;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
 use crate::worker::decision::{
@@ -18,24 +16,12 @@ use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
 use tokio_util::sync::CancellationToken;
 
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-/// What is logged of a decision that failed like this.
+/// The log of a decision that failed like this.
 fn logged(gate: WriteGate, class: ErrorClass) -> String {
     logged_with(gate, class, "PATCH", None)
 }
 
-/// The same of a request with this method that got this code.
+/// The same for a request with this method that was answered with this code.
 fn logged_with(gate: WriteGate, class: ErrorClass, action: &'static str, code: Option<u16>) -> String {
     logged_by(gate, |recorder| {
         let target = "configmaps a/x".to_owned();
@@ -69,20 +55,14 @@ fn logged_as(
         let (summaries, _task) = Summaries::new(lines, CancellationToken::new());
         let api = server.api_with(ApiSettings::default(), gate);
         let recorder = DecisionRecorder::new(api, observers, summaries.clone());
-        let sink = Sink::default();
-        let writer = sink.clone();
-        let settings = LogSettings { format: LogFormat::Text, ..LogSettings::default() };
-        let subscriber = logging::subscriber(&settings, false, move || writer.clone()).unwrap();
-        tracing::subscriber::with_default(subscriber, || {
+        logged_text(|| {
             decide(&recorder);
             summaries.close();
-        });
-        let bytes = sink.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
+        })
     })
 }
 
-/// Fails if each of the objects that an outage meets has a line.
+/// Fails if each object that an outage affects has a line.
 #[test]
 fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
     let parked = |owner: &Classified| {
@@ -101,7 +81,7 @@ fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
     assert_eq!(parked(&answered).lines().count(), 200);
 }
 
-/// An outcome says what is known: only the server's own refusal or failure has failed.
+/// An outcome says what is known: only the server's own refusal or failure is `failed`.
 #[test]
 fn a_write_without_an_answer_is_unknown_and_one_that_was_not_sent_is_deferred() {
     let outcome = |class, action, code| {
@@ -175,7 +155,7 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
             {
                 let (target, message) = ("configmaps a/x".to_owned(), "says the server".into());
                 let error = ApiError { class, action: "DELETE", target, message, code: None };
-                let object = identity("a", "x");
+                let object = identity("a", &format!("{class:?}"));
                 let line = DecisionLine::new(recorder, &object, "delete");
                 assert_eq!(line.finish(&Err::<Deleted, _>(error)), Shown::Line);
             }
@@ -190,6 +170,32 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
         assert!(count("outcome=\"deleted\"") <= 20, "{lines:?}: {log}");
         assert_eq!(*observed.0.lock().unwrap(), 105, "the debug page has all");
     }
+}
+
+/// Fails if a webhook that denies a write fills the log, or if the number of tries is not logged.
+#[test]
+fn a_write_that_fails_again_and_again_has_one_line_and_its_success_the_number() {
+    let log = logged_by(WriteGate::open(), |recorder| {
+        for name in ["x", "y"] {
+            let object = identity("a", name);
+            for _ in 0..100 {
+                let error = ApiError {
+                    class: ErrorClass::Denied,
+                    action: "DELETE",
+                    target: format!("configmaps a/{name}"),
+                    message: "says the webhook".into(),
+                    code: Some(403),
+                };
+                DecisionLine::new(recorder, &object, "delete").finish(&Err::<Deleted, _>(error));
+            }
+        }
+        let object = identity("a", "x");
+        DecisionLine::new(recorder, &object, "delete").finish(&Ok(Deleted::Removed));
+    });
+    let lines: Vec<_> = log.lines().collect();
+    assert_eq!(lines.len(), 3, "{log}");
+    assert!(lines[..2].iter().all(|line| line.contains("says the webhook")), "{log}");
+    assert!(lines[2].contains("outcome=\"deleted\" repeated=99"), "{log}");
 }
 
 /// An owner that is orphaned is the owner of its dependents' decisions and of its own.
