@@ -57,7 +57,7 @@ impl CollectorIntrospection {
     fn undiscovered_parts(&self) -> Vec<Undiscovered> {
         let failing = self.status.discovery().failing.into_iter();
         failing
-            .map(|Failing { failure, since }| Undiscovered {
+            .map(|Failing { failure, since, is_logged: _ }| Undiscovered {
                 group: failure.group.into(),
                 version: failure.version.map(Into::into),
                 since: Timestamp(since),

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::unserved::{self, Answer, GroupVersion};
 use super::{Discovery, definitions, failing};
 use crate::actors::messages::WakeUnresolved;
-use crate::api::{Discovered, GroupFailure};
+use crate::api::Discovered;
 use crate::telemetry::record;
 use kube_gc_core::object::{GroupResource, ResourceType};
 
@@ -22,9 +22,11 @@ impl Discovery {
         let number = self.context.api.restore_fence().acknowledged();
         let questions = self.unserved.questions(&missing, number);
         let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
+        let known = self.unserved.types().map(|resource| resource.group_resource.clone()).collect();
         let api = self.context.api.clone();
         let check = async move {
-            (definitions::check(&api, questions).await, definitions::gone_versions(&api, versions).await)
+            let checked = definitions::check(&api, questions, &known).await;
+            (checked, definitions::gone_versions(&api, versions).await)
         };
         ctx.spawn(check.into_actor(self).map(move |(checked, versions), discovery, ctx| {
             if discovery.suspended {
@@ -80,21 +82,13 @@ impl Discovery {
         let (catalog, gone) = self.unserved.apply(answer, Instant::now());
         let changed = before.is_none() || self.catalog != catalog;
         self.catalog = Arc::clone(&catalog);
-        for failure in &discovered.failures {
-            record::discovery_error();
-            let GroupFailure { group, error, .. } = failure;
-            let is_known = self.status.borrow().failing.iter().any(|known| known.is_about(failure));
-            // One line when a failure begins; in an outage, one line for all groups.
-            if is_known || self.context.api.is_unreachable() {
-                tracing::debug!(%group, %error, "cannot discover a group of the API; kube-gc keeps watching its known types");
-            } else {
-                tracing::warn!(%group, %error, "cannot discover a group of the API; kube-gc keeps watching its known types");
-            }
-        }
+        discovered.failures.iter().for_each(|_| record::discovery_error());
+        let is_outage = self.context.api.is_unreachable();
         self.status.send_modify(|status| {
             status.discovered = true;
             status.last_error = None;
             let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            failing::log(&status.failing, &mut failing, is_outage);
             failing.extend(self.unserved.failing());
             failing::record(&status.failing, &failing);
             status.failing = failing;

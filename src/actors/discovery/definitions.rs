@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::unserved::{DefinitionCheck, GroupVersion, Question};
 use crate::api::{Api, Definition};
 use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::GroupResource;
 
 /// The versions whose APIService is gone.
 pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) -> BTreeSet<GroupVersion> {
@@ -19,8 +20,13 @@ pub(super) async fn gone_versions(api: &Api, missing: BTreeSet<GroupVersion>) ->
     gone
 }
 
-/// Looks up the definitions of these types.
-pub(super) async fn check(api: &Api, questions: Vec<Question>) -> Vec<DefinitionCheck> {
+/// Looks up the definitions of these types. A failure is logged once for each type: those in
+/// `known` were missing before.
+pub(super) async fn check(
+    api: &Api,
+    questions: Vec<Question>,
+    known: &BTreeSet<GroupResource>,
+) -> Vec<DefinitionCheck> {
     let mut all = Vec::new();
     for (resource, definition) in questions {
         let is_gone = match &definition {
@@ -30,7 +36,16 @@ pub(super) async fn check(api: &Api, questions: Vec<Question>) -> Vec<Definition
                 Ok(is_defined) => Some(!is_defined),
                 Err(error) => {
                     let resource = &resource.group_resource;
-                    tracing::warn!(%resource, %error, "discovery no longer lists this type, and kube-gc cannot find out whether it was removed; kube-gc keeps its objects");
+                    if known.contains(resource) {
+                        tracing::debug!(%resource, %error, "cannot find out whether this type was removed");
+                    } else {
+                        tracing::warn!(
+                            %resource,
+                            %error,
+                            "discovery no longer lists this type, and kube-gc cannot find out whether it was \
+                             removed; kube-gc keeps its objects"
+                        );
+                    }
                     None
                 }
             },

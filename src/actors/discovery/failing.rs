@@ -15,6 +15,8 @@ pub struct Failing {
     pub failure: GroupFailure,
     /// When the failure began.
     pub since: SystemTime,
+    /// Whether a warning was logged.
+    pub is_logged: bool,
 }
 
 impl Failing {
@@ -25,10 +27,12 @@ impl Failing {
 
 /// What fails after a discovery with these failures. A failure that goes on keeps its start.
 pub(super) fn after(before: &[Failing], failures: &[GroupFailure], now: SystemTime) -> Vec<Failing> {
-    let since = |failure: &GroupFailure| {
-        before.iter().find(|known| known.is_about(failure)).map_or(now, |known| known.since)
-    };
-    failures.iter().map(|failure| Failing { failure: failure.clone(), since: since(failure) }).collect()
+    let known = |failure: &GroupFailure| before.iter().find(|known| known.is_about(failure));
+    let each = failures.iter().map(|failure| {
+        let (since, is_logged) = known(failure).map_or((now, false), |known| (known.since, known.is_logged));
+        Failing { failure: failure.clone(), since, is_logged }
+    });
+    each.collect()
 }
 
 /// What fails after a discovery that failed as a whole: everything, and what failed before.
@@ -43,6 +47,40 @@ pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTim
     all.retain(|known| known.group != everything.group);
     all.push(everything);
     after(before, &all, now)
+}
+
+/// Logs failures of discovery: one line when one begins, and one when it is over. During an outage
+/// of the API server, the line about that stands for all.
+pub(super) fn log(before: &[Failing], now: &mut [Failing], is_outage: bool) {
+    for failing in &mut *now {
+        let GroupFailure { group, version, error, .. } = &failing.failure;
+        let version = version.as_deref();
+        if failing.is_logged || is_outage {
+            tracing::debug!(%group, version, error, "discovery failed");
+            continue;
+        }
+        failing.is_logged = true;
+        if **group == *EVERYTHING {
+            tracing::warn!(error, "discovery failed; kube-gc keeps the types that it knows");
+        } else {
+            tracing::warn!(
+                %group,
+                version,
+                error,
+                "cannot discover a group of the API; kube-gc keeps watching its known types"
+            );
+        }
+    }
+    let is_over = |known: &&Failing| !now.iter().any(|failing| failing.is_about(&known.failure));
+    for Failing { failure, since, .. } in before.iter().filter(|known| known.is_logged).filter(is_over) {
+        let GroupFailure { group, version, .. } = failure;
+        let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
+        if **group == *EVERYTHING {
+            tracing::info!(seconds, "discovery works again");
+        } else {
+            tracing::info!(%group, version = version.as_deref(), seconds, "discovery of this group no longer fails");
+        }
+    }
 }
 
 /// Updates the metrics.
@@ -62,6 +100,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::telemetry::testing::logged;
 
     fn failure(group: &str, error: &str) -> GroupFailure {
         GroupFailure {
@@ -100,5 +139,22 @@ mod tests {
         assert_eq!(once, twice);
         let known: Vec<_> = twice.iter().map(|one| (&*one.failure.group, one.since)).collect();
         assert_eq!(known, [("a", first), ("*", second)]);
+    }
+
+    /// Fails if a failure that lasts has a line each time, or if one that outlasts an outage has none.
+    #[test]
+    fn a_failure_has_a_line_when_it_begins_and_one_when_it_is_over() {
+        let at = SystemTime::UNIX_EPOCH;
+        let mut lasts = after(&[], &[failure("a", "down")], at);
+        log(&[], &mut lasts, true);
+        assert!(!lasts[0].is_logged, "the outage has its own line");
+        for _ in 0..2 {
+            let mut next = after(&lasts, &[failure("a", "down")], at);
+            let lines = logged(|| log(&lasts, &mut next, false));
+            assert_eq!(lines.lines().count(), usize::from(!lasts[0].is_logged), "{lines}");
+            lasts = next;
+        }
+        let lines = logged(|| log(&lasts, &mut [], false));
+        assert!(lines.contains("no longer fails group=a version=\"v1\" seconds="), "{lines}");
     }
 }

@@ -60,13 +60,10 @@ impl Discovery {
             Ok(discovered) => return self.check_missing(discovered, ctx),
             Err(error) => {
                 record::discovery_error();
-                if self.status.borrow().last_error.is_some() || self.context.api.is_unreachable() {
-                    tracing::debug!(%error, "discovery failed; kube-gc keeps the types that it knows");
-                } else {
-                    tracing::warn!(%error, "discovery failed; kube-gc keeps the types that it knows");
-                }
+                let is_outage = self.context.api.is_unreachable();
                 self.status.send_modify(|status| {
-                    let failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
+                    let mut failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
+                    failing::log(&status.failing, &mut failing, is_outage);
                     failing::record(&status.failing, &failing);
                     status.failing = failing;
                     status.last_error = Some(error.to_string());

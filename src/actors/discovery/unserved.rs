@@ -224,7 +224,7 @@ impl Unserved {
                     error,
                     forbidden: false,
                 };
-                Failing { failure, since }
+                Failing { failure, since, is_logged: false }
             })
             .collect()
     }
