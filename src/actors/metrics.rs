@@ -64,7 +64,7 @@ impl MetricsActor {
                 unsynced
             });
             sampled.await.unwrap_or_else(|error| {
-                tracing::error!(%error, "metrics could not be sampled");
+                tracing::error!(%error, "cannot sample the metrics of queues, types and graph; kube-gc tries again");
                 Unsynced::new()
             })
         };
@@ -125,7 +125,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     }
     let unsynced: Unsynced = all
         .iter()
-        .filter(|monitor| !monitor.synced)
+        .filter(|monitor| is_incomplete(monitor))
         .map(|monitor| (monitor.resource.group_resource.clone(), monitor.resource.version.clone()))
         .collect();
     // Only types that are or were unsynced have a series. A type that is gone needs none.
@@ -157,11 +157,39 @@ fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
     exporter.keep(|resource| matches!(resource, "" | "events") || watched.contains(resource));
 }
 
+/// Whether the graph may lack changes of a type. A watch that cannot be opened counts, too: its
+/// type may have been synced long ago.
+const fn is_incomplete(monitor: &super::registry::MonitorState) -> bool {
+    !monitor.synced || monitor.last_error.is_some()
+}
+
 const fn state_of(monitor: &super::registry::MonitorState) -> MonitorState {
     match monitor {
         monitor if monitor.draining => MonitorState::Draining,
         monitor if monitor.last_error.is_some() => MonitorState::Failing,
         monitor if monitor.synced => MonitorState::Synced,
         _ => MonitorState::Syncing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::registry::Registry;
+    use crate::actors::tests::identity;
+
+    #[test]
+    fn a_type_whose_watch_fails_counts_as_not_synced() {
+        let registry = Registry::default();
+        let resource = identity("a", "x").resource;
+        let is_incomplete = || registry.all().iter().any(is_incomplete);
+        registry.started(&resource);
+        assert!(is_incomplete());
+        registry.synced(&resource.group_resource, None);
+        assert!(!is_incomplete());
+        registry.failed(&resource.group_resource, "403 Forbidden".to_owned());
+        assert!(is_incomplete());
+        registry.synced(&resource.group_resource, None);
+        assert!(!is_incomplete());
     }
 }

@@ -84,7 +84,7 @@ metrics! {
     WORKQUEUE_UNFINISHED_WORK = "workqueue_unfinished_work_seconds", Kind::Gauge, Seconds, ["name"];
     /// Time that the longest work in progress has taken so far.
     WORKQUEUE_LONGEST_RUNNING = "workqueue_longest_running_processor_seconds", Kind::Gauge, Seconds, ["name"];
-    /// How often work on a key ended with a retry to come.
+    /// How often work on a key ended without success, so that it is retried.
     WORKQUEUE_RETRIES = "workqueue_retries_total", Kind::Counter, Count, ["name"];
     /// How often a list or watch of a resource type, or discovery, failed; kube_gc_resource_sync_errors_total has the number by type.
     RESOURCES_SYNC_ERRORS = "garbagecollector_controller_resources_sync_error_total", Kind::Counter, Count, [];
@@ -135,7 +135,7 @@ metrics! {
 
     /// Resource types by the state of their monitor.
     MONITORS = "kube_gc_monitors", Kind::Gauge, Count, ["state"];
-    /// 1 while a resource type is not synced, 0 when it is or is no longer served; /debug/monitors shows the error.
+    /// 1 while a resource type is not synced or cannot be watched, 0 when it is or is no longer served; /debug/monitors shows the error.
     RESOURCE_UNSYNCED = "kube_gc_resource_unsynced", Kind::Gauge, Count, ["group", "version", "resource"];
     /// How often a list or watch of a resource type failed.
     RESOURCE_SYNC_ERRORS = "kube_gc_resource_sync_errors_total", Kind::Counter, Count, ["group", "version", "resource"];
@@ -152,21 +152,21 @@ metrics! {
     REQUEST_DURATION = "kube_gc_request_duration_seconds", Kind::Histogram(REQUEST_SECONDS), Seconds, ["verb"];
     /// Requests about single objects that may be in flight: 20 at first, raised while all of it is used, halved when the API server answers 429.
     API_CONCURRENCY_LIMIT = "kube_gc_api_concurrency_limit", Kind::Gauge, Count, [];
-    /// How often a 429 lowered the concurrency limit, or caused a pause where the limit was one; an aggregated API and the writing of events have limits of their own.
+    /// How often a 429 lowered the concurrency limit or, at a limit of one, caused a pause; aggregated APIs and events have limits of their own.
     API_CONCURRENCY_CUTS = "kube_gc_api_concurrency_cuts_total", Kind::Counter, Count, ["server"];
-    /// 1 while the API server is reachable, 0 during an outage, in which requests are held and one at a time probes.
+    /// 1 while the API server is reachable; 0 during an outage, when kube-gc holds its requests and sends one at a time to probe.
     API_SERVER_REACHABLE = "kube_gc_api_server_reachable", Kind::Gauge, Count, [];
     /// Total time in which the API server was unreachable; updated at least every 30 s.
     API_SERVER_OUTAGE = "kube_gc_api_server_outage_seconds_total", Kind::Counter, Seconds, [];
-    /// Requests that were not sent, which does not count as an attempt: the API server was "unreachable", or requests of the same type, namespace and verb were "hanging".
+    /// Requests that were not sent and do not count as attempts: the API server is unreachable (unreachable), or requests of the same type, namespace and verb hang (hanging).
     REQUESTS_DEFERRED = "kube_gc_requests_deferred_total", Kind::Counter, Count, ["reason"];
-    /// Combinations of type, namespace and verb whose requests hang, or that are paused because one has hung and failed; at most 4096.
+    /// Combinations of type, namespace and verb whose requests hang, or that are paused because a request hung and failed; at most 4096.
     HANGING_COMPARTMENTS = "kube_gc_hanging_compartments", Kind::Gauge, Count, [];
     /// Decisions about objects by action and outcome.
     DECISIONS = "kube_gc_decisions_total", Kind::Counter, Count, ["action", "outcome", "resource"];
     /// Memory for the decisions on /debug/decisions, at most 4 MiB.
     DECISION_LOG_BYTES = "kube_gc_decision_log_bytes", Kind::Gauge, Bytes, [];
-    /// Decisions that were not logged because the last one about the same object was the same; the next line has their number.
+    /// Decisions that were not logged because the last line about the same object said the same or was less than 10 s ago; the next line about the object has their number.
     DECISIONS_REPEATED = "kube_gc_decisions_repeated_total", Kind::Counter, Count, [];
     /// Decisions that the log counts in a summary instead of showing each; see log.decisions.
     DECISIONS_IN_SUMMARIES = "kube_gc_decisions_in_summaries_total", Kind::Counter, Count, [];
@@ -224,7 +224,7 @@ metrics! {
     LEASE_AGE = "kube_gc_lease_age_seconds", Kind::Gauge, Seconds, [];
     /// Requests for the Lease that failed, except conflicts with other replicas.
     LEASE_ERRORS = "kube_gc_lease_errors_total", Kind::Counter, Count, [];
-    /// Writes that were not sent: on a standby, after the lease expired (expired), during a rebuild of the graph (rebuilding), in a dry run (dry_run).
+    /// Writes that were not sent: on a standby, after the Lease expired (expired), during a rebuild of the graph (rebuilding), in a dry run (dry_run).
     GATE_REFUSALS = "kube_gc_gate_refusals_total", Kind::Counter, Count, ["reason"];
 
     // Node collection, by the kubelet's names where it has them.
