@@ -198,15 +198,18 @@ fn is_set(path: &Path) -> bool {
 ///
 /// `tracing_subscriber` takes any word that is not a level for the name of a module, and then
 /// logs only that module: "loud" and "verbose" would silence the log. So a module must have a
-/// level or belong to this program.
+/// level or belong to this program. "kube-gc=debug" would silence it, too: no module has such a
+/// name. So the filter must say something about this program, if only by a level for all.
 fn is_log_filter(text: &str) -> bool {
-    let is_known = |directive: &str| {
-        let directive = directive.trim();
-        directive.contains(['=', '['])
-            || directive.starts_with(env!("CARGO_CRATE_NAME"))
-            || (!directive.is_empty() && directive.parse::<LevelFilter>().is_ok())
+    let is_level = |directive: &str| !directive.is_empty() && directive.parse::<LevelFilter>().is_ok();
+    let is_ours = |directive: &str| directive.starts_with(env!("CARGO_CRATE_NAME"));
+    let is_module = |directive: &str| {
+        directive.contains(['=', '[']) && directive.split(['=', '[']).all(|part| !part.contains('-'))
     };
-    text.split(',').all(is_known) && EnvFilter::try_new(text).is_ok()
+    let mut directives = text.split(',').map(str::trim);
+    directives.clone().all(|directive| is_level(directive) || is_ours(directive) || is_module(directive))
+        && directives.any(|directive| is_level(directive) || is_ours(directive) || directive.contains('['))
+        && EnvFilter::try_new(text).is_ok()
 }
 
 /// Whether this is a valid name of a namespace: a DNS label.
@@ -244,10 +247,14 @@ mod tests {
             "kube_gc",
             "kube_gc::api",
             "warn,[decision]=debug",
+            "off,hyper=debug",
+            "kube_gc=debug,hyper=warn",
         ] {
             assert!(is_log_filter(filter), "{filter}");
         }
-        for filter in ["", "loud", "verbose", "info,loud", "info,", "kube_gc=loud", "INFO DEBUG"] {
+        let silent = ["kube-gc=debug", "hyper=debug", "loud=info"];
+        let wrong = ["", "loud", "verbose", "info,loud", "info,", "kube_gc=loud", "INFO DEBUG"];
+        for filter in silent.into_iter().chain(wrong).chain(["info,kube-gc=debug"]) {
             assert!(!is_log_filter(filter), "{filter}");
         }
     }
