@@ -292,7 +292,9 @@ fn a_collector_counts_as_synced_only_when_it_knows_all_objects() {
         "I0102 garbagecollector.go:184] \"All resource monitors have synced. Proceeding\""
     ));
     assert!(!peer::is_synced("Garbage collector: not all resource monitors could be synced, proceeding"));
-    assert!(kube_gc::is_synced(r#"{"level":"INFO","message":"collecting","why":"synced","monitors":57}"#));
-    assert!(!kube_gc::is_synced(r#"{"level":"INFO","message":"collecting","why":"timeout"}"#));
+    assert!(kube_gc::is_synced(r#"{"level":"INFO","message":"collecting","reason":"synced","monitors":57}"#));
+    assert!(!kube_gc::is_synced(
+        r#"{"level":"INFO","message":"collecting","reason":"timeout","unsynced":["pods"]}"#
+    ));
     assert!(!kube_gc::is_synced("collecting synced"));
 }

@@ -119,7 +119,7 @@ impl Lifecycle {
     }
 
     /// Ends the start-up phase.
-    fn collect(&mut self, why: &str) {
+    fn collect(&mut self, reason: &str) {
         if self.phase() != Phase::Syncing {
             return;
         }
@@ -132,7 +132,7 @@ impl Lifecycle {
             .collect();
         let unsynced = Structured::list("unsynced", unsynced.into_iter());
         let unsynced = unsynced.as_ref().map(Structured::logged);
-        tracing::info!(why, monitors = monitors.len(), unsynced, "collecting");
+        tracing::info!(reason, monitors = monitors.len(), unsynced, "collecting");
         self.context.api.gate().resume();
         self.open_pools();
     }

@@ -109,7 +109,7 @@ impl Monitor {
             Err(error) => {
                 record::monitor_restarted();
                 let resource = &monitor.resource.group_resource;
-                tracing::error!(%resource, %error, "monitor failed; it will be restarted");
+                tracing::error!(%resource, %error, "the monitor of this type failed unexpectedly; it is restarted");
                 monitor.context.registry.failed(resource, format!("the monitor failed: {error}"));
                 ctx.run_later(RESTART_AFTER, |monitor, ctx| monitor.run(ctx));
             }

@@ -212,7 +212,7 @@ impl Reviews {
         let answer = self.client.send(request).await.map_err(|error| ReviewError(error_chain(&error)))?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| ReviewError(error.to_string()))?.to_bytes();
+        let body = body.map_err(|error| ReviewError(error_chain(&*error)))?.to_bytes();
         if parts.status.is_success() {
             return Ok(body);
         }

@@ -111,7 +111,7 @@ pub struct OwnerView {
     pub blocking: bool,
     /// Whether the owner is the managing controller.
     pub controller: bool,
-    /// Its classification, such as solid or dangling.
+    /// Its classification, such as `solid` or `absent`.
     pub class: String,
     /// The evidence for the classification.
     pub evidence: String,

@@ -203,7 +203,7 @@ impl Listening {
                     Err(error) => {
                         open.make_room();
                         if !std::mem::replace(&mut failing, true) {
-                            tracing::warn!(%error, %address, "cannot accept connections");
+                            tracing::warn!(%error, %address, "cannot accept connections; kube-gc tries again and closes connections that wait");
                         }
                         tokio::time::sleep(ACCEPT_PAUSE).await;
                     }
@@ -249,14 +249,14 @@ impl ConnectionHandler {
         let stream = WriteTimeout::new(stream, WRITE_TIMEOUT, move || handed_over.flushed());
         let Some(tls) = &self.tls else { return self.serve_http(stream, slot, shutdown).await };
         let handshake = timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
-        let problem = match shutdown.run_until_cancelled(handshake).await {
+        let error = match shutdown.run_until_cancelled(handshake).await {
             None => return,
             Some(Ok(Ok(stream))) => return self.serve_http(stream, slot, shutdown).await,
             Some(Ok(Err(error))) => error.to_string(),
             Some(Err(_)) => format!("no handshake within {} s", HANDSHAKE_TIMEOUT.as_secs()),
         };
         http_refused(self.listener.name(), HttpRefusal::Handshake);
-        tracing::debug!(listener = self.listener.name(), problem, "the TLS handshake failed");
+        tracing::debug!(listener = self.listener.name(), error, "the TLS handshake failed");
     }
 
     async fn serve_http(

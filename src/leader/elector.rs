@@ -211,11 +211,11 @@ impl<L: Leases> Elector<L> {
     }
 
     /// Gives up leadership. Closes the gate first of all.
-    fn lose(&mut self, why: &str) {
+    fn lose(&mut self, reason: &str) {
         self.gate.withdraw();
         if self.deadline.take().is_some() {
             record::lease_transition(LeaseTransition::Lost);
-            tracing::warn!(replica = %self.me, why, "this replica has lost the Lease; it is a standby and no longer writes");
+            tracing::warn!(replica = %self.me, reason, "this replica has lost the Lease; it is a standby and no longer writes");
         }
         self.gate.announce(ReplicaRole::Standby { holder: self.other() });
     }
@@ -240,15 +240,15 @@ impl<L: Leases> Elector<L> {
         record.holder.clone().filter(|_| !record.is_held_by(&self.me))
     }
 
-    fn failed(&mut self, what: &'static str, error: &LeaseError) -> Duration {
+    fn failed(&mut self, request: &'static str, error: &LeaseError) -> Duration {
         record::lease_error();
         let error = error.to_string();
         // The same error only once in a row: the request is retried every few seconds.
         if self.last_error.as_ref() == Some(&error) {
-            tracing::debug!(what, error, "cannot access the Lease");
+            tracing::debug!(request, error, "cannot access the Lease");
         } else {
             tracing::warn!(
-                what,
+                request,
                 error,
                 "cannot access the Lease; without it, this replica writes nothing. Check that the namespace of \
                  the Lease exists and that this process may get, create and update \

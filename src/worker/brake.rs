@@ -124,7 +124,7 @@ impl Brake {
                 ticket: Some(ticket),
                 result: DeletionResult::NoEffect,
             }),
-            // Asked with the number, the ledger does not ask for it.
+            // With the population given, the ledger does not ask for it again.
             Admission::PopulationNeeded | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
             Admission::Engages(_) | Admission::Refused => Err(Interrupted::Braked(self.reason())),
         }
@@ -176,7 +176,7 @@ impl Brake {
     }
 
     /// Admits deletions again, with empty windows.
-    fn release(&self, why: &'static str) {
+    fn release(&self, reason: &'static str) {
         let mut ledger = self.ledger();
         ledger.release();
         let news = self.0.state.send_if_modified(|state| {
@@ -186,7 +186,7 @@ impl Brake {
         });
         drop(ledger);
         if news {
-            tracing::info!(why, "the brake is released");
+            tracing::info!(reason, "the brake is released");
             record::brake_engaged(false);
             self.0.news.notify_one();
         }

@@ -18,7 +18,8 @@ use kube_gc_core::text::{LISTED, excerpt, word};
 const WAITING: usize = 1024;
 /// How many (dependent, owner) pairs are remembered, so that each mistake is reported once.
 const REMEMBERED: usize = 4096;
-/// How many owners of one dependent are reported. The rest is counted: its author knows by then.
+/// How many owners of one dependent are reported. The others are only counted: one report is enough
+/// for its author.
 const OF_ONE_DEPENDENT: usize = LISTED;
 /// The reason of the event on a dependent whose reference crosses namespaces.
 pub const OWNER_REF_INVALID_NAMESPACE: &str = "OwnerRefInvalidNamespace";
@@ -121,19 +122,27 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
     match api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await {
         Ok(()) => Recorded::Finally,
         Err(error) if error.class == ErrorClass::DryRun => Recorded::Finally,
-        Err(error) => {
-            tracing::warn!(
-                object = Structured::object(dependent).logged(),
-                %error,
-                "cannot create the Warning event about this object"
-            );
-            match error.class {
-                ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
-                    Recorded::Later
-                }
-                _ => Recorded::Finally,
+        Err(error) => match error.class {
+            ErrorClass::GateClosed
+            | ErrorClass::Transient
+            | ErrorClass::Throttled { .. }
+            | ErrorClass::Deferred { .. } => {
+                tracing::debug!(
+                    object = Structured::object(dependent).logged(),
+                    %error,
+                    "cannot create the Warning event about this object; kube-gc retries"
+                );
+                Recorded::Later
             }
-        }
+            _ => {
+                tracing::warn!(
+                    object = Structured::object(dependent).logged(),
+                    %error,
+                    "cannot create the Warning event about this object; check that kube-gc may create events"
+                );
+                Recorded::Finally
+            }
+        },
     }
 }
 
@@ -263,7 +272,7 @@ mod tests {
         telling.abort();
     }
 
-    /// A standby that becomes the leader, say.
+    /// For example, a standby that becomes the leader.
     #[tokio::test(start_paused = true)]
     async fn a_warning_that_could_not_be_written_is_sent_once_later() {
         let server = Server::answering(|_| Reply::code(201, "{}"));
@@ -273,7 +282,7 @@ mod tests {
         let tell = async || {
             let reference = reference_with("elsewhere", widget().uid);
             event_recorder.report(Report::NamespaceMismatch { dependent: widget(), reference });
-            // The clock stands still until it has been told.
+            // The clock stands still until the recorder has seen the report.
             tokio::time::sleep(Duration::from_secs(1)).await;
             server.seen().len()
         };

@@ -14,12 +14,12 @@ kube_gc_testkit::scenarios! {
 }
 
 const WIDGETS: &str = "widgets.example.com";
-/// The start is soon given up, and lists are tried again soon.
+/// Start-up gives up soon, and lists are retried soon.
 const SOON: &str = "[startup]\nsync_timeout = \"300ms\"\n\
     [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"300ms\"\n\
     [retry]\nmax = \"300ms\"\n";
 
-/// What the debug page says of the monitor of widgets.
+/// The monitor of widgets on the debug page.
 async fn monitor_of_widgets(collector: &Collector) -> Result<Value> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let monitors = monitors.as_array().context("no list")?;
@@ -27,7 +27,7 @@ async fn monitor_of_widgets(collector: &Collector) -> Result<Value> {
     monitors.iter().find(of_widgets).cloned().context("there is no monitor of widgets")
 }
 
-/// What the metric says of the same.
+/// The metric of the same type.
 async fn unsynced(collector: &Collector) -> Result<f64> {
     let metrics = collector.metrics().await?;
     let of_widgets = metrics.iter().filter(|(series, _)| {
@@ -38,10 +38,9 @@ async fn unsynced(collector: &Collector) -> Result<f64> {
     Ok(of_widgets.map(|(_, value)| value).sum())
 }
 
-/// A type that could never be listed delays nothing for longer than the start's timeout
-/// (rules 2.14 and 2.16). It is named with the server's words, and its garbage is
-/// collected once it can be listed. Fails if the workers wait for it forever, or if
-/// nobody tries again.
+/// A type that cannot be listed from the start delays others for at most the start-up timeout
+/// (rules 2.14 and 2.16). It is reported with the server's words, and its garbage is collected once
+/// it can be listed. Fails if the workers wait for it forever, or if nothing retries the list.
 async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -57,17 +56,17 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     let of_missing = ns.configmap("of-missing").owner_reference(missing).create().await?;
     let other = ns.secret("other").owner_reference(never()).create().await?;
     let refused = stage.proxy.always(On::verb(Verb::List).of(WIDGETS), How::Instead(Reply::broken()));
-    // The collector cannot see a marker of it.
+    // The collector cannot see a marker of this type.
     cluster.forget(widgets.resource());
 
     let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::config(SOON)).await?;
-    let begun = collector.log_line("\"why\":\"timeout\"").await?;
+    let begun = collector.log_line("\"reason\":\"timeout\"").await?;
     ensure!(begun.contains(WIDGETS), "the unsynced type is not named: {begun}");
     collector.ready().await?;
     cluster.settled_with_parked(&collector).await?;
     cluster.assert_gone([&of_missing, &other]).await?;
     cluster.assert_kept([&of_live]).await?;
-    // Began while others were collected, and is still so.
+    // The collector retries the list although it has begun to collect others.
     refused.hit(refused.hits() + 2).await?;
     let ready = collector.get("/readyz?verbose").await?;
     ensure!(ready.status == 200, "{}", ready.body);
@@ -91,15 +90,14 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     let monitor = monitor_of_widgets(&collector).await?;
     ensure!(monitor["synced"] == true && monitor["last_error"].is_null(), "{monitor}");
     poll("the metric to be silent", async || Ok(unsynced(&collector).await? == 0.0)).await?;
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await
 }
 
-/// Until every type was listed, the workers wait (rule 2.16). Fails if they begin while a
-/// type is still being listed: each of its objects that owns something would be looked
-/// up.
+/// The workers wait until every type was listed (rule 2.16). Fails if they begin while a type is
+/// still being listed: each of its objects that owns something would be looked up.
 async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -133,7 +131,7 @@ async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     stage.assert_owners(&of_live, &[&live]).await?;
     let looked_up = stage.of(Verb::Get, &live);
     ensure!(looked_up.is_empty(), "{looked_up:#?}");
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

@@ -1,6 +1,7 @@
 //! The writes of replicas, and whether they were allowed.
 
 use std::fmt;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -33,19 +34,15 @@ impl fmt::Display for Write {
 
 impl Write {
     pub fn read(by: &str, line: &Value) -> Result<Self> {
-        // Numbers of this size are strings in the log.
-        let number = |field: &str| {
-            let value = &line[field];
-            value
-                .as_u64()
-                .or_else(|| value.as_str()?.parse().ok())
-                .with_context(|| format!("no {field}: {line}"))
+        let micros = |field: &str| -> Result<u64> {
+            let seconds = line[field].as_f64().with_context(|| format!("no {field}: {line}"))?;
+            Ok(u64::try_from(Duration::try_from_secs_f64(seconds)?.as_micros())?)
         };
         Ok(Self {
             by: by.to_owned(),
             what: format!("{} {}", line["method"], line["path"]),
-            checked: number("checked_us")?,
-            deadline: number("deadline_us")?,
+            checked: micros("checked_seconds")?,
+            deadline: micros("deadline_seconds")?,
         })
     }
 }
@@ -60,7 +57,7 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
     ensure!(late.is_empty(), "after the deadline: {late:?}");
     ensure!(!writes.is_empty(), "nothing was written");
 
-    // According to the Lease, it changed its holder after all writes of the previous one.
+    // According to the Lease: the holder changed after all writes of the previous holder.
     for pair in terms.windows(2) {
         let [before, after] = pair else { continue };
         let Some(holder) = &before.holder else { continue };
@@ -73,7 +70,7 @@ pub fn judge(scenario: &str, replicas: &[&[Write]], terms: &[Term]) -> Result<()
             after.map(ToString::to_string).unwrap_or_default()
         );
     }
-    // According to the writes, one replica starts after the term of the other one ended or was
+    // According to the writes: a replica starts after the term of the other one ended or was
     // released.
     for pair in writes.windows(2) {
         let [one, other] = pair else { continue };

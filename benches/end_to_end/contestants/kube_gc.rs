@@ -74,7 +74,7 @@ pub fn leads(line: &str) -> bool {
 
 /// Whether a log line says that all objects are known.
 pub fn is_synced(line: &str) -> bool {
-    entry(line).is_some_and(|entry| entry["message"] == "collecting" && entry["why"] == "synced")
+    entry(line).is_some_and(|entry| entry["message"] == "collecting" && entry["unsynced"].is_null())
 }
 
 /// The address of the metrics in a log line, if it has one.

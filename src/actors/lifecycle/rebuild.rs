@@ -18,7 +18,7 @@ impl Handler<StoreRestored> for Lifecycle {
         }
         record::store_restored();
         tracing::error!(
-            detail,
+            reason = detail,
             "the API server's data was restored from a backup; kube-gc rebuilds the graph"
         );
         self.phase.send_replace(Phase::Rebuilding);

@@ -291,7 +291,7 @@ fn moved_on(
         class: ErrorClass::Conflict,
         action: "PATCH",
         target: path::describe(&dependent.resource.group_resource, namespace, Some(&dependent.name)),
-        message: format!("decided on {}, but the object is at {}", text(decided), text(found)),
+        message: format!("decided at {}, but the object is at {}", text(decided), text(found)),
         code: None,
     }
 }

@@ -67,12 +67,12 @@ where
 /// the logs of several replicas show who wrote when.
 fn note<B>(request: &Request<B>, permit: &WritePermit) {
     if let Some((checked, deadline)) = permit.term() {
-        let micros = |moment: Moment| moment.since_origin().as_micros();
+        let seconds = |moment: Moment| moment.since_origin().as_secs_f64();
         tracing::debug!(
             method = %request.method(),
             path = request.uri().path(),
-            checked_us = micros(checked),
-            deadline_us = micros(deadline),
+            checked_seconds = seconds(checked),
+            deadline_seconds = seconds(deadline),
             "write leaves"
         );
     }

@@ -195,7 +195,13 @@ impl Authorizer {
             }
             Ok(Err(error)) => {
                 if self.answered.swap(false, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the API server does not answer reviews of tokens and permissions: only users whose approval is cached can read the pages");
+                    tracing::warn!(
+                        %error,
+                        "the API server does not answer reviews of tokens and permissions, so only users whose \
+                         approval is cached can read the pages. Check that the API server is reachable and that \
+                         this process may create tokenreviews.authentication.k8s.io and \
+                         subjectaccessreviews.authorization.k8s.io"
+                    );
                 }
                 Err(Rejection::Unavailable(error.to_string()))
             }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Brake, State};
 use crate::actors::messages::WakeBraked;
 use crate::api::{Api, ErrorClass, EventType};
+use crate::telemetry::Structured;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 /// The reason of the event that deletion is paused.
@@ -88,12 +89,25 @@ async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
     let News { kind, reason, message } = news;
     let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
     match error.class {
-        ErrorClass::GateClosed | ErrorClass::Transient | ErrorClass::Throttled { .. } => {
-            tracing::debug!(%about, reason, %error, "cannot create the event about the brake; kube-gc retries");
+        ErrorClass::GateClosed
+        | ErrorClass::Transient
+        | ErrorClass::Throttled { .. }
+        | ErrorClass::Deferred { .. } => {
+            tracing::debug!(
+                object = Structured::object(&about).logged(),
+                event = reason,
+                %error,
+                "cannot create the event about the brake; kube-gc retries"
+            );
             Recorded::Later
         }
         _ => {
-            tracing::warn!(%about, reason, %error, "cannot create the event about the brake");
+            tracing::warn!(
+                object = Structured::object(&about).logged(),
+                event = reason,
+                %error,
+                "cannot create the event about the brake; check that kube-gc may create events"
+            );
             Recorded::Finally
         }
     }

@@ -95,7 +95,7 @@ impl Comparison {
                 .as_ref()
                 .map(Structured::logged),
             predicted = %Timestamp(grounds.at),
-            "disagreement: the other collector has not done this in time, and kube-gc still would"
+            "disagreement: the other collector has not done this within comparison.grace, and kube-gc still would"
         );
     }
 
