@@ -57,7 +57,7 @@ impl Interrupted {
     }
 }
 
-/// What becomes of every key while no request is sent, if none is at this moment.
+/// What becomes of each key while no request can be sent, if that is so now.
 #[must_use]
 pub fn deferred(api: &Api) -> Option<Outcome> {
     api.held().as_ref().map(api_outcome)

@@ -88,7 +88,7 @@ async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc:
     }
 }
 
-/// Who has which uid, as the graph answered lately: an owner may have thousands of dependents.
+/// The objects by uid, as the graph answered recently: an owner may have thousands of dependents.
 #[derive(Debug, Default)]
 struct Located(HashMap<Uid, (Instant, Arc<[Identity]>)>);
 

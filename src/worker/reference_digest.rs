@@ -10,7 +10,7 @@ use kube_gc_core::verdict::ReferenceClass;
 /// Seeded once for each process, so that nobody can craft references that collide.
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// The references that an object had when it was decided on.
+/// The references that an object had at the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceDigest {
     /// A fingerprint of all references, in order.
@@ -44,7 +44,7 @@ pub struct RemovedReferences {
 }
 
 impl RemovedReferences {
-    /// Whether none of them is left. If there were more than are kept here, this holds only when
+    /// Whether none of them is left. If there were more than are stored here, this holds only when
     /// exactly the references that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
         if self.some.len() < self.count {
@@ -55,7 +55,8 @@ impl RemovedReferences {
 }
 
 impl ReferenceDigest {
-    /// Of an object with these references, classified; see [`decide`](kube_gc_core::verdict::decide()).
+    /// The digest of an object with these classified references; see
+    /// [`decide`](kube_gc_core::verdict::decide()).
     pub fn of<'a>(references: impl Iterator<Item = (&'a OwnerReference, ReferenceClass)> + Clone) -> Self {
         let has_solid_owner = references.clone().any(|(_, class)| class == ReferenceClass::Solid);
         let goes = |class| match class {
@@ -74,8 +75,8 @@ impl ReferenceDigest {
                 gone.some.push(reference.clone());
             }
         }
-        // Only needed for more than are kept. Otherwise other references may come and go, and it
-        // is still the same removal.
+        // Only needed if there are more references than are stored. Otherwise other references may
+        // be added or removed, and the removal is still the same.
         if gone.some.len() == gone.count {
             gone.stay = 0;
         }

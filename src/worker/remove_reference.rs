@@ -41,8 +41,8 @@ impl ReferenceRemoval {
 }
 
 /// What the watch will show after the removal of a finalizer from an object whose version was
-/// `known`: the object's end, or the version that the server returned. Without such an
-/// expectation, an object that no longer has the finalizer would be worked on again as if it had.
+/// `known`: the end of the object, or the version that the server returned. Without this
+/// expectation, the object would be processed again as if it still had the finalizer.
 #[must_use]
 pub fn after_finalizer_removal(
     known: Option<&ResourceVersion>,

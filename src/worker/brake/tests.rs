@@ -82,7 +82,7 @@ async fn a_deletion_that_is_retried_after_conflicts_counts_once() {
 /// The words are hyper's, and might change with it.
 #[tokio::test]
 async fn a_deletion_without_a_connection_does_not_count() {
-    // Bound as long as the test goes on, or another one might come to listen there.
+    // Bound for the whole test, so that nothing else can listen there.
     let deaf = tokio::net::TcpSocket::new_v4().unwrap();
     deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = deaf.local_addr().unwrap().port();
@@ -185,7 +185,7 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
         let telling = tell(brake.clone(), api.clone(), vec![pool.recipient()], ending.clone());
         let telling = tokio::spawn(telling);
         let wait = async || tokio::time::sleep(Duration::from_secs(60)).await;
-        // Another replica has left it behind, and this one is about to lead.
+        // Another replica left the annotation, and this one is about to lead.
         api.gate().pause();
         brake.inherit(&lease(&[(ENGAGED, "2026-01-02T03:04:05Z too many")]));
         wait().await;
@@ -209,7 +209,7 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
         let event = server.seen()[1].json();
         assert_eq!((&event["type"], &event["reason"]), (&"Normal".into(), &DELETION_RESUMED.into()));
 
-        // Released and engaged again before anybody could hear of it: both are told.
+        // The brake was released and engaged again between two looks: there is an event for each.
         let since = std::time::SystemTime::UNIX_EPOCH;
         brake.engage_by(Engagement { since, why: "again".to_owned() });
         wait().await;

@@ -1,4 +1,5 @@
-//! The task that settles predictions: it looks, re-evaluates, and looks again.
+//! The task that settles predictions: it checks the graph, re-evaluates the object, and checks
+//! again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,13 +25,13 @@ use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Key;
 
-/// Objects that are looked at in one batch.
+/// Objects that are checked in one batch.
 const LOOKS_AT_ONCE: usize = 4096;
 /// Objects that are re-evaluated at the same time.
 const DECISIONS_AT_ONCE: usize = 8;
-/// The pause between two batches, so that a flood of decisions is looked at in batches.
+/// The pause between two batches, so that a flood of decisions is checked in batches.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The pause while the graph cannot be relied on.
+/// The pause while the state of the graph may be wrong.
 const NOT_COLLECTING: Duration = Duration::from_millis(500);
 /// How often the log has a summary, if there is news.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
@@ -51,7 +52,7 @@ pub struct Means {
     pub graph: GraphHandle,
     /// Which types are synced.
     pub registry: Registry,
-    /// Whether anything can be relied on.
+    /// Whether the state of the graph can be trusted.
     pub phase: watch::Receiver<Phase>,
     /// The workers that re-evaluate keys.
     pub deciders: Deciders,
@@ -68,7 +69,7 @@ async fn settle(comparison: &Comparison, means: &Means) {
     loop {
         let next = comparison.ledger().next_look();
         let wait = next.map_or(SUMMARY_EVERY, |at| at.saturating_sub(comparison.now()));
-        // A decision may be due earlier than what is waited for.
+        // A new decision may be due before the one that the task waits for.
         let _ = timeout(wait, comparison.0.heard.notified()).await;
         sleep(PAUSE).await;
         if *means.phase.borrow() != Phase::Collecting {
@@ -89,7 +90,8 @@ async fn settle(comparison: &Comparison, means: &Means) {
 
 async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnded> {
     let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
-    // One decision may settle many: that on an owner releases all its dependents.
+    // One decision may settle many predictions: the decision on an owner releases all its
+    // dependents.
     let mut afresh: HashMap<(Queue, Key), Vec<Asked>> = HashMap::new();
     for (subject, seen) in see(means, due).await? {
         let next = comparison.update(|ledger, now| match &seen {
@@ -131,7 +133,7 @@ type Asked = (Arc<Subject>, u64);
 
 /// What can be said of an object.
 enum Seen {
-    /// Its type is not synced: that the graph does not show it says nothing.
+    /// The type is not synced, so an object that is missing from the graph may exist.
     Nothing,
     /// The object, if it is there.
     Now(Option<ObservedObject>),
@@ -146,8 +148,8 @@ async fn see(
     let each = subjects.into_iter().zip(shown);
     Ok(each
         .map(|(subject, shown)| {
-            // Asked after the graph: one that was emptied had its monitors taken away before.
-            // A type that is served no more has taken its objects with it.
+            // Asked after the graph, because a graph that was emptied had its monitors stopped
+            // before. The objects of a type that is no longer served are gone with it.
             let resource = &subject.object.resource.group_resource;
             let is_clear = shown.is_some()
                 || means.registry.is_synced(resource)

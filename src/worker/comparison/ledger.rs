@@ -14,11 +14,11 @@ const PENDING_AT_MOST: usize = 100_000;
 const DISAGREEMENTS_AT_MOST: usize = 1000;
 /// Disagreements that are remembered, so that each is reported once.
 const DISPUTED_AT_MOST: usize = 100_000;
-/// How long after the decision the first look comes. Each further interval is twice as long.
+/// The time from the decision to the first check. Each further interval is twice as long.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// The longest interval between looks at one object.
+/// The longest interval between two checks of one object.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
-/// The shortest pause after a look without a result.
+/// The shortest pause after a check without a result.
 const NOT_DECIDED: Duration = Duration::from_secs(1);
 
 /// The result of a prediction.
@@ -71,7 +71,7 @@ pub struct Dispute {
     pub at: SystemTime,
 }
 
-/// What follows from a look at an object.
+/// What a check of an object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is settled.
@@ -87,7 +87,7 @@ pub enum Next {
 pub enum Afresh {
     /// It was made, whatever it says.
     Made,
-    /// Something failed; nothing can be said yet.
+    /// Something failed, so there is no result yet.
     Failed,
 }
 
@@ -106,7 +106,7 @@ pub struct Ledger {
     grace: Duration,
     room: usize,
     pending: HashMap<Arc<Subject>, Prediction>,
-    /// When each is looked at next, without those that are being looked at.
+    /// When each object is checked next, except those that are being checked.
     looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
     disputed: HashSet<Arc<Subject>>,
     order: VecDeque<Arc<Subject>>,
@@ -115,13 +115,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty one. What is not done after the grace is a disagreement.
+    /// An empty ledger. A decision that is not carried out within the grace period is a
+    /// disagreement.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
         Self::with_room(grace, PENDING_AT_MOST)
     }
 
-    /// The same for so many predictions at most.
+    /// The same with a maximum number of predictions.
     #[must_use]
     pub fn with_room(grace: Duration, room: usize) -> Self {
         Self {
@@ -136,8 +137,8 @@ impl Ledger {
         }
     }
 
-    /// Takes in a decision. The result, if that is clear at once; `None` if it is no
-    /// prediction, or nothing new.
+    /// Adds a decision. Returns its result if that is known at once, and `None` if the decision is
+    /// no prediction or not new.
     pub fn hear(
         &mut self,
         decision: &DecisionRecord,
@@ -165,7 +166,7 @@ impl Ledger {
         None
     }
 
-    /// Whether the same was decided before and is not settled, or is a known disagreement.
+    /// Whether the same decision was made before and is not settled, or is a known disagreement.
     #[must_use]
     pub fn knows(&self, decision: &DecisionRecord) -> bool {
         Act::of(decision).is_some_and(|act| {
@@ -180,8 +181,8 @@ impl Ledger {
         self.looks.first_key_value().map(|(at, _)| *at)
     }
 
-    /// The objects that are to be looked at now, at most so many. Each has to be followed
-    /// by [`looked`](Self::looked) or [`postpone`](Self::postpone).
+    /// The objects to check now, up to a maximum number. For each, [`looked`](Self::looked) or
+    /// [`postpone`](Self::postpone) must follow.
     pub fn due(&mut self, now: Duration, limit: usize) -> Vec<Arc<Subject>> {
         let mut due = Vec::new();
         while due.len() < limit
@@ -196,7 +197,8 @@ impl Ledger {
         due
     }
 
-    /// What the graph shows of an object; `None` if it is gone.
+    /// Takes what the graph shows of an object, `None` if the object is gone, and returns what
+    /// follows.
     pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&ObservedObject>, now: Duration) -> Next {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
@@ -215,7 +217,7 @@ impl Ledger {
         }
     }
 
-    /// Nothing can be said of an object now.
+    /// The object cannot be checked now.
     pub fn postpone(&mut self, subject: &Arc<Subject>, now: Duration) {
         let Some(prediction) = self.pending.get_mut(subject) else { return };
         prediction.interval = (prediction.interval * 2).clamp(NOT_DECIDED, BETWEEN_LOOKS);
@@ -223,8 +225,8 @@ impl Ledger {
         self.look_at(Arc::clone(subject), at);
     }
 
-    /// It was decided afresh, after `heard` decisions that were the same; `shown` is what
-    /// the graph shows since.
+    /// The object was re-evaluated, after `heard` decisions that were the same. `shown` is its
+    /// present state in the graph.
     pub fn decided(
         &mut self,
         subject: &Arc<Subject>,
@@ -245,7 +247,8 @@ impl Ledger {
                 self.dispute(Dispute { subject: Arc::clone(subject), grounds, at });
                 self.settle(subject, ComparisonResult::Disagreed)
             }
-            // It has changed, and it would be done all the same. Or nothing is known yet.
+            // The object has changed and the decision is still the same, or the result is not known
+            // yet.
             (Progress::Stands | Progress::Changed, _, _) => {
                 self.postpone(subject, now);
                 Next::Later
@@ -297,7 +300,7 @@ impl Ledger {
         self.tally
     }
 
-    /// What somebody else has not done, newest first.
+    /// The disagreements, newest first.
     pub fn disputes(&self) -> impl Iterator<Item = &Dispute> {
         self.disputes.iter()
     }

@@ -94,7 +94,7 @@ pub struct Grounds {
 }
 
 impl Grounds {
-    /// Those of a decision that was made first at that time.
+    /// The grounds of a decision that was first made at that time.
     #[must_use]
     pub fn of(decision: &DecisionRecord, at: SystemTime) -> Self {
         let DecisionRecord { policy, owners, more_owners, basis, .. } = decision;
@@ -110,9 +110,10 @@ pub enum Progress {
     CameTrue,
     /// It no longer applies, because the object has changed.
     Overtaken,
-    /// Nobody has done it, and the object has changed: it may no longer apply.
+    /// The write has not been done, and the object has changed, so the prediction may no longer
+    /// apply.
     Changed,
-    /// Nobody has done it so far.
+    /// The write has not been done so far.
     Stands,
 }
 

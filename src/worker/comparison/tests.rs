@@ -193,7 +193,7 @@ impl Book {
         assert_eq!(self.ledger.hear(decision, self.now, SystemTime::UNIX_EPOCH), None);
     }
 
-    /// Looks as often as it should until then, at an object that looks like this.
+    /// Checks the object, which looks like this, as often as the ledger asks for until then.
     fn look_until(&mut self, until: Duration, shown: Option<&ObservedObject>) -> Next {
         let mut next = Next::Later;
         while let Some(at) = self.ledger.next_look().filter(|at| *at <= until && next == Next::Later) {
@@ -238,7 +238,7 @@ fn an_unchanged_object_after_the_grace_period_is_a_disagreement_if_the_decision_
     assert_eq!(disputes[0].subject.object, identity("x"));
     assert_eq!(disputes[0].grounds.policy, Some(PropagationPolicy::Background));
 
-    // Whatever queues it again: it is told once.
+    // However often the key is queued again, it is reported once.
     book.hear(&deletion());
     assert_eq!(book.ledger.pending(), 0);
     assert_eq!(book.ledger.tally(), Tally { disagreed: 1, ..Tally::default() });
@@ -307,8 +307,9 @@ fn another_object_of_the_same_name_is_another_object() {
 }
 
 proptest! {
-    /// However decisions, looks and what the graph shows come in: every prediction is
-    /// settled once or waits, none is forgotten, and nobody is blamed before the grace.
+    /// In whatever order decisions, checks and changes of the graph arrive, every prediction is
+    /// settled once or waits, none is lost, and no disagreement is reported before the grace period
+    /// ends.
     #[test]
     fn no_prediction_is_lost_and_no_disagreement_is_reported_early(
         steps in prop::collection::vec((0..4_u8, 0..4_usize, 0..40_u64), 1..200)

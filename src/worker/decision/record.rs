@@ -21,10 +21,10 @@ pub trait DecisionObserver: Debug + Send + Sync {
     fn decided(&self, decision: &DecisionRecord) -> Heard;
 }
 
-/// Whether an observer knows a decision from before.
+/// Whether an observer has seen the decision before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// It does not, or it does not compare decisions.
+    /// The decision is new, or the observer does not compare decisions.
     First,
     /// The same decision about the same object was made before, and is not settled.
     Again,

@@ -26,8 +26,8 @@ use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_live, from_state};
 pub enum Classification {
     /// The class of each reference, in their order.
     Done(Vec<Classified>),
-    /// Some owners of a large object were proved absent, and the graph knows it. The rest is
-    /// looked up after other objects have had their turn.
+    /// Some owners of a large object were proved absent, and the graph knows that. The others are
+    /// looked up after other objects had their turn.
     GoesOn,
 }
 
@@ -226,8 +226,8 @@ impl DeleteWork {
     }
 }
 
-/// Whether the remaining look-ups cannot change the decision: one owner is unresolved, so the
-/// object is not deleted, and none is solid, so it loses no reference.
+/// Whether the remaining lookups cannot change the decision: one owner is unresolved, so the object
+/// is not deleted, and no owner is solid, so it loses no reference.
 fn is_hopeless(classified: &[Classified], open: &[Open<'_>]) -> bool {
     let has = |class| {
         let mut of_class = classified.iter().filter(|known| known.class == class);

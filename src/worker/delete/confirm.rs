@@ -62,8 +62,7 @@ impl DeleteWork {
             if old.is_empty() {
                 return Ok(());
             }
-            // All at once: if each waited for its own, the first would be too old again when the
-            // last is made.
+            // All at once: one after another, the first would be outdated before the last is made.
             turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
             let renewed = old.into_iter().map(|(index, state)| {
                 let owner = owners.0.get(index).map(|(owner, _)| owner.clone());

@@ -36,7 +36,7 @@ impl DeleteContext {
         Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
     }
 
-    /// Without a brake, and with nobody who hears of decisions.
+    /// A context without a brake and without observers.
     #[cfg(test)]
     pub(crate) fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
         Self {

@@ -26,9 +26,9 @@ impl DeleteWork {
                 Ok(Completion::Done)
             }
             Decision::Report { .. } => {
-                // The graph reported it when the reference came; nothing can change
-                // that but a change of the object itself. But the owner's own
-                // partition knows its namespace.
+                // The graph reported this when the reference appeared, and only a change of the
+                // object itself can resolve it. The owner's own partition knows the namespace of
+                // the owner.
                 self.check_owner_namespaces(item, &classified);
                 DecisionLine::new(&self.context.decisions, &item.identity, "keep")
                     .owners(item, &classified)

@@ -64,7 +64,7 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Done, Interrupted> {
-        // First of all: an object that the brake holds is not touched.
+        // This comes first: the brake must hold an object before anything is done to it.
         let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
         let mut precondition = Precondition::of(item.resource_version.clone());

@@ -36,7 +36,8 @@ impl DeleteWork {
                 return Err(error.into());
             }
         };
-        // Only now: a blocking dependent may have come while the request waited for its turn.
+        // Checked only now, because a blocking dependent may have appeared while the request waited
+        // for its turn.
         if !self.still_unblocked(item, doubtful).await? {
             // The dependent that blocks it queues it again when it goes.
             return Ok(Completion::Done);

@@ -1,4 +1,4 @@
-//! The last check before a DELETE, when nothing is left to wait for.
+//! The last check before a DELETE, when nothing remains to wait for.
 
 use super::confirm::WaitingOwners;
 use super::precondition::{CHANGED, Dropped, NotSent, Precondition};

@@ -44,8 +44,8 @@ pub struct LookUps {
     api: Api,
     absent_owners: Arc<AbsentOwnerCache>,
     in_flight: InFlight,
-    /// Those of workers whose turn has come. They must not join the others: those wait for
-    /// places, which may all be held by who waits for them.
+    /// Lookups by workers whose turn has come. They must not join other lookups: those wait for
+    /// slots, which may all be held by the workers that would wait for them.
     on_turns: InFlight,
 }
 
@@ -61,9 +61,8 @@ impl LookUps {
         self.look_up_unless(identity, || None, |looked_up| looked_up).await
     }
 
-    /// Looks an identity up, live, unless `known` has the answer as soon as nobody
-    /// else is looking. What is found goes through `note`, which keeps what `known`
-    /// is to find.
+    /// Looks an identity up live, unless `known` has the answer as soon as no other lookup of it is
+    /// in progress. The result is passed to `note`, which stores it for `known`.
     pub async fn look_up_unless<T>(
         &self,
         identity: &Identity,
@@ -80,7 +79,7 @@ impl LookUps {
         self.in_flight.ask((identity, number), known, send, note).await
     }
 
-    /// The same for who has a turn, and without a wait.
+    /// The same for a worker whose turn has come, without a wait.
     pub async fn look_up_on<T>(
         &self,
         turn: &WriteSlot,
@@ -98,7 +97,7 @@ impl LookUps {
         self.on_turns.ask((identity, number), known, send, note).await
     }
 
-    /// The same, not sooner than now: it is shared with nobody.
+    /// The same with a request that begins now and that no other caller shares.
     pub async fn look_up_now(&self, turn: &WriteSlot, identity: &Identity) -> LookedUp {
         let looked_up = send(turn.api().clone(), identity.clone(), self.asked()).await;
         self.remember(identity, &looked_up);
@@ -111,8 +110,7 @@ impl LookUps {
     }
 
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
-        // The answer may be from before watches broke, and what was remembered has been
-        // forgotten since.
+        // The answer may be from before watches broke, and the caches have been emptied since.
         let is_void = self.api.restore_fence().is_superseded(looked_up.asked.under);
         if matches!(looked_up.answer, Ok(LookupResult::Absent(_))) && !is_void {
             self.absent_owners.absent.remember(identity);
@@ -134,10 +132,9 @@ impl std::fmt::Debug for InFlight {
 }
 
 impl InFlight {
-    /// Joins the look-up that is under way since the latest disturbance, or sends one. `known` is asked again
-    /// when nobody looks, and `note` runs before the look-up counts as over: between
-    /// the two there is no moment in which an answer is neither awaited nor kept, and
-    /// is asked for twice.
+    /// Joins the lookup that is in progress since the latest disturbance, or sends one. `known` is
+    /// asked again when no lookup is in progress, and `note` runs before the lookup ends. So at
+    /// every moment an answer is either awaited or stored, and no owner is looked up twice.
     async fn ask<T>(
         &self,
         (identity, number): (&Identity, u64),
@@ -158,8 +155,8 @@ impl InFlight {
             },
         };
         let noted = note(shared.clone().await);
-        // Whoever is first takes it out, so that the next one asks afresh; an entry
-        // that somebody has put in since stays.
+        // The first caller removes the entry, so that the next one sends a new request. An entry
+        // that was added in the meantime stays.
         self.0.remove_if(identity, |_, (_, current)| current.ptr_eq(&shared));
         noted
     }
@@ -224,7 +221,7 @@ mod tests {
         );
         let mut first = pin!(first);
         assert!(poll!(&mut first).is_pending());
-        // Has looked at what is known before the answer came, and comes to ask after it.
+        // Has checked the cache before the answer arrived, and asks after it.
         let second = in_flight.ask(
             (&identity, 0),
             || kept.get(),

@@ -50,7 +50,7 @@ impl Pace {
 
     fn next(&self, now: Instant) -> Instant {
         const EACH: Duration = Duration::from_nanos(1_000_000_000 / LOOK_UPS_PER_SECOND as u64);
-        // A moment is whole whoever has panicked.
+        // The value is consistent even after a panic elsewhere.
         let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let earliest = now.checked_sub(EACH * BURST).unwrap_or(now);
         let at = (*next).max(earliest);

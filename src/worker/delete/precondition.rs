@@ -4,13 +4,13 @@ use crate::worker::decision::Ended;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::object::ResourceVersion;
 
-/// The object is no longer what was decided on.
+/// The object has changed since the decision.
 pub(super) const CHANGED: &str = "its owner references, finalizers or dependents changed";
 
 /// The precondition of a DELETE besides the uid.
 #[derive(Clone, Debug)]
 pub(super) enum Precondition {
-    /// The resource version that was decided on.
+    /// The resource version of the decision.
     Version(ResourceVersion),
     /// None: the object has no version, or its status changes faster than it can be read and the
     /// last read showed that the decision still holds.

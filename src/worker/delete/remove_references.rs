@@ -68,9 +68,9 @@ impl DeleteWork {
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
     }
 
-    /// Removes references at the version that was decided on. If the object has changed only in
-    /// what the decision does not rest on, the patch is repeated at the new version: the object may
-    /// change faster than its events arrive.
+    /// Removes references at the version of the decision. If the change is irrelevant to the
+    /// decision, the patch is repeated at the new version: the object may change faster than its
+    /// events arrive.
     pub(super) async fn remove_at_rest(
         &self,
         item: &ObjectSnapshot,

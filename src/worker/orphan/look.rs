@@ -47,12 +47,13 @@ pub struct Look {
     pub found: Result<Found, ApiError>,
 }
 
-/// The dependents of the owners that one type has.
+/// The dependents of the owners among the objects of one type.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Whose a late dependent is, for each; with an error if it could not be released.
+    /// The owner of each late dependent, with the error if the dependent could not be released.
     pub late: Vec<Late>,
-    /// What is to be known of the dependents that are still being released.
+    /// For each owner, the versions that the graph must reach to know the dependents that are still
+    /// being released.
     pub shown: HashMap<Uid, Horizon>,
 }
 
@@ -73,8 +74,8 @@ pub struct Looker<'a> {
 }
 
 impl Looker<'_> {
-    /// Looks at one type. A type that is not synced gets a second try, since nothing else would
-    /// show its dependents.
+    /// Lists one type. A type that is not synced gets a second try, because nothing else would show
+    /// its dependents.
     pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> Look {
         let found = match followed {
             Followed::Somehow | Followed::ByVersion => self.list(resource, *followed).await,
@@ -111,8 +112,8 @@ impl Looker<'_> {
                     match owner.stage {
                         Stage::Released => is_late = true,
                         Stage::Releasing => {
-                            // The graph comes to know that it is one by its watch, and by
-                            // the catalog.
+                            // The watch and the catalog will show the graph that the object is a
+                            // dependent.
                             let is_known = followed == Followed::ByVersion
                                 && self.resolves_all_to(&facts, owner.identity);
                             let version = facts.resource_version.as_ref().filter(|_| is_known);
@@ -155,7 +156,7 @@ impl Looker<'_> {
             let removal = ReferenceRemoval::of(&references, to_owner);
             let error = match orphan_dependent(self.context, owner, &dependent, removal.references()).await {
                 Err(Interrupted::Api(error)) => Some(error),
-                // The graph's end is the process's end; and nothing is deleted here.
+                // If the graph has ended, the process is about to end, and nothing is deleted here.
                 Ok(_) | Err(Interrupted::Graph(_) | Interrupted::Changed(_) | Interrupted::Braked(_)) => None,
             };
             found.push((owner.uid.clone(), error));
@@ -163,8 +164,8 @@ impl Looker<'_> {
         found
     }
 
-    /// The owners, of those in question, that an object names. Not itself: an object
-    /// that owns itself loses nothing by going.
+    /// Those of the given owners that an object names, except itself: an object that owns itself is
+    /// deleted anyway.
     fn owners_named(&self, facts: &ObjectFacts) -> Vec<OrphaningOwner<'_>> {
         let mut seen = HashSet::new();
         facts
@@ -179,17 +180,17 @@ impl Looker<'_> {
             .collect()
     }
 
-    /// Whether every reference that means this owner is one to it by the catalog, and not
-    /// only by its group.
+    /// Whether the catalog resolves every reference to this owner, so that none of them matches by
+    /// the group alone.
     fn resolves_all_to(&self, facts: &ObjectFacts, owner: &Identity) -> bool {
         let mut named = facts.owners.iter().filter(|reference| names(reference, self.catalog, owner));
         named.all(|reference| self.catalog.resolve(&reference.api_version, &reference.kind).is_some())
     }
 }
 
-/// Whether a reference means this owner: its uid, kind and name. Where its version
-/// does not resolve, the group decides: discovery may not have shown that version yet,
-/// and nobody dies of a reference that goes.
+/// Whether a reference means this owner, by uid, kind and name. If its version does not resolve,
+/// the group decides: discovery may not have shown that version yet, and removing a reference
+/// deletes nothing.
 fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> bool {
     let means_its_type = match catalog.resolve(&reference.api_version, &reference.kind) {
         Some(resource) => resource.group_resource == owner.resource.group_resource,

@@ -34,10 +34,10 @@ pub use self::releases::Releases;
 pub use self::round_types::{Confirmed, Followed, RoundType, RoundTypes, Stage};
 pub use self::rounds::Rounds;
 
-/// Dependents of one owner that are taken from the graph at a time, unless told otherwise.
+/// The number of dependents of one owner that are taken from the graph at a time, by default.
 pub const PAGE: usize = 128;
-/// How long to wait until the graph knows everything that a round has seen. If the watches are
-/// later than that, another round runs that does not rely on them.
+/// How long to wait until the graph knows everything that a round has seen. If the watches take
+/// longer, another round runs, which does not rely on them.
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
@@ -55,8 +55,7 @@ impl Work for OrphanWork {
     /// A round lists every type.
     const WAITS_FOR_OWNERS: bool = false;
 
-    /// An owner one of whose dependents is of a broken type fails until that type
-    /// works again.
+    /// An owner with a dependent of a broken type fails until that type works again.
     fn is_woken(reason: StuckReason) -> bool {
         reason.is_parked() || matches!(reason, StuckReason::Denied | StuckReason::Failed)
     }
@@ -80,8 +79,8 @@ impl OrphanWork {
         Self { context, rounds, page: PAGE }
     }
 
-    /// With so many dependents of one owner taken from the graph at a time: orphaning
-    /// holds this many in memory, and those that are being patched, however many there are.
+    /// With this number of dependents of one owner taken from the graph at a time. Orphaning holds
+    /// only these and the ones that are being patched in memory, whatever their total number is.
     #[must_use]
     pub const fn paged(mut self, page: usize) -> Self {
         self.page = page;
@@ -125,8 +124,8 @@ impl OrphanWork {
         }
         let line = DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
             .finalizer(Finalizer::Orphan);
-        // Remembered first: once the finalizer is gone, a late dependent must not be taken for
-        // garbage. Also if no answer comes, since the request may have taken effect.
+        // Stored first: once the finalizer is gone, a late dependent must not count as garbage.
+        // Also stored if no answer comes, because the request may have taken effect.
         let orphaned = &self.context.absent_owners.orphaned;
         let in_doubt = orphaned.contains(identity);
         if !mutation::is(Mutation::ForgetOrphaned) {
@@ -150,16 +149,16 @@ impl OrphanWork {
         Ok(match self.context.graph.look(key).await? {
             Snapshot::Object(item) if item.deletion == DeletionState::Orphaning => Some(item),
             Snapshot::Object(item) => {
-                // A later DELETE with another policy holds from now on. But one that is
-                // terminating may be what we made of it: a finalizer of somebody else's
-                // holds what we have orphaned.
+                // A later DELETE with another policy applies from now on. But an owner without the
+                // finalizer may be one that we have orphaned, if another client's finalizer keeps
+                // it.
                 if item.deletion != DeletionState::Terminating {
                     self.context.absent_owners.orphaned.forget(&item.identity);
                 }
                 None
             }
             Snapshot::Virtual(_) | Snapshot::Gone => None,
-            // Its event may show it orphaning or not, and only the delete pool is woken by it.
+            // The event may show the owner orphaning or not, and wakes only the delete pool.
             Snapshot::AwaitsEvent => {
                 return Err(Interrupted::Changed("the watch does not show an earlier write of kube-gc yet"));
             }
@@ -181,9 +180,9 @@ impl OrphanWork {
         }
     }
 
-    /// What a round that began while dependents were being released comes to, now that they
-    /// are. Once the graph knows all that the round has seen, and what the releases have
-    /// changed, those that it still has are late. `None` as in
+    /// The result of a round that began while dependents were being released, after they have been
+    /// released. Once the graph knows everything that the round has seen and the releases have
+    /// changed, the dependents that it still has are late. `None` as in
     /// [`release_known`](Self::release_known).
     async fn confirm_many(
         &self,
@@ -211,10 +210,10 @@ impl OrphanWork {
         Ok(reached)
     }
 
-    /// Releases every dependent that the graph knows, and says how many there are so far
-    /// after each, as long as none has failed. One that fails does not stop the others; what
-    /// was done stays done when the owner is retried. `None` if the policy was changed by a
-    /// second DELETE meanwhile: the rest is no longer to be released.
+    /// Releases every dependent that the graph knows. Returns their number so far after each one,
+    /// as long as none has failed. A failure does not stop the others, and what was released stays
+    /// released when the owner is retried. `None` if a second DELETE has changed the policy: the
+    /// remaining dependents must not be released.
     async fn release_known(
         &self,
         owner: &ObjectSnapshot,
@@ -241,7 +240,8 @@ impl OrphanWork {
                     }
                 }
                 Err(Stopped::PolicyChanged) => changed = true,
-                // What another object's failure holds back is said only if nothing else is.
+                // A deferred failure, which another object causes, is reported only if there is no
+                // other failure.
                 Err(Stopped::Interrupted(interrupted)) if failed.is_none() || !interrupted.is_deferred() => {
                     failed = Some(interrupted);
                 }
@@ -255,9 +255,9 @@ impl OrphanWork {
         }
     }
 
-    /// The dependents that the graph knows, page by page; before each but the first, the
-    /// owner must still be orphaning them. The next page is fetched when the last one of a
-    /// page has been taken, so that nobody waits for the slowest of each page.
+    /// The dependents that the graph knows, page by page. Before each page but the first, the owner
+    /// must still be orphaning its dependents. The next page is fetched when the last dependent of
+    /// a page has been taken, so that a slow one does not delay the next page.
     fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
         let pages = stream::try_unfold(Some(None), move |next: Option<Option<Bookmark>>| {
             let owner = owner.clone();
@@ -334,13 +334,13 @@ impl<E: Into<Interrupted>> From<E> for Stopped {
     }
 }
 
-/// Whether the finalizer may have gone by our hand. An answer that says otherwise
-/// says so for its own try only: an earlier one may have had its effect unanswered.
+/// Whether this collector may have removed the finalizer. An answer that denies it is about its own
+/// try only: an earlier try may have taken effect without an answer.
 fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
     match removal {
         Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone) => true,
         Ok(FinalizerRemoval::NotPresent(_) | FinalizerRemoval::NotBeingDeleted(_)) => false,
-        // In a dry run it goes by somebody else's hand.
+        // In a dry run, another collector removes it.
         Err(error) => matches!(error.class, ErrorClass::Transient | ErrorClass::DryRun),
     }
 }

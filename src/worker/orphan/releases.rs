@@ -15,7 +15,7 @@ pub struct Releases {
 }
 
 impl Releases {
-    /// Permits for so many releases at a time.
+    /// This number of permits for concurrent releases.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self { permits: Arc::new(Semaphore::new(count)), count }

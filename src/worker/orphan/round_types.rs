@@ -26,12 +26,12 @@ pub struct RoundType {
 /// How far a round can rely on the monitor of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Followed {
-    /// It is not synced: nobody knows what there is.
+    /// The type is not synced: its dependents are unknown.
     Not,
-    /// It is synced, but its versions, which are those of an aggregated API server, do not show how
-    /// far it is.
+    /// The type is synced. Its versions are those of an aggregated API server and do not show how
+    /// far the monitor is.
     Somehow,
-    /// It is synced, and its versions show how far it is.
+    /// The type is synced, and its versions show how far the monitor is.
     ByVersion,
 }
 
@@ -49,7 +49,7 @@ pub enum Stage {
 pub struct Confirmed {
     /// Dependents that the graph had not shown; they are released.
     pub late: usize,
-    /// The versions at which it saw dependents that are still being released, or late.
+    /// The versions at which the round saw dependents that are late or still being released.
     pub shown: Horizon,
     /// Types that could not be listed and are not synced either.
     pub skipped: Vec<GroupResource>,

@@ -1,12 +1,12 @@
-//! Confirmation rounds: before an orphan finalizer goes, one consistent look at
-//! everything that could still refer to the owner.
+//! Confirmation rounds: before an orphan finalizer is removed, one consistent list of everything
+//! that could still refer to the owner.
 //!
-//! A dependent whose creation was answered before the DELETE was sent may be late
-//! on its watch. kube-controller-manager removes the finalizer without it and
-//! then deletes it as dangling (kubernetes#26120). A round lists what can hold
-//! dependents, consistently. Those that it finds when all that the graph knew are
-//! released, it releases. Where they still are being released, because there are many, it
-//! says up to which version the graph must have come to know every one of them.
+//! A dependent whose creation was answered before the DELETE was sent may be late on its watch.
+//! kube-controller-manager removes the finalizer without it and then deletes it as dangling
+//! (kubernetes#26120). A round lists all types that can hold dependents, consistently. If the known
+//! dependents have been released, the round releases those that it finds. If they are still being
+//! released, because there are many, the round returns the version that the graph must reach to
+//! know every dependent.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,8 +53,8 @@ impl Rounds {
         )
     }
 
-    /// Asks for a round that begins after this call; the future, whether polled or not, is
-    /// only for its end.
+    /// Asks for a round that begins after this call. The future only waits for its end, so the
+    /// round takes place whether it is polled or not.
     ///
     /// # Errors
     /// When the round could not be completed; the owner's finalizer must stay.
@@ -85,7 +85,7 @@ struct Asked {
     answer: oneshot::Sender<RoundResult>,
 }
 
-/// One namespace, or the cluster: a round at a time, and who waits for the next.
+/// One namespace, or the cluster: one round at a time, and the owners that wait for the next.
 #[derive(Debug, Default)]
 struct Scoped {
     running: bool,
@@ -167,8 +167,8 @@ async fn round(
     let context = context.now();
     let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
     loop {
-        // Discovery may have found more while the lists were read: a group that did not
-        // answer at first.
+        // Discovery may have found further types while the lists were read, such as those of a
+        // group that did not answer at first.
         let known = Arc::clone(&types.borrow());
         let looker =
             Looker { context: &context, namespace: scope.as_ref(), catalog: &known.catalog, owners: &owners };

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use kube_gc_core::object::GroupResource;
 
-/// How long rounds must have failed to list a synced type before they skip it. Its watch may go on
-/// while its lists fail, for example when a conversion webhook broke later. The graph then has all
-/// of its dependents but the late ones.
+/// How long rounds must have failed to list a synced type before they skip it. Its watch may
+/// continue while its lists fail, for example when a conversion webhook broke later. The graph then
+/// has all of its dependents except late ones.
 const PASSED_OVER_AFTER: Duration = Duration::from_secs(30);
-/// Failures further apart than this do not count together.
+/// Failures that are further apart than this do not count together.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// Remembers since when lists of each synced type fail. One broken type must not block every

@@ -29,7 +29,7 @@ use kube_gc_core::text::LONGEST;
 
 const MANY: usize = 8000;
 
-/// A reference to an owner that there never was.
+/// A reference to an owner that never existed.
 fn nobody(kind: &str, number: usize) -> OwnerReference {
     OwnerReference {
         api_version: "v1".into(),
@@ -41,13 +41,13 @@ fn nobody(kind: &str, number: usize) -> OwnerReference {
     }
 }
 
-/// The API server knows nobody, and the object is gone by the time when it is to be deleted.
+/// The API server knows no owner, and the object is gone when it is to be deleted.
 fn answer(request: &Seen) -> Reply {
     let name = request.path.rsplit('/').next().unwrap();
     Reply::status(404, "not found", &format!(r#"{{"name":"{name}","kind":"configmaps"}}"#))
 }
 
-/// A graph in which one object has these references, and who works on it.
+/// A graph in which one object has these references, and the work that decides on it.
 struct Stage {
     object: Identity,
     server: Server,
@@ -113,8 +113,8 @@ impl Stage {
     }
 }
 
-/// Fails if nothing else on the thread is polled while thousands of references are
-/// classified (rule 7.6). Everything is known, so that nothing has to be waited for.
+/// Fails if nothing else on the thread is polled while thousands of references are classified (rule
+/// 7.6). All owners are known, so that no lookup interrupts the work.
 #[test]
 fn classifying_thousands_of_references_yields_to_other_tasks() {
     in_system(async {
@@ -138,7 +138,7 @@ fn classifying_thousands_of_references_yields_to_other_tasks() {
     });
 }
 
-/// Fails if an owner is asked for twice, or all of them at once.
+/// Fails if an owner is looked up twice, or if all owners are looked up at once.
 #[test]
 fn every_absent_owner_is_looked_up_once_and_at_a_limited_rate() {
     in_system(async {
@@ -163,7 +163,7 @@ fn every_absent_owner_is_looked_up_once_and_at_a_limited_rate() {
     });
 }
 
-/// Fails if requests are sent from which nothing can follow.
+/// Fails if requests are sent whose answers cannot change the decision.
 #[test]
 fn an_unresolvable_owner_prevents_all_other_lookups() {
     in_system(async {
@@ -175,7 +175,8 @@ fn an_unresolvable_owner_prevents_all_other_lookups() {
     });
 }
 
-/// Of an object that names few, all are: one may be solid, so that absent ones are to go.
+/// If an object names few owners, all are looked up: one may be solid, so that the references to
+/// absent ones are removed.
 #[test]
 fn all_owners_of_small_objects_are_looked_up_regardless_of_the_first_result() {
     in_system(async {

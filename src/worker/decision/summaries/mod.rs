@@ -101,7 +101,7 @@ impl Summaries {
 
 impl Inner {
     fn aggregator(&self) -> MutexGuard<'_, Aggregator> {
-        // What a panic leaves half done is a decision too many or too few in a summary.
+        // After a panic, a summary may count one decision too many or too few.
         self.aggregator.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

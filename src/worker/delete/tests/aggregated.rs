@@ -6,8 +6,8 @@ use crate::telemetry::StuckReason;
 use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing, in_system};
 use kube_gc_core::mailbox::Completion;
 
-/// Decides about an object of an owner that is gone, of which a GET now shows something
-/// else; returns what came of it, the requests, and the last one's precondition.
+/// Decides on an object of an owner that is gone, while a GET shows the object in another state.
+/// Returns the outcome, the requests, and the precondition of the last one.
 fn decide(now: &Thing, is_aggregated: bool) -> (Completion<StuckReason>, Vec<String>, serde_json::Value) {
     let now = now.reply();
     in_system(async move {
@@ -51,7 +51,7 @@ fn an_object_of_an_aggregated_api_is_read_right_before_its_delete_and_others_are
     assert_eq!((requests, version), (vec!["GET".into(), "DELETE".into()], "3".into()), "as it is now");
 }
 
-/// Fails if the DELETE is sent for the server to refuse.
+/// Fails if the collector sends the DELETE and relies on the server to reject it.
 #[test]
 fn a_changed_object_is_not_deleted() {
     let (gone, saviour) = (Thing::new("gone", 1, &[]), Thing::new("saviour", 1, &[]));

@@ -1,5 +1,5 @@
-//! A request may wait for its turn for long: whatever it rests on that may change
-//! meanwhile is looked at once more when nothing is left to wait for.
+//! A request may wait long for its turn. Everything that it rests on and that may change in the
+//! meantime is checked once more, when nothing remains to wait for.
 
 use std::time::Duration;
 
@@ -27,8 +27,8 @@ fn family() -> (Thing, Thing) {
     (owner.deleted(5, FOREGROUND), dependent)
 }
 
-/// A second DELETE of the owner, with Orphan, while the DELETE of its dependent waits for
-/// the rate limiter. Fails if the owner is looked at before that wait and not after it.
+/// The owner is deleted again, with Orphan, while the DELETE of its dependent waits for the rate
+/// limiter. Fails if the owner is checked before that wait and not after it.
 #[test]
 fn an_owner_deleted_again_with_orphan_during_the_rate_limit_keeps_its_dependent() {
     in_system(async {
@@ -53,8 +53,8 @@ fn an_owner_deleted_again_with_orphan_during_the_rate_limit_keeps_its_dependent(
     });
 }
 
-/// The same change, which only the API server knows of: its event is late. The confirmation
-/// is older than a second when the limiter lets the DELETE go.
+/// The same change, but its event is late, so only the API server knows it. The confirmation is
+/// older than a second when the limiter admits the DELETE.
 #[test]
 fn a_confirmation_that_expires_during_the_rate_limit_is_repeated() {
     in_system(async {
@@ -75,9 +75,9 @@ fn a_confirmation_that_expires_during_the_rate_limit_is_repeated() {
     });
 }
 
-/// However slow the limiter is, and however many owners wait: the looks are made one
-/// after the other when all of their turns have come. Fails if each waits for its own: the
-/// first would be a second old when the last is made.
+/// However slow the limiter is, and however many owners wait: the owners are looked up one after
+/// another when all turns have come. Fails if each lookup waits for its own turn: the first would
+/// be outdated when the last is made.
 #[test]
 fn a_dependent_of_waiting_owners_needs_at_most_one_request_a_second() {
     in_system(async {
@@ -106,9 +106,8 @@ fn a_dependent_of_waiting_owners_needs_at_most_one_request_a_second() {
     });
 }
 
-/// Five conflicts over nothing that matters, so that the DELETE is to bind the uid alone;
-/// and while it waits for the limiter, a living owner comes. Fails if the object was read
-/// before that wait and not after it.
+/// After five irrelevant conflicts the DELETE carries only the uid. While it waits for the limiter,
+/// a living owner is added. Fails if the object is read before that wait and not after it.
 #[test]
 fn an_owner_added_while_a_delete_with_only_the_uid_waits_saves_the_object() {
     in_system(async {
@@ -117,7 +116,7 @@ fn an_owner_added_while_a_delete_with_only_the_uid_waits_saves_the_object() {
         let (lonely, saved) = (dependent.clone(), Thing::new("dependent", 2, &[&gone, &saviour]));
         let mut version = 2;
         let start = tokio::time::Instant::now();
-        // Its status changes with every look; its owners after the fifth conflict.
+        // Its status changes with every read, and its owners change after the fifth conflict.
         let server = Server::answering(move |seen| match &*seen.method {
             "GET" if seen.path.ends_with("gone") => Reply::status(
                 404,
@@ -146,8 +145,9 @@ fn an_owner_added_while_a_delete_with_only_the_uid_waits_saves_the_object() {
     });
 }
 
-/// A solid owner is deleted in the foreground while the patch that takes the waiting one
-/// away waits for the limiter. Fails if it was confirmed before that wait and not after it.
+/// A solid owner is deleted in the foreground while the patch that removes the reference to the
+/// waiting owner waits for the limiter. Fails if the solid owner is confirmed before that wait and
+/// not after it.
 #[test]
 fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
     in_system(async {
@@ -168,8 +168,8 @@ fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
     });
 }
 
-/// A blocking dependent is added while the finalizer patch waits for the rate limiter
-/// (rule 4.6). Fails if the graph was asked before that wait and not after it.
+/// A blocking dependent is added while the finalizer patch waits for the rate limiter (rule 4.6).
+/// Fails if the graph is asked before that wait and not after it.
 #[test]
 fn a_finalizer_stays_if_a_blocking_dependent_appears_during_the_rate_limit() {
     in_system(async {

@@ -1,4 +1,4 @@
-//! What the world looks like when a request leaves, rather than when it was decided on.
+//! The state when a request is sent may differ from the state of its decision.
 
 mod aggregated;
 mod last_look;

@@ -11,7 +11,7 @@ use crate::api::scripted::{Reply, Server};
 use crate::worker::event_recorder::EventRecorder;
 use crate::worker::namespace_check::NamespaceCheck;
 
-/// Fails if the check waits for the graph, or if a mistake stays untold.
+/// Fails if the check waits for the graph, or if a mistake is not reported.
 #[test]
 fn an_owner_in_another_namespace_is_reported_later_and_a_missing_one_is_not() {
     in_system(async {
@@ -37,7 +37,7 @@ fn an_owner_in_another_namespace_is_reported_later_and_a_missing_one_is_not() {
     });
 }
 
-/// Fails if a worker waits for a check that nobody works on.
+/// Fails if a worker waits for a check that no task carries out.
 #[test]
 fn a_namespace_check_beyond_the_bound_is_dropped() {
     in_system(async {

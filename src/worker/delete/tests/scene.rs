@@ -26,16 +26,16 @@ use kube_gc_core::object::{
 
 const EPOCH: Epoch = Epoch(1);
 
-/// Runs a test with a clock that jumps ahead whenever everybody waits.
+/// Runs a test with a clock that jumps ahead when all tasks wait.
 pub fn in_system<F: Future>(test: F) -> F::Output {
-    // An assertion that fails is told by the test, not by the end of the process.
+    // A failed assertion is reported by the test, not by the end of the process.
     on_fatal(|_| {});
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(test)
 }
 
-/// A graph of ConfigMaps in the namespace `a`, and what decides about them.
+/// A graph of ConfigMaps in the namespace `a`, and the work that decides on them.
 pub struct Scene {
     pub graph: GraphHandle,
     pub work: Arc<DeleteWork>,
@@ -88,7 +88,7 @@ impl Thing {
         }
     }
 
-    /// As the API server answers with it.
+    /// The object in the form of the API server's answer.
     pub fn reply(&self) -> Reply {
         let mut finalizers = Vec::new();
         if let Some(Finalizers { foreground, orphan }) = self.deleted_with {
@@ -159,7 +159,7 @@ impl Scene {
         self.change(vec![WatchEvent::Apply(thing.facts())]).await;
     }
 
-    /// A watch shows that this has gone.
+    /// Tells the graph that a watch has shown the deletion of the object.
     pub async fn lose(&self, thing: &Thing) {
         self.change(vec![WatchEvent::Delete(thing.facts())]).await;
     }
