@@ -10,6 +10,9 @@ mod imports;
 #[path = "repository/links.rs"]
 mod links;
 
+#[path = "repository/output.rs"]
+mod output;
+
 #[path = "repository/rules.rs"]
 mod rules;
 
@@ -87,6 +90,24 @@ fn the_configuration_in_the_manifests_is_valid_and_the_only_one() -> Result<()> 
         ensure!(settings.warnings().is_empty(), "{:?}", settings.warnings());
         ensure!(settings.node == NodeSettings::default(), "nodes are collected before anybody says so");
     }
+    Ok(())
+}
+
+#[test]
+fn the_table_of_overlays_says_which_of_them_need_the_prometheus_operator() -> Result<()> {
+    let page = read("deploy/README.md")?;
+    let mut count = 0;
+    for overlay in std::fs::read_dir(root().join("deploy/overlays"))? {
+        let overlay = overlay?.file_name().to_string_lossy().into_owned();
+        let kustomization = read(&format!("deploy/overlays/{overlay}/kustomization.yaml"))?;
+        let lines = kustomization.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let needs_it = lines.into_iter().any(|line| line.contains("components/prometheus-operator"));
+        let row = page.lines().find(|line| line.starts_with(&format!("| `overlays/{overlay}` |")));
+        let row = row.with_context(|| format!("{overlay} is not in the table"))?;
+        ensure!(row.contains("Needs the CRDs of the Prometheus operator") == needs_it, "{row}");
+        count += usize::from(needs_it);
+    }
+    ensure!(count > 0, "no overlay needs it");
     Ok(())
 }
 

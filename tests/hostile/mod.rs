@@ -11,6 +11,7 @@ mod idle;
 mod late_looks;
 mod outage;
 pub mod restore;
+mod walk;
 mod webhook;
 
 use kube_gc_testkit::harness::Module;

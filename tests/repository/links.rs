@@ -16,7 +16,7 @@ const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run
 const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
 
 /// Every file of the repository with one of these endings: its path from the root, and its text.
-fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
+pub fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root())? {
         let path = entry?.path();
