@@ -173,7 +173,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
 }
 
 /// A webhook that fails at once for one namespace: only the objects there back off, with the API
-/// server's message.
+/// server's message, and their retries do not fill the log.
 async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> {
     let stage = Stage::alone().await?;
     let (cluster, healthy) = (&stage.cluster, &stage.ns);
@@ -199,6 +199,11 @@ async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> 
     cluster.assert_kept(&garbage).await?;
     let stuck = collector.get_debug(&format!("/debug/stuck?namespace={}", hostile.name())).await?.body;
     ensure!(stuck.contains("failed calling webhook"), "{stuck}");
+    let tried = stage.proxy.all(&failing).len();
+    let lines = collector.logged(r#""outcome":"failed""#).len();
+    eprintln!("{lines} lines about {tried} deletions that failed");
+    ensure!(tried > 2 * GARBAGE, "only {tried} tries");
+    ensure!(lines <= GARBAGE, "{lines} lines about {GARBAGE} objects");
     cluster.delete(&guard, Policy::Background).await?;
     webhook.say(Verdict::Fine);
     cluster.settled(&collector).await?;
