@@ -22,8 +22,8 @@ kube_gc_testkit::scenarios! {
 const SOON: &str = "[retry]\nmax = \"500ms\"\n";
 const UID: &str = "3b0a1c52-77aa-4d29-9a4f-0123456789ab";
 
-/// A dependent of a ConfigMap that never existed, and a collector that receives another answer
-/// about it.
+/// Creates a dependent of a ConfigMap that never existed, while the collector gets a false answer
+/// about that ConfigMap.
 async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -33,7 +33,7 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let rule = stage.proxy.always(get.clone(), How::Instead(reply(&stage)));
     let dependent = ns.secret("dependent").owner_reference(ghost).create().await?;
 
-    // It has asked several times, and did not accept the answers.
+    // The collector asked several times and accepted none of the answers.
     rule.hit(4).await?;
     kept(&stage, &dependent).await?;
     // A restarted collector does not accept them either.
@@ -57,8 +57,8 @@ async fn kept(stage: &Stage, dependent: &Obj) -> Result<()> {
     stage.cluster.assert_kept([dependent]).await
 }
 
-/// A 404 proves that an object is absent only if `Status.details` names the object
-/// (rule 1.11). Like the next seven, this fails if the code is enough.
+/// A 404 proves that an object is absent only if `Status.details` names the object (rule 1.11).
+/// This scenario and the next seven fail if the status code alone counts as proof.
 async fn a_404_without_details_proves_nothing() -> Result<()> {
     told(|_| Reply::status(404, "NotFound", "not found")).await
 }
@@ -101,8 +101,8 @@ async fn a_404_of_another_name_proves_nothing() -> Result<()> {
     .await
 }
 
-/// An answer without a uid proves nothing (rule 1.13). Here the "other uid" would be none
-/// at all.
+/// An answer without a uid proves nothing (rule 1.13). Fails if a missing uid counts as another
+/// uid.
 async fn an_object_without_a_uid_proves_nothing() -> Result<()> {
     told(|stage| {
         let metadata = json!({ "name": "ghost", "namespace": stage.ns.name() });

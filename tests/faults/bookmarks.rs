@@ -9,9 +9,8 @@ kube_gc_testkit::scenarios! {
     a_version_seen_only_in_a_bookmark_counts_as_seen,
 }
 
-/// `/debug/idle?seen=` asks for a version that no event of the type will ever have:
-/// the one that a list shows. Fails if only events count: who waits would wait for the
-/// type's next change.
+/// `/debug/idle?seen=` names the version of a list, which no event of the type ever has. Fails if
+/// only events count: the client would wait until the type changes next.
 async fn a_version_seen_only_in_a_bookmark_counts_as_seen() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -23,9 +23,9 @@ async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<
     Ok((now, request))
 }
 
-/// Only unrelated fields changed, so the DELETE is sent again at once with the version
-/// just read (rule 4.26). Fails if the object is decided on again, which would cost reads
-/// of owner and object, or if it backs off.
+/// Only unrelated fields changed, so the collector sends the DELETE again at once, with the version
+/// that it just read (rule 4.26). Fails if the collector re-evaluates the object, which would cost
+/// reads of the owner and the object, or if it backs off.
 async fn a_changed_label_costs_one_more_delete_at_the_new_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -48,8 +48,8 @@ async fn a_changed_label_costs_one_more_delete_at_the_new_version() -> Result<()
     collector.stop().await
 }
 
-/// After five such conflicts in a row, the DELETE carries the uid alone (rule 4.27).
-/// Without that, this would wait forever for a DELETE that succeeds.
+/// After five such conflicts in a row, the DELETE carries only the uid (rule 4.27). Without this
+/// rule no DELETE would ever succeed.
 async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -74,9 +74,9 @@ async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_preconditi
     collector.stop().await
 }
 
-/// An owner that is added among such conflicts saves the object at any of them, including
-/// the last one (rules 4.25 and 4.27). Fails if the references are compared only the
-/// first time.
+/// While unrelated fields cause conflicts, an owner is added. It saves the object at each of the
+/// conflicts, including the last one (rules 4.25 and 4.27). Fails if the collector compares the
+/// references only the first time.
 async fn an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -98,10 +98,9 @@ async fn an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_obj
     collector.stop().await
 }
 
-/// A 409 to a DELETE with the uid alone, or one after which the same version is read, has
-/// no cause that could be removed. It leads to a backoff and a new decision (rule 4.28).
-/// Fails if the collector repeats the same request: the next DELETE must carry a version
-/// again.
+/// If the DELETE carried only the uid, or if the version is still the same, the collector can do
+/// nothing about the cause of a 409. It backs off and re-evaluates the object (rule 4.28). Fails if
+/// the collector repeats the same request: the next DELETE must carry a version again.
 async fn a_conflict_without_a_visible_cause_is_retried_with_backoff() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -117,7 +116,7 @@ async fn a_conflict_without_a_visible_cause_is_retried_with_backoff() -> Result<
     }
     let uid_alone = deletes.next().await?;
     ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
-    // Otherwise the new decision would have an older version, and its conflict a cause.
+    // Otherwise the next decision would use an older version, which causes a conflict.
     stage.seen(&collector, &changed).await?;
     uid_alone.end(How::Instead(Reply::conflict()));
     let afresh = deletes.next().await?;
@@ -160,9 +159,9 @@ async fn an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_t
     collector.stop().await
 }
 
-/// An object that changes faster than its events arrive still loses the reference to an
-/// absent owner (rule 6.5). If after a conflict the version were only taken from the
-/// graph, this would wait forever for a PATCH that succeeds.
+/// An object that changes faster than its events arrive still loses the reference to an absent
+/// owner (rule 6.5). Fails if the version after a conflict comes from the graph only: no PATCH
+/// would ever succeed.
 async fn references_to_absent_owners_are_removed_at_the_version_just_read() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -69,7 +69,7 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     let afresh = On::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
     let afresh = requests(stage.proxy.since(mark, &afresh));
     ensure!(afresh.is_empty(), "the monitor was not kept: {afresh:#?}");
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await
@@ -81,7 +81,7 @@ async fn a_group_that_cannot_be_discovered_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", unavailable()).await
 }
 
-/// The same when it is no longer allowed to be seen.
+/// The same if discovery of the group is forbidden.
 async fn a_group_that_becomes_forbidden_keeps_its_monitors() -> Result<()> {
     collected_all_the_same("/apis/example.com/v1", forbidden()).await
 }
@@ -91,10 +91,9 @@ async fn a_discovery_that_cannot_read_the_list_of_groups_changes_nothing() -> Re
     collected_all_the_same("/apis", unavailable()).await
 }
 
-/// A group that cannot be discovered from the start stops neither the others nor the
-/// start (rule 2.6). What its objects own is kept until it can be discovered. Fails if
-/// one failure counts for the whole discovery, or if an owner of an unknown kind is taken
-/// for absent.
+/// A group that cannot be discovered from the start delays neither other groups nor the start (rule
+/// 2.6). Dependents of its objects are kept until the group can be discovered. Fails if one failure
+/// counts for all of discovery, or if an owner of an unknown kind counts as absent.
 async fn others_go_on(reply: Reply) -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -133,7 +132,7 @@ async fn others_go_on(reply: Reply) -> Result<()> {
     let monitors = collector.get_debug("/debug/monitors").await?.json()?;
     let monitors = monitors.as_array().context("no list")?;
     ensure!(monitors.iter().any(|monitor| monitor["resource"] == "widgets"), "{monitors:?}");
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     gadgets.remove().await?;
     cluster.settled(&collector).await?;
@@ -150,10 +149,10 @@ async fn a_group_that_is_down_does_not_stop_the_others() -> Result<()> {
     others_go_on(unavailable()).await
 }
 
-/// A type is watched through the one version of its group that could be discovered at the
-/// start, and a dependent names its owner through the other one. Nobody knows what that
-/// reference means, but it blocks all the same (rule 2.7). Fails if the owner's finalizer
-/// is removed as if nothing blocked it.
+/// A type is watched through the only version of its group that could be discovered at the start. A
+/// dependent names its owner in the other version. The collector cannot resolve this reference, but
+/// the reference still blocks the owner (rule 2.7). Fails if the owner's finalizer is removed as if
+/// nothing blocked it.
 async fn waits_for_what_blocks_it(scope: Scope) -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -213,9 +212,9 @@ async fn a_cluster_scoped_owner_waits_for_a_dependent_that_blocks_it_by_an_undis
     waits_for_what_blocks_it(Scope::Cluster).await
 }
 
-/// A type that was added while the watch of CRDs had a gap is in no event, but in the
-/// list that closes the gap (rule 2.3). Fails if only events of CRDs trigger discovery:
-/// the type would be found at the next regular interval.
+/// A type was added while the watch of CRDs was interrupted. No event shows it, but the list after
+/// the interruption does (rule 2.3). Fails if only events of CRDs trigger discovery: the type would
+/// be found at the next regular interval.
 async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Result<()> {
     const CRDS: &str = "customresourcedefinitions.apiextensions.k8s.io";
     let stage = Stage::set().await?;
@@ -235,7 +234,7 @@ async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Resu
     drop(lists);
     stage.gone(&garbage).await?;
     cluster.settled(&collector).await?;
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     gadgets.remove().await?;
     cluster.settled(&collector).await?;

@@ -83,8 +83,8 @@ impl Family {
     }
 }
 
-/// Fails if an event that comes once more, with those that followed it, changes
-/// anything: an object that had gone comes back, or an owner that is gone is one.
+/// Fails if repeated events change anything: if a deleted object reappears, or if a deleted owner
+/// counts as an owner.
 async fn repeated_events_change_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -130,9 +130,9 @@ async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
     collector.stop().await
 }
 
-/// A watch is resumed from where the last bookmark was, be that far ahead of the
-/// last event, and from the last event if there was none. Fails if what lies in
-/// between is lost, or listed.
+/// A watch resumes from the last bookmark, even if that is far ahead of the last event, and from
+/// the last event if there was no bookmark. Fails if changes in between are lost, or if the type is
+/// listed.
 async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

@@ -56,10 +56,10 @@ async fn one_confirmation_of_a_waiting_owner_serves_all_its_dependents() -> Resu
     collector.stop().await
 }
 
-/// The owner is deleted again, with Orphan, while the DELETE of a dependent is under way,
-/// and the collector has seen it. From then on that policy applies (rules 1.9, 4.32 and
-/// 8.1). Fails if dependents are decided by what was known when they were queued: more
-/// than the one would be deleted.
+/// The owner is deleted again, with Orphan, while the DELETE of a dependent is under way, and the
+/// collector has seen that. From then on the new policy applies (rules 1.9, 4.32 and 8.1). Fails if
+/// decisions about the other dependents use what was known when they were queued: more than one
+/// dependent would be deleted.
 async fn dependents_decided_after_an_orphan_deletion_of_the_owner_are_kept() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config("[workers]\ndelete = 1\n")).await?;
@@ -69,7 +69,7 @@ async fn dependents_decided_after_an_orphan_deletion_of_the_owner_are_kept() -> 
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     let held = deletes.next().await?;
 
-    // Held, so that it does not save the dependent whose DELETE was sent.
+    // The finalizer patch is held, so that it cannot save the dependent whose DELETE was sent.
     let mut patches = stage.proxy.hold(stage.here(Verb::Patch).of("configmaps"));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     patches.next().await?;
@@ -89,8 +89,8 @@ async fn dependents_decided_after_an_orphan_deletion_of_the_owner_are_kept() -> 
     collector.stop().await
 }
 
-/// The same where the owner's watch is late, so that nothing but the live look
-/// can tell. Fails if a confirmation lasts until an event drops it.
+/// The same with a late watch of the owner, so that only a live read shows the change. Fails if a
+/// confirmation stays valid until an event invalidates it.
 async fn dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_the_watch_is_late()
 -> Result<()> {
     let stage = Stage::set().await?;
@@ -135,7 +135,8 @@ async fn an_owner_deleted_again_with_foreground_takes_its_dependents_along() -> 
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     let dependent = ns.configmap("dependent").owned_by(&owner).blocking().create().await?;
-    // Otherwise the owner may be removed without it, while it still counts as orphaning.
+    // If the collector had not seen the dependent, it could remove the owner without it, while the
+    // owner still counts as orphaning.
     stage.seen(&collector, &dependent).await?;
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     held.pass();
@@ -146,9 +147,9 @@ async fn an_owner_deleted_again_with_foreground_takes_its_dependents_along() -> 
     collector.stop().await
 }
 
-/// The policy changes from Orphan to Foreground, and the collector finds this out when it
-/// wants to remove the finalizer: before the watch tells it (rule 5.13). Fails if it goes by
-/// the last event of the owner from then on: it would orphan a late dependent.
+/// The policy changes from Orphan to Foreground. The collector finds out when it wants to remove
+/// the finalizer, before the watch shows the change (rule 5.13). Fails if the collector then relies
+/// on the last event of the owner: it would orphan a late dependent.
 async fn nothing_is_orphaned_once_the_orphan_finalizer_is_missing() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -173,7 +174,8 @@ async fn nothing_is_orphaned_once_the_orphan_finalizer_is_missing() -> Result<()
         Ok(collector.metrics().await?.get(unneeded).is_some_and(|count| *count >= 1.0))
     })
     .await?;
-    // The only worker handles one owner after another, so it has checked the first one again.
+    // The only worker handles one owner after another. So when it handles the second one, it has
+    // checked the first one again.
     stage.cluster.delete(&other, Policy::Orphan).await?;
     stage.gone(&other).await?;
     ensure!(stage.of(Verb::Patch, &dependent).is_empty(), "it was orphaned");

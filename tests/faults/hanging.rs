@@ -12,14 +12,14 @@ kube_gc_testkit::scenarios! {
 }
 
 const WIDGETS: &str = "widgets.example.com";
-/// The number of objects whose owners' look-ups hang.
+/// The number of objects whose owners' lookups hang.
 const STUCK: usize = 100;
-/// The number of workers. Each may be blocked by the type once.
+/// The number of workers. The type may block each of them once.
 const WORKERS: usize = 8;
 
-/// A conversion webhook that hangs makes every GET of its type hang, too (rules 7.7 and
-/// 10.5). Fails if each object that waits for such an owner holds a worker until its own
-/// look-up is abandoned: they are all queued before the others.
+/// A conversion webhook that hangs makes every GET of its type hang (rules 7.7 and 10.5). Fails if
+/// each object that waits for such an owner occupies a worker until its own lookup is given up: all
+/// of these objects are queued before the others.
 async fn a_type_whose_lookups_hang_delays_no_other() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);
@@ -63,7 +63,7 @@ async fn a_type_whose_lookups_hang_delays_no_other() -> Result<()> {
     for (object, owner) in kept.iter().zip(live) {
         stage.assert_owners(object, &[owner]).await?;
     }
-    // With its dependents, because afterwards nothing shows whether they are garbage.
+    // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
     widgets.remove().await?;
     cluster.settled(&collector).await?;
     collector.stop().await

@@ -18,11 +18,11 @@ const OBJECTS: usize = 2000;
 /// The number of concurrent writes that the server accepts.
 const LIMIT: usize = 2;
 
-/// Fails if all workers continue after a 429: then most requests would be rejected.
+/// Fails if all workers continue after a 429: most requests would then be rejected.
 ///
-/// The bound: if the server freed a place when its answer is complete, one request in 16 rounds
-/// of two would be rejected. It frees the place a moment later, so the next request may arrive
-/// too early, and a few more are rejected.
+/// The bound: if the server freed a place as soon as its answer is complete, one request in 16
+/// rounds of two would be rejected. The server frees the place a moment later, so the next request
+/// may arrive too early, and a few more are rejected.
 async fn a_server_that_admits_two_writes_at_a_time_rejects_few() -> Result<()> {
     let flags =
         ["--enable-priority-and-fairness=false", &format!("--max-mutating-requests-inflight={LIMIT}")];

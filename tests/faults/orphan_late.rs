@@ -37,7 +37,8 @@ async fn a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     stage.gone(&owner).await?;
 
-    // Not only after it appeared: the owner is removed after its last reference.
+    // The owner is removed only after its last reference, even before the dependent's event
+    // arrives.
     stage.assert_owners(&late, &[]).await?;
     events.release();
     stage.cluster.settled(&collector).await?;
@@ -111,7 +112,8 @@ async fn a_dependent_that_appears_while_the_orphan_finalizer_is_removed_loses_it
 
     let held = patches.next().await?;
     let late = ns.configmap("late").owned_by(&owner).create().await?;
-    // Seen only, because the orphan pool is busy with the finalizer.
+    // Wait until the dependent was seen, not until the collector is idle: the orphan pool is busy
+    // with the finalizer.
     stage.seen(&collector, &late).await?;
     held.pass();
     drop(patches);

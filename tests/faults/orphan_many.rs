@@ -71,9 +71,9 @@ async fn a_late_dependent_among_many_is_released_while_its_watch_is_stalled() ->
     scene.collector.stop().await
 }
 
-/// The same when the watch has shown it by the end of the round. Fails if only those are
-/// released that the graph had when the releases began, and if they are listed twice though
-/// the graph knows all of them.
+/// The same if the watch has shown the late dependent by the end of the round. Fails if only those
+/// dependents are released that the graph had when the releases began. Also fails if dependents are
+/// listed twice although the graph knows all of them.
 async fn a_late_dependent_among_many_that_appears_needs_no_other_round() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);

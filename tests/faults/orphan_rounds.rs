@@ -22,10 +22,9 @@ const OWNERS: usize = 50;
 /// this round or the next one.
 const ROUNDS: usize = 6;
 
-/// One round serves all owners of a namespace whose deletion was seen before it began
-/// (rule 5.7). Fails if every owner costs a round of its own (50), and if only those
-/// owners share one that the workers happen to hold at the same time (10 or more, with 5
-/// workers).
+/// One round serves all owners of a namespace whose deletion was seen before the round began (rule
+/// 5.7). Fails if every owner costs a round of its own (50 rounds), or if only the owners that the
+/// workers hold at the same time share one (10 rounds or more, with 5 workers).
 async fn orphaning_fifty_owners_at_once_costs_few_rounds() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -60,8 +59,8 @@ async fn orphaning_fifty_owners_at_once_costs_few_rounds() -> Result<()> {
     collector.stop().await
 }
 
-/// For a namespaced owner, a round lists its own namespace only, namespaced types only,
-/// and consistently (rule 5.6). Fails if a round reads from the API server's cache
+/// For a namespaced owner, a round lists only its namespace and only namespaced types, and the
+/// lists are consistent (rule 5.6). Fails if a round reads from the API server's cache
 /// (`resourceVersion`), which may be as late as the watch.
 async fn a_round_lists_one_namespace_consistently() -> Result<()> {
     let stage = Stage::set().await?;
@@ -112,9 +111,9 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     collector.stop().await
 }
 
-/// A type that is discovered while a round is under way is part of the round (rule 5.9).
-/// Its monitor has shown nothing yet, so nobody else knows of the dependent. Fails if a
-/// round lists only the types that were known when it began.
+/// A round includes a type that is discovered while the round is under way (rule 5.9). The monitor
+/// of the type has shown nothing yet, so nothing else knows the dependent. Fails if a round lists
+/// only the types that were known when it began.
 async fn a_type_discovered_during_a_round_is_listed() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -129,7 +128,7 @@ async fn a_type_discovered_during_a_round_is_listed() -> Result<()> {
     let mut monitor = stage.proxy.hold(On::verb(Verb::List).of(GIZMOS).when(everywhere));
     let gizmos = stage.cluster.crd(GIZMOS, Scope::Namespaced, &["v1"]).await?;
     let late = ns.object(gizmos.resource(), "late").owned_by(&owner).create().await?;
-    // The rounds are informed before a type is monitored.
+    // The rounds hear of a type before its monitor starts.
     let unread = monitor.next().await?;
     first.pass();
     drop(lists);

@@ -23,7 +23,7 @@ const SHARED: usize = 50;
 const SOON: &str =
     "[retry]\nmax = \"2s\"\n[watch]\nmax_backoff = \"1s\"\n[client]\nrequest_timeout = \"5s\"\n";
 
-/// An owner of thousands, in two levels, some of which have another owner.
+/// An owner with thousands of dependents on two levels. Some of them have another owner.
 struct Crowd {
     owner: Obj,
     solid: Obj,
@@ -146,7 +146,7 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     stage.cluster.assert_gone([&owner, &foreground, &sole, &blocking, &late]).await?;
     stage.assert_owners(&shared, &[&solid]).await?;
     stage.assert_owners(&kept, &[&solid]).await?;
-    // Including types that are not used here, which were not waited for.
+    // This includes types that the scenario does not use; nothing waited for those so far.
     poll("every watch to be answered with 410", async || {
         Ok(stage.assert_lists_were_needed(mark)?.is_superset(&watched))
     })

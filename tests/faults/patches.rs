@@ -1,4 +1,4 @@
-//! Answers to patches, and to DELETEs of objects that are gone or have been replaced.
+//! Answers to patches, and to DELETEs of objects that are gone or were replaced.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -19,9 +19,9 @@ kube_gc_testkit::scenarios! {
 
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
 
-/// A 422 with `metadata.uid` among the causes means another object (rules 5.2 and 6.4).
-/// This is the API server's own answer: the dependent is re-created while the patch is
-/// under way. Fails if the owner is retried for it, or if the new object is written to.
+/// A 422 with `metadata.uid` among its causes means that the object is another one (rules 5.2 and
+/// 6.4). The answer is the API server's own: the dependent is re-created while the patch is under
+/// way. Fails if the owner is retried because of the 422, or if the new object is written to.
 async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -47,7 +47,7 @@ async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()
     collector.stop().await
 }
 
-/// The same with an answer of the test, which is certainly 422.
+/// The same with an answer from the test, which is a 422 in any case.
 async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -71,9 +71,8 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     collector.stop().await
 }
 
-/// Any other 422 is a refused write, which is retried and reported (rules 5.4 and 6.4).
-/// Fails if it counts as another object: the owner would be removed while its dependent
-/// still refers to it.
+/// Any other 422 rejects the write, which is retried and reported (rules 5.4 and 6.4). Fails if it
+/// counts as another object: the owner would be removed while its dependent still refers to it.
 async fn any_other_422_is_reported_and_retried() -> Result<()> {
     const MESSAGE: &str = "spec.x is invalid: the test says so";
     let stage = Stage::set().await?;
@@ -99,9 +98,9 @@ async fn any_other_422_is_reported_and_retried() -> Result<()> {
     collector.stop().await
 }
 
-/// A DELETE that is answered with 404 is the last request about the object, although its
-/// watch has not shown the deletion yet (rules 3.24 and 4.29). Fails if it is retried, or
-/// if the object is decided on again and again.
+/// A DELETE that is answered with 404 is the last request about the object, although its watch has
+/// not shown the deletion yet (rules 3.24 and 4.29). Fails if the DELETE is retried, or if the
+/// object is re-evaluated again and again.
 async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -119,7 +118,8 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
     events.caught().await?;
     held.pass();
     drop(deletes);
-    // That answer proves its absence, so its dependents are deleted before its watch event.
+    // The 404 proves that the object is absent, so its dependents are deleted before its watch
+    // event arrives.
     stage.gone(&below).await?;
     stage.cluster.forget(&dependent.resource);
     stage.cluster.settled(&collector).await?;
@@ -133,8 +133,8 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
     collector.stop().await
 }
 
-/// A 404 that is not the object's own does not prove that the object is gone (rule 4.29).
-/// Fails if it counts as proof: the object would stay forever.
+/// A 404 that is about something else does not prove that the object is gone (rule 4.29). Fails if
+/// it counts as proof: the object would stay forever.
 async fn a_delete_answered_with_the_404_of_another_object_is_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -173,7 +173,7 @@ async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -
         stage.cluster.set_finalizers(&first, &[]).await?;
         stage.cluster.assert_gone([&first]).await?;
         let second = ns.secret("owner").finalizer(finalizer).finalizer("example.com/hold").create().await?;
-        // The same if it is being deleted in the same way.
+        // The same if the re-created object is being deleted in the same way.
         let dependent = ns.configmap("dependent").owned_by(&second).finalizer("example.com/hold");
         let dependent = dependent.blocking().create().await?;
         held.pass();
@@ -189,8 +189,8 @@ async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -
     Ok(())
 }
 
-/// 415 is remembered per resource (rule 6.2). Fails if each dependent costs a strategic
-/// merge patch that cannot succeed.
+/// The collector remembers for each resource that it answers 415 (rule 6.2). Fails if each
+/// dependent costs a strategic merge patch that cannot succeed.
 async fn a_type_without_strategic_merge_patch_rejects_it_only_once() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -214,7 +214,7 @@ async fn a_type_without_strategic_merge_patch_rejects_it_only_once() -> Result<(
     let merged = stage.here(Verb::Patch).of("widgets.example.com").when(|request| !request.is_strategic());
     let merged = stage.proxy.all(&merged);
     ensure!(merged.len() == 3, "{merged:#?}");
-    // A JSON merge patch replaces the list, so it has the version that was read.
+    // A JSON merge patch replaces the whole list, so it carries the version that was read.
     ensure!(merged.iter().all(|patch| patch.request.patched_version().is_some()), "{merged:#?}");
     widgets.remove().await?;
     collector.stop().await

@@ -1,4 +1,4 @@
-//! The preconditions of every write, which limit it to the state that was decided on.
+//! The preconditions of every write, which bind it to the state of its decision.
 
 use anyhow::{Result, ensure};
 
@@ -13,9 +13,9 @@ kube_gc_testkit::scenarios! {
     patches_that_orphan_have_the_uid_and_no_version,
 }
 
-/// A DELETE carries `uid` and `resourceVersion` (rule 4.21). Fails if either is missing.
-/// Nothing else changes the objects, so it also fails if another version than the one
-/// that the watch showed is sent.
+/// A DELETE carries `uid` and `resourceVersion` (rule 4.21). Fails if either is missing. Nothing
+/// else changes the objects, so the scenario also fails if the DELETE carries another version than
+/// the watch showed.
 async fn every_delete_has_the_uid_and_the_version_of_its_decision() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -24,7 +24,8 @@ async fn every_delete_has_the_uid_and_the_version_of_its_decision() -> Result<()
     let mut objects = vec![ns.pod("pod").owned_by(&owner).create().await?];
     for count in 0..3 {
         let above = ns.secret(format!("level-1-{count}")).owned_by(&owner).blocking().create().await?;
-        // Types are watched one by one: an owner that is shown after its dependent is asked for.
+        // Types are watched one by one. If the watch shows an owner after its dependent, the owner
+        // is looked up.
         stage.cluster.settled(&collector).await?;
         objects.push(ns.configmap(format!("level-2-{count}")).owned_by(&above).create().await?);
         objects.push(above);
@@ -44,8 +45,8 @@ async fn every_delete_has_the_uid_and_the_version_of_its_decision() -> Result<()
     collector.stop().await
 }
 
-/// The same in the foreground, where a client deletes the owner and the collector only
-/// removes its finalizer (rule 4.21).
+/// The same in the foreground: a client deletes the owner, and the collector only removes the
+/// finalizer of the owner (rule 4.21).
 async fn deletes_of_a_foreground_deletion_have_uid_and_version_too() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -53,7 +54,7 @@ async fn deletes_of_a_foreground_deletion_have_uid_and_version_too() -> Result<(
     let owner = ns.configmap("owner").create().await?;
     let middle = ns.secret("middle").owned_by(&owner).blocking().create().await?;
     let leaf = ns.configmap("leaf").owned_by(&middle).blocking().create().await?;
-    // Types are watched one by one: an owner waits for those dependents that have been shown.
+    // Types are watched one by one: an owner waits for the dependents that the watches have shown.
     stage.cluster.settled(&collector).await?;
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     stage.cluster.settled(&collector).await?;
@@ -75,8 +76,8 @@ async fn deletes_of_a_foreground_deletion_have_uid_and_version_too() -> Result<(
     collector.stop().await
 }
 
-/// Every patch that follows from a decision carries the resource version that was decided
-/// on (rule 4.22). Fails if it is sent without one, or with the version of a later read.
+/// Every patch that follows from a decision carries the resource version of the decision (rule
+/// 4.22). Fails if the patch carries no version, or that of a later read.
 async fn a_patch_after_a_verdict_has_the_version_of_its_decision() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -108,9 +109,9 @@ async fn a_patch_after_a_verdict_has_the_version_of_its_decision() -> Result<()>
     collector.stop().await
 }
 
-/// Patches that orphan carry the dependent's uid, so that another object of its name is
-/// left alone, and no version: whatever else changes about the dependent, it loses the
-/// reference (rule 5.2).
+/// A patch that orphans carries the dependent's uid, so that another object of the same name is
+/// left alone. It carries no version: the dependent loses the reference whatever else changes about
+/// it (rule 5.2).
 async fn patches_that_orphan_have_the_uid_and_no_version() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

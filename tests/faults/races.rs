@@ -17,9 +17,9 @@ kube_gc_testkit::scenarios! {
     a_solid_owner_is_confirmed_before_the_reference_to_a_waiting_one_is_removed,
 }
 
-/// A reference to a solid owner that is added between decision and DELETE saves the
-/// object (rules 4.25 and 10.1). Fails if the DELETE carries no resource version, or if
-/// the 409 is answered by the same DELETE again.
+/// A solid owner is added between the decision and the DELETE, and saves the object (rules 4.25 and
+/// 10.1). Fails if the DELETE carries no resource version, or if the collector repeats it after the
+/// 409.
 async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -43,7 +43,7 @@ async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result
     collector.stop().await
 }
 
-/// The same where no absent owner stays behind: the reference was corrected.
+/// The same if the reference is corrected, so that no absent owner is left.
 async fn an_owner_that_replaces_an_absent_one_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -63,9 +63,9 @@ async fn an_owner_that_replaces_an_absent_one_saves_the_object() -> Result<()> {
     collector.stop().await
 }
 
-/// A background DELETE would remove a finalizer `orphan` that was added after the
-/// decision, so the policy is chosen again (rule 4.25). Fails if only the references, and
-/// not the finalizers too, are compared after the 409.
+/// A finalizer `orphan` is added after the decision. A background DELETE would remove it, so the
+/// policy is chosen again (rule 4.25). Fails if the collector compares only the references after
+/// the 409, and not the finalizers.
 async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -92,8 +92,8 @@ async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> 
     collector.stop().await
 }
 
-/// A possible cycle: `middle` waits for the owner, has a dependent that is deleting its own
-/// dependents, and blocks the owner. So it is unblocked first.
+/// A possible cycle: `middle` waits for the owner, blocks it, and has a dependent that is deleting
+/// its own dependents. So `middle` must first stop blocking the owner.
 struct Circle {
     owner: Obj,
     middle: Obj,
@@ -139,9 +139,8 @@ impl Circle {
     }
 }
 
-/// The patch that stops blocking carries the resource version that was decided on
-/// (rule 4.22). Fails if it does not and the DELETE takes the version that the patch
-/// returned.
+/// The patch that stops blocking carries the resource version of the decision (rule 4.22). Fails if
+/// it carries none while the DELETE carries the version that the patch returned.
 async fn an_owner_added_before_the_unblocking_patch_saves_the_object() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -188,9 +187,9 @@ async fn an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_ob
     collector.stop().await
 }
 
-/// Right before each DELETE the owner must still be in foreground deletion (rule 4.32).
-/// The owner is deleted again, with Orphan, after `middle` was decided on and before its
-/// DELETE. Fails without that check: the version is right, and `middle` would be deleted.
+/// Immediately before each DELETE, the owner must still be in foreground deletion (rule 4.32). The
+/// owner is deleted again, with Orphan, after the decision about `middle` and before its DELETE.
+/// Fails without this check: the version is right, so `middle` would be deleted.
 async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
@@ -200,7 +199,7 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
 
     let unblock = patches.next().await?;
     stage.cluster.delete(&circle.owner, Policy::Orphan).await?;
-    // This request follows from the change, so the collector has seen it.
+    // This request follows from the change, so the collector has seen the change.
     let orphan = patches.next().await?;
     ensure!(orphan.request.patched_version().is_none(), "{}", orphan.request);
     unblock.pass();
@@ -228,10 +227,10 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     collector.stop().await
 }
 
-/// Before a waiting reference is removed, one solid owner is confirmed live (rule 4.16).
-/// Here the solid owner is deleted in the foreground, too, and its watch has not shown
-/// it. Fails if the graph is trusted instead: the dependent would lose one owner, and be
-/// kept by the other until the event arrives.
+/// Before a waiting reference is removed, a live read confirms one solid owner (rule 4.16). Here
+/// the solid owner is deleted in the foreground, too, and its watch has not shown that. Fails if
+/// the graph is trusted instead: the dependent would lose one owner, and the other one would keep
+/// it until the event arrives.
 async fn a_solid_owner_is_confirmed_before_the_reference_to_a_waiting_one_is_removed() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -22,11 +22,11 @@ kube_gc_testkit::scenarios! {
     a_denied_delete_is_reported_and_repeated_until_it_is_allowed,
 }
 
-/// Failures are retried soon, and missing answers are not waited for long.
+/// Failures are retried soon, and a missing answer is given up soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n[client]\nrequest_timeout = \"2s\"\n";
 
-/// `Retry-After` is obeyed, and other objects do not wait for it (rule 8.6). Fails if the
-/// object is retried earlier: the shortest time is checked, never the longest.
+/// The collector obeys `Retry-After`, and other objects do not wait (rule 8.6). Fails if the object
+/// is retried earlier. The scenario checks the shortest time, never the longest.
 async fn a_429_delays_only_its_object() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -51,7 +51,7 @@ async fn a_429_delays_only_its_object() -> Result<()> {
     collector.stop().await
 }
 
-/// A family that is deleted under each policy, so that every kind of write is made.
+/// A family whose objects are deleted under each policy, so that every kind of write occurs.
 struct Family {
     background: Obj,
     foreground: Obj,
@@ -107,19 +107,19 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
     }
     family.play_and_check(&stage, &collector).await?;
     let hits: usize = rules.iter().map(Rule::hits).sum();
-    // Three deletes, two finalizers, two references.
+    // Three deletions, two finalizers, two references.
     ensure!(hits >= 7, "only {hits} writes were spoiled");
     collector.stop().await
 }
 
-/// Writes fail without taking effect. As in the tests that follow, every object is in the
-/// right state in the end (rule 6.11).
+/// Writes fail and have no effect. In this scenario and the following ones, every object is in the
+/// right state at the end (rule 6.11).
 async fn failed_writes_are_repeated() -> Result<()> {
     spoiled(How::Instead(Reply::broken()), 3).await
 }
 
-/// Fails if a 500 is taken for a write that had no effect, and the next one relies on
-/// that (rule 6.11).
+/// A write takes effect and is answered with 500. Fails if the collector assumes that it had no
+/// effect (rule 6.11).
 async fn writes_that_fail_after_taking_effect_do_no_harm() -> Result<()> {
     spoiled(How::After(Reply::broken()), 1).await
 }
@@ -155,9 +155,8 @@ async fn failed_reads_are_repeated() -> Result<()> {
     collector.stop().await
 }
 
-/// A denied write backs off, is named with the server's message in the log, the metrics
-/// and the debug API, delays nothing else, and is done once it is allowed (rules 9.5,
-/// 10.5 and 10.6).
+/// A denied write backs off. The log, the metrics and the debug API name it with the server's
+/// message. It delays nothing else, and it succeeds once it is allowed (rules 9.5, 10.5 and 10.6).
 async fn a_denied_delete_is_reported_and_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "secrets \\\"denied\\\" is forbidden: the test says no";
     let stage = Stage::set().await?;

@@ -1,4 +1,4 @@
-//! A store that is restored from a backup under a running collector.
+//! A restore of the store while the collector runs.
 
 use anyhow::{Result, ensure};
 
@@ -24,7 +24,7 @@ struct Family {
     orphaning: Obj,
     solid: Obj,
     widget: Obj,
-    /// Each with its owners in the backup.
+    /// Each object with its owners in the backup.
     sole: Vec<(Obj, Vec<Obj>)>,
     orphaned: (Obj, Vec<Obj>),
     shared: (Obj, Vec<Obj>),
@@ -102,8 +102,8 @@ impl Family {
         Ok(())
     }
 
-    /// Once more, and in the background: nothing that was remembered of the first
-    /// time, be it orphaned or absent, holds any more.
+    /// Repeats the deletions, in the background. Nothing that was remembered from the first time,
+    /// whether orphaned or absent, counts any more.
     async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
         for owner in [&self.background, &self.orphaning, &self.widget] {
             cluster.delete(owner, Policy::Background).await?;
@@ -125,10 +125,10 @@ async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<
     Ok(())
 }
 
-/// Versions go back, and uids come back (rules 1.21 and 10.1). Fails if anything that was
-/// proved before (an owner absent, its dependents orphaned, a type gone) is believed
-/// afterwards, if the collector does not notice, or if it does not resume its work,
-/// including types that came back.
+/// Versions go back, and uids come back (rules 1.21 and 10.1). Fails if the collector does not
+/// notice. Fails if the collector still believes an earlier proof: that an owner is absent, that
+/// its dependents were orphaned, or that a type is gone. Fails if the collector does not resume its
+/// work, including that on types that came back.
 async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -> Result<()> {
     let plane = ControlPlane::start()?;
     let cluster = Cluster::new(plane.client().await?);
@@ -146,7 +146,7 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
     ensure!(collector.metric("kube_gc_store_restored_total").await? == 0.0, "nothing was restored yet");
 
     plane.restore().await?;
-    // One that knows nothing of versions that are yet to come.
+    // A client that knows no version from before the restore.
     let cluster = Cluster::new(plane.client().await?);
     collector.log_line("data was restored from a backup; kube-gc rebuilds the graph").await?;
     family.is_back(&cluster).await?;
@@ -166,10 +166,10 @@ async fn nothing_alive_is_deleted_after_the_store_was_restored_from_a_backup() -
 /// Failures are tried again soon, so that a write is the first to be tried.
 const SOON: &str = "[retry]\nmax = \"500ms\"\n[discovery]\ninterval = \"1h\"\n";
 
-/// What was decided before the store was restored, and could not be carried out, is
-/// tried again when the API server is back: as a rule before any monitor has looked.
-/// Here none can look for a while. Fails if what comes first is the DELETE: the owner
-/// is there again, and so are the dependent's uid and version.
+/// A deletion was decided before the restore and has failed so far. When the API server is back, it
+/// is usually retried before any monitor has checked the store; here, no monitor can check for a
+/// while. Fails if the DELETE is the first request: the owner is there again, and so are the
+/// dependent's uid and version.
 async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() -> Result<()> {
     let stage = Stage::alone().await?;
     let (plane, ns) = (stage.plane()?, &stage.ns);
@@ -189,17 +189,17 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     let first = stage.proxy.always(looks().of("namespaces"), How::Instead(Reply::broken()));
     let others = stage.proxy.always(looks(), How::Instead(Reply::broken()));
     plane.restore().await?;
-    // The collector has seen its watches break. It is not kept from writing any more.
+    // The collector has seen its watches break. Now nothing else prevents the DELETE.
     others.hit(1).await?;
     deletes.remove();
-    // A writer asks whenever it tries; a monitor is more patient.
+    // A writer checks the store each time it tries. A monitor checks less often.
     first.hit(first.hits() + 5).await?;
-    ensure!(stage.cluster.exists_with_uid(&child).await?, "its owner is there, and so should it be");
+    ensure!(stage.cluster.exists_with_uid(&child).await?, "its owner exists, so it must exist, too");
     first.remove();
     others.remove();
 
     collector.log_line("data was restored from a backup; kube-gc rebuilds the graph").await?;
-    // One that knows nothing of versions that are yet to come.
+    // A client that knows no version from before the restore.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;
     is_owned_by(&cluster, &owner, &[]).await?;

@@ -1,4 +1,4 @@
-//! What every test here begins with.
+//! The start of every test in this folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +12,12 @@ use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
 #[derive(Debug)]
 pub struct Stage {
-    /// A plane of the test's own, which it may end as it likes.
+    /// The test's own control plane, which it may end.
     own: Option<ControlPlane>,
     pub cluster: Cluster,
     pub ns: Ns,
     pub proxy: Proxy,
-    // Other tests wait for it.
+    // Held until the end, because other tests wait for their turn.
     _turn: Turn,
 }
 
@@ -33,7 +33,8 @@ impl Stage {
 
     /// The same on a given plane.
     pub async fn on(own: Option<ControlPlane>) -> Result<Self> {
-        // Also of those that are alone: many planes at work are slow.
+        // Tests with a control plane of their own wait for a turn, too, because many working
+        // control planes are slow.
         let turn = Turn::take().await?;
         let plane = own.as_ref().unwrap_or(turn.plane());
         let cluster = Cluster::new(plane.client().await?);
@@ -42,7 +43,7 @@ impl Stage {
         Ok(Self { own, cluster, ns, proxy, _turn: turn })
     }
 
-    /// The plane that is the test's own.
+    /// The control plane of this test alone.
     pub fn plane(&self) -> Result<&ControlPlane> {
         self.own.as_ref().context("the plane is everybody's")
     }
@@ -55,15 +56,15 @@ impl Stage {
         .await
     }
 
-    /// Fails unless each full list since a mark had to be: one for each watch that
-    /// was answered with 410. Returns the types that had such a watch.
+    /// Fails unless each full list since a mark was necessary: one for each watch that was answered
+    /// with 410. Returns the types that had such a watch.
     pub fn assert_lists_were_needed(&self, mark: usize) -> Result<BTreeSet<String>> {
         let mut expired = BTreeMap::<String, usize>::new();
         for watch in self.proxy.since(mark, &On::verb(Verb::Watch)) {
             *expired.entry(watch.request.resource).or_default() += usize::from(watch.expired);
         }
         let mut lists = BTreeMap::<String, Vec<Exchange>>::new();
-        // One that failed, or a further page, is no list of its own.
+        // A failed list and a further page do not count.
         let first = |request: &Request| request.is_full_list() && !request.query.contains("continue=");
         for list in self.proxy.since(mark, &On::verb(Verb::List).when(first)) {
             if list.status == Some(200) {
@@ -82,8 +83,7 @@ impl Stage {
         Ok(expired.into_iter().filter(|(_, times)| *times > 0).map(|(resource, _)| resource).collect())
     }
 
-    /// Starts the collector behind the proxy, and returns when it has seen all
-    /// there is.
+    /// Starts the collector behind the proxy, and returns when it has seen everything.
     pub async fn collector(&self) -> Result<Collector> {
         self.collector_with(Options::default()).await
     }
@@ -117,7 +117,7 @@ impl Stage {
         poll(&format!("{object} to go"), async || Ok(!self.cluster.exists_with_uid(object).await?)).await
     }
 
-    /// Waits until the collector has seen an object as it was answered, whatever
+    /// Waits until the collector has seen an object at the version that the client got, whatever
     /// else it has to do.
     pub async fn seen(&self, collector: &Collector, object: &Obj) -> Result<()> {
         let path = format!("/debug/idle?seen={}%3D{}", object.resource_key(), object.resource_version);
@@ -138,12 +138,12 @@ impl Stage {
     }
 }
 
-/// The requests alone.
+/// The requests without their answers.
 pub fn requests(exchanges: Vec<Exchange>) -> Vec<Request> {
     exchanges.into_iter().map(|exchange| exchange.request).collect()
 }
 
-/// A reference to an object that there never was.
+/// A reference to an object that never existed.
 pub fn never() -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "00000000-0000-4000-8000-000000000000" })
 }

@@ -14,11 +14,12 @@ kube_gc_testkit::scenarios! {
     a_server_that_rejects_everything_gets_one_request_a_second,
 }
 
-/// How many requests the server admits at a time. The collector begins with 20.
+/// The number of concurrent requests that the server accepts. The collector begins with 20.
 const LIMIT: usize = 4;
-/// After this many requests, the limit fits. The first groups of requests are larger together.
+/// The number of requests after which the collector has found the limit. The first rounds are
+/// larger in total.
 const FITS_AFTER: usize = 100;
-/// How many objects go in each way.
+/// The number of objects under each policy.
 const OBJECTS: usize = 1000;
 
 /// Requests about single objects.
@@ -31,7 +32,7 @@ fn refusals(exchanges: &[Exchange]) -> impl Iterator<Item = &Exchange> {
     exchanges.iter().filter(|exchange| exchange.status == Some(429))
 }
 
-/// An owner that takes its dependents with it, and one that lets them go.
+/// An owner whose dependents are deleted with it, and one whose dependents are orphaned.
 async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
     let ns = &stage.ns;
     let deleted = ns.configmap("takes").create().await?;
@@ -44,13 +45,14 @@ async fn families(stage: &Stage) -> Result<(Obj, Vec<Obj>, Obj, Vec<Obj>)> {
     Ok((deleted, go, orphaned, stay))
 }
 
-/// Thousands of requests to a server that admits four at a time and rejects all others: each
-/// request is sent about once. Fails if every worker finds the limit by itself, or if the
-/// collector does not use what the server admits.
+/// Thousands of requests are sent to a server that accepts four at a time and rejects all others.
+/// Each request is sent about once. Fails if every worker finds the limit by itself, or if the
+/// collector uses less than the server accepts.
 ///
-/// The bound: the first groups have at most 20 requests, then half as many and so on, until the
+/// The bound: the first rounds have at most 20 requests, then half as many and so on, until the
 /// limit fits. After that, one request is rejected for each increase, which takes 16 rounds of
-/// four. Twice that is allowed, because requests that are sent together do not arrive together.
+/// four. The scenario allows twice that number, because requests that are sent together do not
+/// arrive together.
 async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Result<()> {
     let stage = Stage::set().await?;
     let (deleted, go, orphaned, stay) = families(&stage).await?;
@@ -84,11 +86,11 @@ async fn a_server_with_a_low_concurrency_limit_gets_few_extra_requests() -> Resu
     collector.stop().await
 }
 
-/// If a server rejects everything, the workers do not try one object after the other, and work
-/// continues as soon as the server admits a request.
+/// If a server rejects everything, the workers do not try one object after another. Work continues
+/// as soon as the server accepts a request.
 ///
-/// The bound: groups of 20, 10, 5, 2 and 1; then one at a time, after pauses that grow from 50 ms
-/// to a second. The sixth pause is that long.
+/// The bound: rounds of 20, 10, 5, 2 and 1 requests, then one at a time after pauses that grow from
+/// 50 ms to a second. The sixth pause takes a second.
 async fn a_server_that_rejects_everything_gets_one_request_a_second() -> Result<()> {
     let stage = Stage::set().await?;
     let owner = stage.ns.configmap("owner").create().await?;

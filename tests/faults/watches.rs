@@ -16,7 +16,7 @@ kube_gc_testkit::scenarios! {
     a_list_that_fails_proves_nothing,
 }
 
-/// A collector whose watch of secrets has been ended, and what happened since.
+/// A collector whose watch of Secrets was ended, and the changes since then.
 struct Gap {
     stage: Stage,
     collector: Collector,
@@ -29,8 +29,8 @@ struct Gap {
 }
 
 impl Gap {
-    /// Ends the watch, and lets it be resumed only after an owner was deleted, a
-    /// dependent of another type was orphaned by that, and things were created.
+    /// Ends the watch. It can resume only after three changes: an owner is deleted, a dependent of
+    /// another type is released as a consequence, and objects are created.
     async fn open(cut: Cut) -> Result<Self> {
         let stage = Stage::set().await?;
         let ns = &stage.ns;
@@ -50,13 +50,13 @@ impl Gap {
         ensure!(stage.proxy.cut(Some("secrets"), cut) == 1, "there was no watch to cut");
         stage.cluster.delete(&owner, Policy::Background).await?;
         stage.cluster.delete(&other, Policy::Background).await?;
-        // The namesake is another object.
+        // The namesake is a different object.
         let created = ns.secret("other").owned_by(&kept).create().await?;
         let late = ns.secret("late").owned_by(&owner).create().await?;
         Ok(Self { stage, collector, mark, resumed, kept, dependents, created, late })
     }
 
-    /// Waits for the attempt to resume, and says how it went on.
+    /// Waits for the attempt to resume, and returns how the watch continued.
     async fn resume(mut self, how: Option<How>) -> Result<Resumed> {
         let held = self.resumed.next().await?;
         let request = held.request.clone();
@@ -91,7 +91,7 @@ impl Resumed {
         Ok(())
     }
 
-    /// The one type was listed, once, and not from any cache that is older.
+    /// Only this type was listed, once, and not from a cache that is older.
     fn with_one_list(&self) -> Result<()> {
         ensure!(self.lists.len() == 1 && self.lists[0].resource == "secrets", "{:#?}", self.lists);
         let query = &self.lists[0].query;
@@ -102,8 +102,8 @@ impl Resumed {
     }
 }
 
-/// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch that ends starts
-/// anew.
+/// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch starts anew after it has
+/// ended.
 async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(None).await?.without_a_list()
 }
@@ -119,15 +119,14 @@ async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()>
     Gap::open(Cut::Abruptly).await?.resume(Some(How::Instead(Reply::broken()))).await?.without_a_list()
 }
 
-/// The version has expired, so this type is listed, and the objects that the list lacks
-/// are gone (rules 1.16 and 1.19). Fails if the graph keeps them, or if every type is
-/// listed.
+/// The version has expired, so this type is listed. Objects that the list lacks are gone (rules
+/// 1.16 and 1.19). Fails if the graph keeps them, or if every type is listed.
 async fn a_watch_answered_with_410_costs_one_list() -> Result<()> {
     Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
 }
 
-/// The same by an ERROR event in the middle of a watch: the list comes at once,
-/// and so is held in place of a watch.
+/// The same by an ERROR event in the middle of a watch. The list follows at once, so the scenario
+/// holds the list instead of a watch.
 async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
@@ -194,8 +193,8 @@ async fn breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm() -> Resul
     collector.stop().await
 }
 
-/// A list that breaks off says nothing about the objects that it did not reach
-/// (rule 1.18). Fails if these objects are taken for gone.
+/// A list that breaks off says nothing about the objects that it did not reach (rule 1.18). Fails
+/// if these objects count as gone.
 async fn a_list_that_fails_proves_nothing() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;

@@ -17,10 +17,10 @@ const ALL_WIDGETS: &str = "/apis/example.com/v1/widgets";
 /// Discovery runs frequently.
 const ALWAYS: &str = "[discovery]\ninterval = \"100ms\"\n[retry]\nmax = \"300ms\"\n";
 
-/// Nothing follows from an answer without a type (rule 2.8). Fails if its monitor ends,
-/// or if its nodes leave: the owner's finalizer would be removed although a widget blocks
-/// it, the orphan deletion would miss a dependent, and the dependent of a living widget
-/// could be taken for garbage.
+/// The absence of a type in a discovery answer proves nothing (rule 2.8). Fails if the monitor of
+/// the type ends, or if its objects leave the graph: the owner's finalizer would be removed
+/// although a widget blocks it, orphaning would miss a dependent, and the dependent of a living
+/// widget could count as garbage.
 async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()> {
     let stage = Stage::set().await?;
     let (cluster, ns) = (&stage.cluster, &stage.ns);

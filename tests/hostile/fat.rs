@@ -129,8 +129,8 @@ async fn thousands_of_owners_of_an_unserved_kind_delay_no_other_object() -> Resu
     cascade(&stage, "meanwhile").await?;
     tried(&collector, &fat, 5).await?;
 
-    // A cascade of ten takes a line of about 500 bytes for each object, and so does each try of
-    // these.
+    // Each object of a cascade of ten has a line of about 500 bytes, and so has each try of these
+    // objects.
     let logged = log_bytes(&collector)? - log_before;
     ensure!(logged < 10 * 1000 + OBJECTS * LONGEST_LINE, "{logged} bytes of log");
     for object in &fat {

@@ -55,8 +55,8 @@ impl Family {
         Ok(())
     }
 
-    /// Repeats the deletions in the background: nothing that was remembered as absent or orphaned
-    /// before counts any more.
+    /// Repeats the deletions in the background. Nothing that was remembered as absent or orphaned
+    /// counts any more.
     pub async fn end_again(&self, cluster: &Cluster, collector: &Collector) -> Result<()> {
         for owner in [&self.owner, &self.orphaning] {
             cluster.delete(owner, Policy::Background).await?;
@@ -66,9 +66,9 @@ impl Family {
     }
 }
 
-/// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store
-/// (rule 1.23). Fails if what was proved absent before is believed afterwards: the DELETE
-/// of `pending`, which has failed until then, would succeed.
+/// `etcdutl snapshot restore --bump-revision --mark-compacted` makes such a store (rule 1.23).
+/// Fails if an earlier proof of absence still counts: the DELETE of `pending`, which has failed
+/// until then, would succeed.
 async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Result<()> {
     let plane = ControlPlane::start()?;
     let cluster = Cluster::new(plane.client().await?);
@@ -95,12 +95,12 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
 
     let mark = proxy.mark();
     plane.restore_raised().await?;
-    // A restore takes a real API server down for seconds. The embedded one is back before it is
-    // noticed.
+    // A restore takes a real API server down for seconds. The embedded one is back before the
+    // collector notices.
     poll("a watch to be opened again", async || Ok(!proxy.since(mark, &On::verb(Verb::Watch)).is_empty()))
         .await?;
     deletes.remove();
-    // A collector without the earlier watches.
+    // A client without the earlier watches.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;
     family.is_back(&cluster).await?;

@@ -140,7 +140,7 @@ async fn the_cluster_authorizes_readers() -> Result<()> {
         ensure!(metrics.get(&series) == Some(&count), "{series}: {:?}", metrics.get(&series));
     }
 
-    // No identity is admitted that the API server has not been asked about.
+    // Only identities that the API server has confirmed are admitted.
     plane.kill(Server::KubeApiserver)?;
     let answer = client.get(health, "/metrics", Some(&later)).await;
     let probe = client.get(health, "/livez", None).await;

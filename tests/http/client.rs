@@ -1,6 +1,6 @@
 //! A certificate for the collector, and a client that trusts it.
 
-// Each test binary uses a part of it.
+// Each test target uses a part of this module.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// How long anything may take before the test fails.
+/// The time limit of each step.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A certificate for 127.0.0.1 that vouches for itself.
+/// A self-signed certificate for 127.0.0.1.
 pub struct Pair {
     certificate: CertificateDer<'static>,
     pem: String,
@@ -30,7 +30,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// One that nobody has seen.
+    /// A new certificate.
     pub fn new() -> Result<Self> {
         let key = KeyPair::generate()?;
         let certificate = CertificateParams::new(["127.0.0.1".to_owned()])?.self_signed(&key)?;
@@ -41,7 +41,7 @@ impl Pair {
         })
     }
 
-    /// As a Secret of this name.
+    /// The Secret with this name.
     pub fn secret(&self, name: &str) -> Value {
         json!({
             "apiVersion": "v1",
@@ -53,24 +53,24 @@ impl Pair {
     }
 }
 
-/// The files that the collector takes its certificate from.
+/// The files from which the collector reads its certificate.
 pub struct Files(TempDir);
 
 impl Files {
-    /// With this pair.
+    /// Files with this pair.
     pub fn new(pair: &Pair) -> Result<Self> {
         let files = Self(tempfile::Builder::new().prefix("kube-gc-tls-").tempdir()?);
         files.set(pair)?;
         Ok(files)
     }
 
-    /// Another pair, one file after the other.
+    /// Writes another pair, one file after the other.
     pub fn set(&self, pair: &Pair) -> Result<()> {
         std::fs::write(self.0.path().join("tls.crt"), &pair.pem)?;
         self.set_key(pair)
     }
 
-    /// Another key.
+    /// Replaces the key only.
     pub fn set_key(&self, pair: &Pair) -> Result<()> {
         Ok(std::fs::write(self.0.path().join("tls.key"), &pair.key)?)
     }
@@ -84,7 +84,7 @@ impl Files {
     }
 }
 
-/// Speaks HTTPS, and trusts nobody but the given.
+/// An HTTPS client that trusts only the given certificates.
 pub struct Client(TlsConnector);
 
 /// An answer.
@@ -99,7 +99,7 @@ pub struct Answer {
 }
 
 impl Client {
-    /// One that trusts these.
+    /// A client that trusts these certificates.
     pub fn trusting(pairs: &[&Pair]) -> Result<Self> {
         let mut roots = RootCertStore::empty();
         for pair in pairs {
@@ -112,7 +112,7 @@ impl Client {
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 
-    /// A connection.
+    /// Opens a connection.
     pub async fn connect(&self, address: &str) -> Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from("127.0.0.1")?;
@@ -120,24 +120,24 @@ impl Client {
         Ok(Connection(handshake.context("no handshake")?.context("no TLS")?))
     }
 
-    /// GET by a connection of its own, with a token.
+    /// Sends a GET with a token on a new connection.
     pub async fn get(&self, address: &str, path: &str, token: Option<&str>) -> Result<Answer> {
         let answer = self.connect(address).await?.get(path, token).await;
         answer.with_context(|| format!("GET {path} from {address}"))
     }
 }
 
-/// A connection that is kept.
+/// A connection that stays open.
 pub struct Connection(TlsStream<TcpStream>);
 
 impl Connection {
-    /// Whether the other side has shown this certificate.
+    /// Whether the server presented this certificate.
     pub fn showed(&self, pair: &Pair) -> bool {
         let shown = self.0.get_ref().1.peer_certificates();
         shown.is_some_and(|chain| chain.first() == Some(&pair.certificate))
     }
 
-    /// GET.
+    /// Sends a GET.
     pub async fn get(&mut self, path: &str, token: Option<&str>) -> Result<Answer> {
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let request = format!("GET {path} HTTP/1.1\r\nHost: kube-gc\r\n{token}\r\n");
@@ -146,7 +146,7 @@ impl Connection {
     }
 }
 
-/// Reads one answer. Its length is told, or it comes in chunks.
+/// Reads one answer, which has a length or comes in chunks.
 async fn read_answer(stream: &mut TlsStream<TcpStream>) -> Result<Answer> {
     let mut read = Vec::new();
     loop {

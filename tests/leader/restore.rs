@@ -26,9 +26,10 @@ async fn answers(cluster: &Cluster) -> bool {
     cluster.send("GET", "/api/v1/namespaces/default", None, None).await.is_ok()
 }
 
-/// The standby has seen the owners go and has queued their dependents, and it never was the leader
-/// while the store was as it remembers. The restore raises the version, so no version goes back.
-/// Fails if the standby, when it takes over, acts on what it has seen before (rule 1.23).
+/// The standby has seen that the owners are gone, and has queued their dependents. It never led
+/// while the store was in the state that it remembers. The restore raises the version, so no
+/// version goes back. Fails if the standby acts on its earlier state when it takes over (rule
+/// 1.23).
 async fn a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backup() -> Result<()> {
     let _turn = Turn::take().await?;
     let plane = ControlPlane::start()?;

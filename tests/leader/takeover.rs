@@ -130,7 +130,7 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     one.proxy.cut(None, Cut::Abruptly);
     taken_over(scenario, &other, since).await?;
     was_warm(&other, mark)?;
-    // It noticed this itself, because it was not told.
+    // The replica noticed this itself: nobody told it.
     one.collector.log_line("this replica has lost the Lease").await?;
     if let Some(rule) = rule {
         rule.remove();
