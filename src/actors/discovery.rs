@@ -62,7 +62,7 @@ pub struct DiscoveryContext {
     pub registry: Registry,
     /// Where the monitors run.
     pub placement: Placement,
-    /// What it wakes in the pools.
+    /// The recipients in the pools that it wakes.
     pub pools: Vec<PoolWakers>,
     /// Receives the progress of the monitors.
     pub progress: Recipient<SyncProgress>,

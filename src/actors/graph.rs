@@ -96,7 +96,7 @@ impl GraphActor {
     fn forward(&mut self, ctx: &mut Context<Self>) {
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
-        // First, because writes go on until the fence knows.
+        // This comes first, because writes continue until the fence knows.
         if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.sinks.restore_fence) {
             restore_fence.report_restore(proof);
         }

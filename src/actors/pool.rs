@@ -54,8 +54,8 @@ pub trait Work: Send + Sync + 'static {
 /// How many workers may work without a slot. Further workers keep their slot while they wait.
 pub(super) const MAX_WITHOUT_SLOT: usize = 128;
 
-/// How many keys a closed pool keeps. On a standby, keys come in and nothing is worked on. When
-/// the pool opens, the graph derives all work again, including the keys that were not kept.
+/// The number of keys that a closed pool keeps. On a standby, keys arrive and none is processed.
+/// When the pool opens, the graph derives all work again, including the keys that were not kept.
 pub(super) const CLOSED_CAPACITY: usize = 65_536;
 
 /// The slot of a worker. A pool works on as many keys at a time as it has slots.
@@ -262,7 +262,7 @@ impl<W: Work> Handler<Finished> for Pool<W> {
                 self.failing.insert(key.clone());
             }
         }
-        // The key is not deleted yet, so the lag since its owner's deletion goes on.
+        // The key is not deleted yet, so the time since the deletion of its owner keeps running.
         if !matches!(outcome, Completion::Done)
             && let Some(at) = lag.and_then(|lag| lag.open_since())
         {

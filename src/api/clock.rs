@@ -34,7 +34,7 @@ impl Moment {
     }
 }
 
-/// A monotonic clock for leases. Nobody can set it.
+/// A monotonic clock for leases. It cannot be set.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
     /// The time since boot, including suspends: a lease expires while its holder's machine

@@ -176,7 +176,7 @@ impl Collector {
         if let State::Failed(error) = &*self.state.borrow() {
             return Err(error.clone());
         }
-        // The thread has ended without a word if nobody can change the state any more.
+        // If the state can no longer change, the thread has ended without reporting why.
         self.state.has_changed().map(|_| ()).map_err(|_| thread::ended())
     }
 }

@@ -58,7 +58,7 @@ pub struct ControllerSettings {
     pub discovery: DiscoverySettings,
     /// How long the pools wait for the monitors at the start.
     pub sync_timeout: Duration,
-    /// Who else hears of every decision.
+    /// Further observers of every decision.
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// Which decisions have a line of their own in the log.
     pub decision_lines: DecisionLines,
@@ -66,8 +66,8 @@ pub struct ControllerSettings {
     pub compare_after: Duration,
     /// How much may be deleted.
     pub brake: Limits,
-    /// What all tables of names and uids from the cluster are keyed by. A secret: whoever
-    /// knows it can make them slow.
+    /// The seed of all hash tables of names and uids from the cluster. It is a secret: with it, an
+    /// attacker could make them slow.
     pub hash_seed: HashSeed,
 }
 

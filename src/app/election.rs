@@ -75,7 +75,7 @@ impl Candidacy {
 
 impl<L: Leases> Candidacy<L> {
     /// Joins the election once this replica is ready. A replica that still reads the cluster would
-    /// hold the lease without using it, while another replica could go on at once.
+    /// hold the lease without using it, while another replica could continue the work at once.
     pub fn start(
         self,
         ready: impl Future<Output = ()> + Send + 'static,
@@ -129,7 +129,7 @@ mod tests {
     use crate::app::threads::{Threads, block_on};
     use crate::leader::{LeaseError, NoAnnotations};
 
-    /// A Lease that nobody else wants. Reports each renewal.
+    /// A Lease without other candidates. Reports each renewal.
     struct Alone {
         renewals: mpsc::Sender<()>,
     }

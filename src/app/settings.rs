@@ -81,7 +81,7 @@ pub fn controller(
 mod tests {
     use super::*;
 
-    /// Fails if the seed is a constant: whoever writes references could compute the hashes of the
+    /// Fails if the seed is a constant: an author of references could compute the hashes of the
     /// graph and of the queues.
     #[test]
     fn each_process_hashes_with_a_seed_of_its_own() {

@@ -70,7 +70,7 @@ pub fn block_on<F: Future>(
         lease: lease.handle().clone(),
     });
     let output = System::with_tokio_rt(|| actors).block_on(future);
-    // Do not wait for tasks that nobody waits for.
+    // Does not wait for tasks whose results are not needed.
     lists.shutdown_background();
     watches.shutdown_background();
     lease.shutdown_background();

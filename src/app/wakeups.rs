@@ -77,7 +77,8 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Whether a thread sleeps after so many wakeups, each after this sleep and before this work.
+    /// Whether a thread sleeps after this number of wakeups, each after this sleep and before this
+    /// work.
     fn sleeps(times: u32, asleep: Duration, awake: Duration) -> bool {
         let mut pace = Pace::NEW;
         let mut now = Instant::now();

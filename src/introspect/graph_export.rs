@@ -145,8 +145,8 @@ impl<R: PartitionReader> GraphExport<R> {
     }
 }
 
-/// Those of a partition's nodes that no other partition knows better. A node that a monitor
-/// observed is always the best one.
+/// The nodes of a partition that no other partition knows better. A node that a monitor observed is
+/// always the best one.
 async fn best(partitions: &impl PartitionReader, asker: PartitionId, nodes: Nodes) -> Answer<Nodes> {
     let (mut nodes, unobserved): (Nodes, Nodes) = nodes.into_iter().partition(|(_, node)| node.is_observed());
     if unobserved.is_empty() {

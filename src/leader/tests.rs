@@ -65,7 +65,7 @@ struct Server {
 }
 
 impl Server {
-    /// The same Lease, by a way of its own.
+    /// The same Lease through another connection.
     fn again(&self) -> Self {
         Self { stored: Arc::clone(&self.stored), way: Arc::default() }
     }
@@ -173,7 +173,7 @@ impl Replica {
         assert!(!self.writes());
     }
 
-    /// The process is gone, without a word.
+    /// The process was killed.
     fn killed(&self) {
         self.task.abort();
     }
@@ -298,7 +298,7 @@ async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     one.killed();
     let two = Replica::start("two", Server::default());
     two.server.go(Way::Slow(Duration::from_millis(2500)));
-    // It has read and is writing; the write takes effect, and the answer comes too late.
+    // The replica has read and is writing. The write takes effect, and its answer comes too late.
     sleep(9 * SECOND).await;
     assert!(!two.writes());
     two.server.go(Way::Open);
@@ -311,7 +311,7 @@ async fn a_lease_whose_first_answer_was_lost_is_still_released() {
 async fn a_leader_that_was_frozen_resumes_behind_a_closed_gate() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
-    // Nobody in the process gets to run, the elector neither.
+    // No task of the process runs, including the elector.
     one.killed();
     advance(TIMING.renew_deadline).await;
     assert!(!one.writes());
@@ -372,7 +372,7 @@ async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
     let server = Server::default();
     let start = |number: usize| Replica::start(&number.to_string(), server.again());
     let mut replicas: Vec<_> = (0..3).map(start).collect();
-    // One that is gone may still have a gate that is open.
+    // The gate of a replica that is gone may still be open.
     let mut gates: Vec<_> = replicas.iter().map(|replica| replica.gate.clone()).collect();
     let exclusive = |gates: &[WriteGate]| {
         let writers = gates.iter().filter(|gate| gate.permit().is_ok()).count();

@@ -39,7 +39,7 @@ mutations! {
     AnyUidIsTheOwner,
     /// An owner that is being deleted counts as gone.
     TerminatingIsAbsent,
-    /// An owner whose kind nobody serves counts as gone.
+    /// An owner whose kind is not served counts as gone.
     UnresolvedIsAbsent,
     /// A namespaced owner of a cluster-scoped object counts as gone.
     InvalidScopeIsAbsent,
@@ -47,7 +47,7 @@ mutations! {
     IgnoreNamespace,
     /// A list is believed, however old it is.
     TrustOldList,
-    /// After a 410 the watch goes on from now, without a list.
+    /// After a 410 the watch continues from the present, without a list.
     ResumeAfterGap,
     /// That an owner waits for its dependents is confirmed once and for all.
     ConfirmForEver,
@@ -71,7 +71,7 @@ mutations! {
     OrphanBeforeCatchingUp,
     /// That an owner was orphaned is not remembered.
     ForgetOrphaned,
-    /// Nobody wakes an owner when its last blocking dependent goes.
+    /// An owner is not queued when its last blocking dependent is gone.
     DropUnblockWakeUp,
     /// Rings of foreground deletions are left to themselves.
     WaitInRings,
@@ -108,7 +108,7 @@ mod chosen {
         CHOSEN.set(mutation);
     }
 
-    /// Whether this mistake is to be made.
+    /// Whether this mistake is made.
     #[must_use]
     #[inline]
     pub fn is(mutation: Mutation) -> bool {
@@ -119,8 +119,8 @@ mod chosen {
 #[cfg(feature = "mutations")]
 pub use chosen::{choose, is};
 
-/// The variable that names an object over which workers are to panic: the one mistake
-/// that a whole process can be told to make, since no input is known that has it made.
+/// The variable that names an object over which workers panic. It is the only mistake that a whole
+/// process can be told to make, because no input is known that causes a panic.
 #[cfg(feature = "mutations")]
 pub const PANIC_OVER: &str = "KUBE_GC_PANIC_OVER";
 
@@ -140,7 +140,7 @@ pub fn panic_over(name: &str) {
 #[inline]
 pub const fn panic_over(_: &str) {}
 
-/// Whether this mistake is to be made: never, outside of tests.
+/// Whether this mistake is made; never outside of tests.
 #[cfg(not(feature = "mutations"))]
 #[must_use]
 #[inline]

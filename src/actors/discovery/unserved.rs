@@ -22,7 +22,8 @@ use super::failing::Failing;
 /// counts as gone without a proof. An API server that starts, or is upgraded, knows all of its
 /// types by then.
 const GONE_AFTER: Duration = Duration::from_secs(30 * 60);
-/// In how many complete answers it must be missing. The clock alone may stand still, or jump.
+/// The number of complete answers in which it must be missing. The time alone is not enough,
+/// because the clock may stand still or jump.
 const GONE_AFTER_ANSWERS: u32 = 3;
 
 /// What is kept of earlier answers.

@@ -45,8 +45,8 @@ impl Handler<SyncChanged> for Discovery {
 }
 
 impl Discovery {
-    /// Owners of these types that could not be looked up may be answered for now. What waits for
-    /// other types stays where it is: it would only be tried in vain.
+    /// Owners of these types that could not be looked up may be readable now. Objects that wait for
+    /// other types are not woken: their retry would fail again.
     fn wake_parked(&mut self, ctx: &mut Context<Self>) {
         let Some(types) = self.synced_types.take() else { return };
         let graph = self.context.graph.clone();

@@ -1,7 +1,7 @@
 //! Opens and closes the pools when this replica gains or loses the lease.
 //!
-//! A standby watches everything and queues what is to be done, but its pools stay closed. The
-//! write gate alone keeps a standby from writing: the closed pools keep it from trying.
+//! A standby watches everything and queues the work, but its pools stay closed. The write gate
+//! prevents a standby from writing; the closed pools prevent it from trying.
 
 use actix::{AsyncContext, Context, Handler, Message, WrapFuture};
 

@@ -42,7 +42,7 @@ pub struct SyncChanged(pub GroupResource);
 #[rtype(result = "()")]
 pub struct MonitorDrained(pub GroupResource, pub Epoch);
 
-/// The store was restored: start no monitor until [`Resume`]. The running ones go on.
+/// The store was restored: start no monitor until [`Resume`]. Running monitors continue.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub struct Suspend;

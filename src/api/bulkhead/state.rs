@@ -252,7 +252,7 @@ impl State {
     /// The compartment. It is created unless there are too many.
     fn entry(&mut self, of: &Compartment, now: Instant) -> Option<&mut Entry> {
         if !self.compartments.contains_key(of) {
-            // Drops circuits that nobody has probed since they could be.
+            // Drops circuits that could be probed for a long time and were not.
             self.close(|open| open.probe.is_none() && now > open.until + LONGEST_WAIT);
             if self.compartments.len() >= COMPARTMENTS {
                 return None;

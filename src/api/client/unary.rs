@@ -137,7 +137,7 @@ impl Api {
         };
         // First of all: without a permit, the fence sends no request of its own.
         permit()?;
-        // An event takes nothing away, whatever it was decided on.
+        // An event deletes and changes nothing, so an outdated decision does no harm.
         if call.verb != Verb::Create {
             self.check_restore_fence(call).await?;
         }

@@ -191,8 +191,8 @@ mod aggregated {
 
     impl ItemVersion {
         fn version(self) -> Version {
-            // "Stale": the aggregator could not reach the server behind it. What it
-            // lists then, often nothing, is not what there is.
+            // "Stale": the aggregator could not reach the server behind it. The list, which is
+            // often empty, may be incomplete.
             let current = self.freshness != "Stale";
             let resources: Arc<[Served]> =
                 self.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();

@@ -151,7 +151,7 @@ async fn a_failed_group_keeps_its_known_types_and_others_do_not() {
     for (old, new) in before.watchable.iter().zip(&after.watchable) {
         assert!(Arc::ptr_eq(&old.resource, &new.resource), "an equal type is the same type");
     }
-    // And again: what is kept is kept as long as it takes.
+    // Once more: the known types are kept, however long the failure lasts.
     let again = server.api().discover(Some(&after)).await.unwrap();
     assert_eq!(names(&again), names(&before));
 

@@ -207,7 +207,7 @@ async fn outage(how: Reply, lasts: Duration) {
         .collect();
     tokio::time::sleep(lasts).await;
     let counts = each_second(&server, began);
-    // Nobody knows before the first requests have failed.
+    // The outage is not known before the first requests have failed.
     let settled = counts.iter().rposition(|count| *count > 5).map_or(0, |last| last + 1);
     assert!(settled <= 32, "{counts:?}");
     assert!(counts.len() - settled > 50, "{counts:?}");

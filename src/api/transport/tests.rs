@@ -17,8 +17,8 @@ use server::{Manners, Server};
 /// The time limit for events that are certain to follow.
 const SOON: Duration = Duration::from_secs(30);
 
-/// A connection whose other end has vanished without a word, or that something in between
-/// swallows, is closed by neither. Fails if it is not asked whether it lives.
+/// The other end of a connection has vanished, or a device in between drops all packets: neither
+/// closes the connection. Fails if the connection is not probed.
 #[tokio::test]
 async fn watches_on_a_dead_connection_end_and_are_replaced() {
     let server = Server::start(Manners::default()).await;

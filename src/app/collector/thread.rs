@@ -46,7 +46,7 @@ pub fn ended() -> Error {
     Error::new(ErrorKind::Internal, "the collector has ended unexpectedly; start another one")
 }
 
-/// Starts the thread. Whoever waits for `started` learns whether the collector runs.
+/// Starts the thread. The receiver of `started` learns whether the collector runs.
 pub fn spawn(task: Task) -> std::io::Result<()> {
     let Runtimes { actors, lists, watches } = Runtimes::new(&task)?;
     let state = task.state.clone();
@@ -106,7 +106,7 @@ async fn run(task: Task, placement: Placement) {
     let (controller, introspection) = match start(client, &settings, placement).await {
         Ok(started) => started,
         Err(error) => {
-            // Nobody waits for a start that was cancelled.
+            // The caller has cancelled the start and receives no result.
             let _ = started.send(Err(error));
             return;
         }

@@ -46,7 +46,7 @@ impl Braked {
     }
 }
 
-/// Long enough for any renewal, also one that comes second.
+/// Long enough for two renewals.
 const SOON: Duration = Duration::from_secs(7);
 /// Soon enough that no renewal was due.
 const AT_ONCE: Duration = Duration::from_millis(10);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     proptest! {
-        /// As the store uses them: slots of an arena that come, go and are named anew.
+        /// The names of slots of an arena that are freed and used again, as in the store.
         #[test]
         fn every_name_is_kept_unchanged(steps in prop::collection::vec((0..3_u8, any::<u16>(), "[a-zü]{0,90}"), 0..600)) {
             let mut arena = Arena::default();

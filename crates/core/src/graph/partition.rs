@@ -326,7 +326,7 @@ impl Partition {
             (Presence::Observed, ..) => {}
             (_, None, None) => self.store.free(id),
             (Presence::Linked, None, Some(_)) => {
-                // Without links, nobody keeps these up to date.
+                // Without links, these are not kept up to date.
                 self.store.set_presence(id, Presence::InvalidScope);
                 let node = &mut self.store.nodes[id];
                 node.deletion = DeletionState::Live;

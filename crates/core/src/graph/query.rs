@@ -85,7 +85,8 @@ impl Partition {
             deletion: node.deletion,
             finalizers: node.finalizers,
             has_dependents: self.counted_dependents(id).next().is_some(),
-            // Nobody asks if there are no references, and it may mean a search of many edges.
+            // Not computed if there are no references: it is not needed then, and may require a
+            // search of many edges.
             has_dependent_deleting_dependents: !references.is_empty()
                 && self.counted_dependents(id).any(|edge| self.dependent_deletes_dependents(edge)),
             references,

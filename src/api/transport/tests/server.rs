@@ -149,7 +149,7 @@ impl Server {
         tokio::time::timeout(super::SOON, all).await.expect("a flood").unwrap();
     }
 
-    /// Ends all connections without a word.
+    /// Drops all connections without closing them.
     pub fn cut(&self) {
         std::mem::take(&mut *self.seen.cut.lock().unwrap()).cancel();
     }
