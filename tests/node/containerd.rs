@@ -20,9 +20,11 @@ const BALLAST: u64 = MIB;
 const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
 const TRUE: &[&str] = &["/busybox", "true"];
 
-/// The shares of the disk that are used before, and that `low` asks for.
+/// The percentages of the disk that are used before, and that `low` asks for.
 const FULL: u64 = 86;
 const LOW: u64 = 80;
+/// By how much the first is above the second in permille; the kubelet's formula rounds up.
+const ABOVE: u64 = 52;
 
 /// How much has to be freed so that it takes three images both by their sizes and in truth.
 ///
@@ -52,7 +54,7 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
         return Ok(());
     }
     let to_free = to_free()?;
-    let disk = to_free * 1000 / (10 * (FULL - LOW) + 2);
+    let disk = to_free * 1000 / ABOVE;
     let containerd = Containerd::start(Options { disk, ..Options::default() }).await?;
     for image in 0..IMAGES {
         containerd.import(&Archive::runnable(&name(image), usize::try_from(BALLAST)?)).await?;
@@ -72,7 +74,9 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
     // The rest is filled by something else.
     let (capacity, available) = space(&containerd)?;
     let wanted = capacity * (100 - LOW) / 100 - to_free;
-    let filler = available.checked_sub(wanted).context("the images fill more than the disk should have")?;
+    let filler = available.checked_sub(wanted);
+    let filler =
+        filler.with_context(|| format!("the images leave {available} of {capacity}, not {wanted}"))?;
     fs::write(containerd.disk().join("filler"), vec![0; usize::try_from(filler)?])?;
     let (capacity, available) = space(&containerd)?;
     ensure!(100 - available * 100 / capacity == FULL, "{available} of {capacity} bytes are free");

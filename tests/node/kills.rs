@@ -15,6 +15,7 @@ use crate::{can_run, eventually};
 /// How often each is killed.
 const KILLS: u32 = 20;
 const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
+const TRUE: &[&str] = &["/busybox", "true"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_collector_that_is_killed_during_a_removal_leaves_the_rest_to_the_next_one() -> Result<()> {
@@ -43,20 +44,27 @@ async fn killed_collectors_and_runtimes_lose_nothing_that_is_used() -> Result<()
     containerd.import(&Archive::runnable("test.local/app:1", 1 << 20)).await?;
     let client = containerd.client().await?;
     let pod = Pod::start(&client, &containerd.logs(), "default", "web", "uid-web", 0).await?;
-    let app = |name, attempt| ContainerSpec { name, attempt, image: "test.local/app:1", command: SLEEP };
-    let running = pod.run(&client, &app("app", 0)).await?;
+    let app = |name, attempt, command| ContainerSpec { name, attempt, image: "test.local/app:1", command };
+    let running = pod.run(&client, &app("app", 0, SLEEP)).await?;
     let place = Place::new(containerd.endpoint())?;
     place.configure_with_logs(&containerd.logs(), "max_per_container = 0")?;
     let mut attempt = 0;
     for kill in 0..KILLS {
         let kills_runtime = kill % 2 == 1;
         for _ in 0..3 {
-            pod.create(&client, &app("job", attempt)).await?;
+            pod.run(&client, &app("job", attempt, TRUE)).await?;
             attempt += 1;
         }
+        eventually("the end of three containers", async || {
+            let states = states(&client).await.ok()?;
+            let dead = states.iter().filter(|(_, state)| *state == ContainerState::ContainerExited);
+            (dead.count() == 3).then_some(())
+        })
+        .await?;
         let mut once = place.start(&["once"])?;
         // After the first of three.
-        once.line(|line| line["message"] == "removed").await?.context("nothing was removed")?;
+        let line = once.line(|line| line["message"] == "removed").await?;
+        line.with_context(|| format!("nothing was removed:\n{}", once.log()))?;
         if kills_runtime {
             containerd.kill()?;
             containerd.restart().await?;

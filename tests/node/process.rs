@@ -150,6 +150,11 @@ impl Running {
         }
     }
 
+    /// What the log has so far.
+    pub fn log(&self) -> String {
+        self.seen.join("\n")
+    }
+
     /// The address of a listener.
     pub async fn address(&mut self, listener: &str) -> Result<String> {
         let line = self.line(|line| line["message"] == "listening" && line["listener"] == listener).await?;
