@@ -26,12 +26,14 @@ const PAGE: u32 = 500;
 const MOST_PODS: usize = 20_000;
 
 impl Api {
-    /// All pods that are bound to a node, from a consistent list: one without `resourceVersion`.
+    /// All pods that are bound to a node. A consistent list has no `resourceVersion`; before
+    /// Kubernetes 1.31 the API server reads all pods of the cluster for it. Any other list is from
+    /// the API server's cache, and may be behind.
     ///
     /// # Errors
     ///
     /// The list cannot be read to its end.
-    pub async fn pods_of_node(&self, node: &str) -> Result<Vec<Pod>, ApiError> {
+    pub async fn pods_of_node(&self, node: &str, consistent: bool) -> Result<Vec<Pod>, ApiError> {
         let resource = GroupResource::new("", "pods");
         let target = || format!("pods of node {}", kube_gc_core::text::word(node));
         let mut pods = Vec::new();
@@ -40,9 +42,13 @@ impl Api {
         loop {
             let mut page = format!("/api/v1/pods?limit={limit}&fieldSelector=spec.nodeName%3D");
             path::encode(&mut page, node);
-            if !token.is_empty() {
-                page.push_str("&continue=");
-                path::encode(&mut page, &token);
+            match token.as_str() {
+                "" if consistent => {}
+                "" => page.push_str("&resourceVersion=0"),
+                token => {
+                    page.push_str("&continue=");
+                    path::encode(&mut page, token);
+                }
             }
             let mut call = Call::get(Verb::List, page, JSON, &resource);
             (call.action, call.target) = ("LIST", target());
@@ -285,6 +291,79 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::scripted::{Reply, Server};
+
+    fn page(names: &[&str], next: &str) -> Reply {
+        let items: Vec<_> = names
+            .iter()
+            .map(|name| json!({ "metadata": { "namespace": "default", "name": name, "uid": name } }))
+            .collect();
+        Reply::ok(json!({ "kind": "PodList", "metadata": { "continue": next }, "items": items }).to_string())
+    }
+
+    #[tokio::test]
+    async fn only_pods_of_the_node_are_listed_and_all_pages_of_them() {
+        let server = Server::replying([page(&["a", "b"], "next/1"), page(&["c"], "")]);
+        let pods = server.api().pods_of_node("node-1", true).await.unwrap();
+        assert_eq!(pods.iter().map(|pod| pod.pod.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
+        let lines: Vec<String> = server.seen().iter().map(|seen| seen.line()).collect();
+        let list = "GET /api/v1/pods?limit=500&fieldSelector=spec.nodeName%3Dnode-1";
+        assert_eq!(lines, [list.to_owned(), format!("{list}&continue=next%2F1")]);
+        let server = Server::replying([page(&[], "")]);
+        server.api().pods_of_node("node-1", false).await.unwrap();
+        assert_eq!(server.seen()[0].line(), format!("{list}&resourceVersion=0"));
+    }
+
+    /// Fails if anything else than a list of pods reads as an empty one: all pods would be gone.
+    #[tokio::test]
+    async fn what_is_no_list_of_pods_is_an_error() {
+        let token = page(&["a"], "same");
+        for reply in [
+            Reply::ok("{}"),
+            Reply::ok(r#"{"kind":"Pod","metadata":{"name":"a"}}"#),
+            Reply::ok(r#"{"kind":"PodList","items":"#),
+            Reply::ok("<html>"),
+            Reply::status(500, "etcd", "{}"),
+            token,
+        ] {
+            let server = Server::answering(move |_| reply.clone());
+            assert!(server.api().pods_of_node("node-1", true).await.is_err());
+        }
+    }
+
+    async fn prove(reply: Reply) -> Option<Proved> {
+        let server = Server::replying([reply]);
+        let proved = server.api().prove_pod(&PodRef::new("default", "web", "u")).await;
+        let line = server.seen()[0].line();
+        assert_eq!(line, "GET /api/v1/namespaces/default/pods/web", "no cache may answer");
+        proved.ok()
+    }
+
+    #[tokio::test]
+    async fn safety_2_only_the_pods_own_404_or_another_pod_proves_that_it_is_gone() {
+        let own = Reply::status(404, "pods \"web\" not found", r#"{"name":"web","kind":"pods"}"#);
+        assert_eq!(prove(own).await, Some(Proved::NotFound));
+        let found = |uid: &str, annotations: serde_json::Value| {
+            let metadata =
+                json!({ "namespace": "default", "name": "web", "uid": uid, "annotations": annotations });
+            Reply::ok(json!({ "kind": "Pod", "metadata": metadata }).to_string())
+        };
+        assert_eq!(prove(found("u", json!({}))).await, Some(Proved::SameUid));
+        assert_eq!(prove(found("v", json!(null))).await, Some(Proved::OtherUid { mirror_of: None }));
+        let mirror = found("v", json!({ "kubernetes.io/config.mirror": "u" }));
+        assert_eq!(prove(mirror).await, Some(Proved::OtherUid { mirror_of: Some("u".to_owned()) }));
+        for reply in [
+            Reply::code(404, "404 page not found"),
+            Reply::status(404, "no", r#"{"name":"default","kind":"namespaces"}"#),
+            Reply::status(404, "no", r#"{"name":"other","kind":"pods"}"#),
+            Reply::status(403, "no", "{}"),
+            Reply::ok(r#"{"metadata":{"namespace":"default","name":"other","uid":"v"}}"#),
+            Reply::ok(r#"{"metadata":{"namespace":"default","name":"web"}}"#),
+            Reply::ok("{}"),
+        ] {
+            assert_eq!(prove(reply.clone()).await, None, "{reply:?}");
+        }
+    }
 
     fn pod(value: serde_json::Value) -> Pod {
         serde_json::from_value::<Object>(value).unwrap().into_pod()

@@ -8,6 +8,7 @@ use kube_gc_cri::client::PodKey;
 use kube_gc_cri::{self as cri, status};
 use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Plan, What};
+use kube_gc_node::pods::Pods;
 use kube_gc_node::safety::{self, Inputs};
 use kube_gc_node::view::{Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
@@ -44,11 +45,7 @@ impl NodeCollector {
         let mut files = self.files(&mut notes).await;
         let mut runtime = self.runtime_view(&pod_keys(&files.log_directories), &mut notes).await?;
         // After the runtime, so that a pod that is bound meanwhile is in the list.
-        let (mut pods, api_error) = self.pod_view(&mut notes).await;
-        let missing = pods::needing_proof(&runtime, &pods, &files);
-        if let PodView::Listed(Listed { proofs, .. }) = &mut pods {
-            *proofs = self.pods.proofs(missing).await;
-        }
+        let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
 
         self.forget_volumes(&runtime);
@@ -139,11 +136,31 @@ impl NodeCollector {
         Ok(runtime)
     }
 
-    /// The pods of this node.
-    async fn pod_view(&self, notes: &mut Vec<String>) -> (PodView, Option<ApiError>) {
-        match self.pods.view().await {
+    /// The pods of this node, with proofs for those that are missing (safety 2). The usual list is from
+    /// the API server's cache, as consistent ones are expensive on older servers; it suffices unless
+    /// something here belongs to no pod in it.
+    async fn pod_view(
+        &self,
+        runtime: &RuntimeView,
+        files: &Files,
+        notes: &mut Vec<String>,
+    ) -> (PodView, Option<ApiError>) {
+        let told = async {
+            let mut view = self.pods.view(false).await?;
+            if !lacks_pods(runtime, &mut view, files) {
+                return Ok(view);
+            }
+            view = self.pods.view(true).await?;
+            let missing = pods::needing_proof(runtime, &view, files);
+            if let PodView::Listed(Listed { proofs, .. }) = &mut view {
+                *proofs = self.pods.proofs(missing).await;
+            }
+            Ok(view)
+        };
+        match told.await {
             Ok(pods) => (pods, None),
             Err(error) => {
+                let error: ApiError = error;
                 let why = error.to_string();
                 notes.push(format!("the pods of this node are not known, so none counts as gone: {why}"));
                 (PodView::Unavailable { why }, Some(error))
@@ -208,7 +225,7 @@ impl NodeCollector {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
         let all: Vec<usize> = (0..runtime.containers.len()).collect();
         self.learn_volumes(&mut runtime, &all).await;
-        Ok((runtime, self.pods.view().await.ok()))
+        Ok((runtime, self.pods.view(true).await.ok()))
     }
 }
 
@@ -217,6 +234,19 @@ impl Look {
     pub(super) fn pod_keys(&self) -> BTreeSet<PodKey> {
         pod_keys(&self.files.log_directories)
     }
+}
+
+/// Whether something here belongs to no pod of a list that may be behind, or too many do.
+fn lacks_pods(runtime: &RuntimeView, view: &mut PodView, files: &Files) -> bool {
+    let PodView::Listed(listed) = view else { return false };
+    // Nobody is asked about what an inconsistent list lacks.
+    listed.consistent = true;
+    let missing = !pods::needing_proof(runtime, view, files).is_empty();
+    let lacks = missing || Pods::of(runtime, view, files).is_on_wrong_node();
+    if let PodView::Listed(listed) = view {
+        listed.consistent = false;
+    }
+    lacks
 }
 
 /// What was read, or nothing, with a note.

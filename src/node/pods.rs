@@ -25,13 +25,13 @@ pub enum PodSource {
 }
 
 impl PodSource {
-    /// All pods of this node.
-    pub async fn view(&self) -> Result<PodView, ApiError> {
+    /// All pods of this node, from a list that is consistent or may be behind.
+    pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
         match self {
             Self::None => Ok(PodView::None),
             Self::Api { api, node } => {
-                let pods = api.pods_of_node(node).await?;
-                Ok(PodView::Listed(Listed { pods, consistent: true, proofs: Vec::new() }))
+                let pods = api.pods_of_node(node, consistent).await?;
+                Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
             }
         }
     }

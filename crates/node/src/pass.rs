@@ -153,17 +153,19 @@ impl Pass {
             return self.remove(candidate);
         }
         self.stop_when_enough_is_free();
-        let Some(image) = self.images.front().filter(|_| self.images_left > 0) else {
-            // B9: how much is missing is also told if no image was left to remove.
-            if self.measures_at_end {
-                self.waiting = Waiting::Measurement;
-                return Step::Measure { patience: self.patience };
-            }
-            return Step::Done;
+        let image = self.images.front().filter(|_| self.images_left > 0);
+        let measures = match image {
+            Some(image) => purpose(image) == Purpose::Space && self.usage.is_none(),
+            // B9: what the last removal has freed counts, and how much is missing is also told if
+            // no image was left to remove.
+            None => self.measures_at_end,
         };
-        if purpose(image) == Purpose::Space && self.usage.is_none() {
+        if measures {
             self.waiting = Waiting::Measurement;
             return Step::Measure { patience: self.patience };
+        }
+        if image.is_none() {
+            return Step::Done;
         }
         if self.batch == 0 {
             self.waiting = Waiting::List;

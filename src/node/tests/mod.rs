@@ -1,5 +1,6 @@
 //! Whole passes on a container runtime that injects faults and on an embedded API server.
 
+mod actor;
 mod better;
 mod faults;
 mod passes;

@@ -87,6 +87,18 @@ fn b3_after_a_removal_the_file_system_gets_time_and_before_it_does_not() {
 }
 
 #[test]
+fn b9_what_the_last_image_has_freed_counts() {
+    let (runtime, files, ledger) = node(2);
+    let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
+    // 100 bytes are missing.
+    carry_out(&mut pass, &runtime, 50);
+    assert_eq!((pass.summary().freed_bytes, pass.summary().missing), (100, None));
+    let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
+    carry_out(&mut pass, &runtime, 40);
+    assert_eq!(pass.summary().missing, Some(Missing { bytes: 20, inodes: 0 }));
+}
+
+#[test]
 fn without_a_measurement_no_image_goes_for_space() {
     let (runtime, files, ledger) = node(3);
     let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());

@@ -1,0 +1,152 @@
+//! The Node actor: passes follow each other, and failures become events and readiness.
+
+use actix::Actor as _;
+use k8s_openapi::api::core::v1::Event;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
+use crate::http::NodeIntrospection as _;
+use crate::introspect::node::NodeView;
+
+/// A running actor.
+struct Running {
+    status: watch::Receiver<NodeStatus>,
+    cancel: CancellationToken,
+    passes: TaskTracker,
+}
+
+impl Running {
+    async fn start(node: &Node) -> Self {
+        let (status, published) = watch::channel(NodeStatus::default());
+        let (cancel, passes) = (CancellationToken::new(), TaskTracker::new());
+        let api = Api::from_clients(node.api.client(), ApiSettings::default(), WriteGate::open());
+        let context = NodeContext {
+            options: Arc::new(node.options()),
+            events: NodeEvents::new(api, NODE),
+            status,
+            cancel: cancel.clone(),
+            passes: passes.clone(),
+            broken: CancellationToken::new(),
+        };
+        NodeActor::new(context, node.collector().await).start();
+        Self { status: published, cancel, passes }
+    }
+
+    /// Waits until the status is like this.
+    async fn until(&mut self, is_it: impl FnMut(&NodeStatus) -> bool) -> NodeStatus {
+        let found = tokio::time::timeout(Duration::from_secs(60), self.status.wait_for(is_it)).await;
+        found.unwrap().unwrap().clone()
+    }
+
+    fn view(&self) -> NodeView {
+        NodeView::new(self.status.clone())
+    }
+
+    async fn stop(self) {
+        self.cancel.cancel();
+        self.passes.close();
+        self.passes.wait().await;
+    }
+}
+
+async fn events(node: &Node) -> Vec<(String, String)> {
+    let events: kube::Api<Event> = kube::Api::namespaced(node.api.client(), "default");
+    let events = events.list(&kube::api::ListParams::default()).await.unwrap().items.into_iter();
+    let mut found: Vec<_> = events
+        .map(|event| {
+            assert_eq!(event.involved_object.kind.as_deref(), Some("Node"));
+            assert_eq!(event.involved_object.uid.as_deref(), Some(NODE));
+            (event.reason.unwrap_or_default(), event.message.unwrap_or_default())
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+#[actix::test]
+async fn safety_4_what_a_limit_leaves_goes_in_the_next_pass_at_once() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 12, ContainerState::ContainerExited);
+    node.rules.limits.containers = 5;
+    node.rules.containers.period = HOUR;
+    node.rules.images.period = HOUR;
+    let mut running = Running::start(&node).await;
+    assert!(!running.view().readiness().ready(), "before the first look");
+    running.until(|status| status.report.is_some() && node.container_ids().is_empty()).await;
+    assert!(running.view().readiness().ready());
+    running.stop().await;
+    assert_eq!(events(&node).await, []);
+}
+
+#[actix::test]
+async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    let containers = node.containers(&gone, 2, ContainerState::ContainerExited);
+    let images = node.images(18, 50);
+    node.rules.free = Some(99);
+    let fail = || server::Effect::Fail(server::Code::Unknown, "device busy".to_owned());
+    node.server.fault(server::Fault::about(Rpc::RemoveContainer, &containers[0], fail()));
+    node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[0], fail()));
+    let mut running = Running::start(&node).await;
+    let status = running.until(|status| status.report.is_some()).await;
+    let page = running.view().readiness();
+    running.stop().await;
+    let found = events(&node).await;
+    let reasons: Vec<&str> = found.iter().map(|(reason, _)| reason.as_str()).collect();
+    assert_eq!(reasons, ["ContainerGCFailed", "FreeDiskSpaceFailed", "ImageGCFailed"]);
+    assert!(found[0].1.contains(&containers[0]) && found[0].1.contains("device busy"), "{found:?}");
+    assert!(found[1].1.starts_with("Freed 850.0 MiB") && found[1].1.contains("still missing"), "{found:?}");
+    // It is ready: a restart would not help.
+    assert!(page.ready() && page.verbose("readyz").contains("could not be freed"), "{page:?}");
+    let result = status.report.as_ref().and_then(|report| report.result.clone()).unwrap();
+    assert_eq!((result.failed, result.is_complete()), (2, false));
+}
+
+#[actix::test]
+async fn a_dry_run_tells_no_events_and_shows_its_plan() {
+    let mut node = Node::new();
+    node.images(18, 50);
+    node.rules.free = Some(99);
+    node.rules.dry_run = true;
+    let mut running = Running::start(&node).await;
+    running.until(|status| status.report.is_some()).await;
+    let page = running.view().last().unwrap().unwrap();
+    assert_eq!((page["effects"].as_str(), page["result"].is_null()), (Some("nothing"), true));
+    running.stop().await;
+    assert!(node.changes().is_empty());
+    assert_eq!(events(&node).await, []);
+}
+
+#[actix::test]
+async fn safety_2_a_wrong_name_of_the_node_makes_it_unready() {
+    let mut node = Node::new();
+    let unknown = node.sandbox("aaaaaaaa-0000-4000-8000-000000000000", false);
+    node.containers(&unknown, 1, ContainerState::ContainerRunning);
+    let mut running = Running::start(&node).await;
+    running.until(|status| status.report.is_some()).await;
+    let page = running.view().readiness();
+    assert!(!page.ready() && page.verbose("readyz").contains("node.name"), "{page:?}");
+    running.stop().await;
+}
+
+#[actix::test]
+async fn a_runtime_that_stops_and_comes_back_is_noticed() {
+    let mut node = Node::new();
+    node.rules.containers.period = Duration::from_millis(10);
+    node.rules.images.period = HOUR;
+    let mut running = Running::start(&node).await;
+    running.until(|status| status.report.is_some()).await;
+    let fail = server::Effect::Fail(server::Code::Unavailable, "starting".to_owned());
+    node.server.fault(server::Fault::every(Rpc::ListContainers, fail));
+    let status = running.until(|status| status.error.is_some()).await;
+    assert!(status.report.is_some(), "the last plan stays");
+    assert!(!running.view().readiness().ready());
+    node.server.clear_faults();
+    running.until(|status| status.error.is_none()).await;
+    assert!(running.view().readiness().ready());
+    running.stop().await;
+}
