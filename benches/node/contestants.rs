@@ -1,5 +1,6 @@
 //! The two contestants, and what they take.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -78,11 +79,12 @@ impl TheKubelet {
 
 /// The binary, as a user starts it.
 pub struct KubeGc {
+    binary: PathBuf,
     environment: Vec<(&'static str, String)>,
 }
 
 impl KubeGc {
-    pub fn new(host: &Host) -> Self {
+    pub fn new(host: &Host, binary: PathBuf) -> Self {
         let logs = |name: &str| host.logs(name).display().to_string();
         let environment = vec![
             ("KUBE_GC__NODE__RUNTIME_ENDPOINT", host.runtime.endpoint().to_string()),
@@ -98,11 +100,11 @@ impl KubeGc {
             ("KUBE_GC__HTTP__LISTEN", "127.0.0.1:0".to_owned()),
             ("KUBE_GC__HTTP__DEBUG_LISTEN", "127.0.0.1:0".to_owned()),
         ];
-        Self { environment }
+        Self { binary, environment }
     }
 
     fn start(&self, subcommand: &str) -> Result<Running> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+        let mut command = Command::new(&self.binary);
         command.args(["node", subcommand]).env_clear().stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

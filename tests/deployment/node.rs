@@ -141,7 +141,7 @@ async fn the_role_of_node_collection_grants_nothing_else() -> Result<()> {
     for verb in ["get", "list", "watch"] {
         ensure!(installation.may(verb, "", "pods").await?, "it may not {verb} pods");
     }
-    for verb in ["create", "patch"] {
+    for verb in ["create", "get", "patch"] {
         ensure!(installation.may_in("default", verb, "", "events").await?, "it may not {verb} events");
         ensure!(
             !installation.may_in("kube-system", verb, "", "events").await?,

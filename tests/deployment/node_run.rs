@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{CriServer, NewContainer, NewImage, NewSandbox, Settings, Space, World};
+use kube_gc_cri::server::{
+    Code, CriServer, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+};
 use kube_gc_testkit::Collector;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NODE, NODE_NAME, Pod, plane};
@@ -18,6 +20,7 @@ kube_gc_testkit::scenarios! {
     with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead,
     a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing,
     mirror_pods_and_static_pods_stay,
+    what_cannot_be_removed_is_an_event_about_the_node,
 }
 
 const CALLS_THAT_CHANGE: [Rpc; 5] =
@@ -42,6 +45,13 @@ impl Node {
         world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
         let runtime = CriServer::start(Settings::default(), world)?;
         Ok(Self { installation, runtime })
+    }
+
+    /// Configures it to remove whatever it may beside a kubelet, every second.
+    async fn let_it_remove(&self) -> Result<()> {
+        let config = self.installation.configuration().await?;
+        let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
+        self.installation.configure(&config).await
     }
 
     /// Creates a pod that is bound to a node.
@@ -185,9 +195,7 @@ async fn the_node_overlay_reports_and_removes_nothing() -> Result<()> {
 async fn with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead() -> Result<()> {
     use ContainerState::{ContainerExited, ContainerRunning};
     let node = Node::set_up().await?;
-    let config = node.installation.configuration().await?;
-    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
-    node.installation.configure(&config).await?;
+    node.let_it_remove().await?;
     let living = node.pod("living", NODE_NAME, &Value::Null).await?;
     let of_living =
         node.on_node(living.name, &living.uid, "api", &[ContainerExited, ContainerExited, ContainerRunning]);
@@ -215,9 +223,7 @@ async fn with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead
 async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Result<()> {
     use ContainerState::{ContainerExited, ContainerRunning};
     let node = Node::set_up().await?;
-    let config = node.installation.configuration().await?;
-    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
-    node.installation.configure(&config).await?;
+    node.let_it_remove().await?;
     for name in ["living-1", "living-2", "living-3"] {
         let pod = node.pod(name, "another-node", &Value::Null).await?;
         node.on_node(pod.name, &pod.uid, "api", &[ContainerRunning]);
@@ -238,9 +244,7 @@ async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Res
 async fn mirror_pods_and_static_pods_stay() -> Result<()> {
     use ContainerState::{ContainerExited, ContainerRunning};
     let node = Node::set_up().await?;
-    let config = node.installation.configuration().await?;
-    let config = format!("{config}\n[node]\nbeside_kubelet = \"all\"\nperiod = \"1s\"\n");
-    node.installation.configure(&config).await?;
+    node.let_it_remove().await?;
     let (mirrored, unmirrored) = ("3".repeat(32), "4".repeat(32));
     let annotations = json!({
         "kubernetes.io/config.mirror": mirrored,
@@ -260,5 +264,32 @@ async fn mirror_pods_and_static_pods_stay() -> Result<()> {
         ensure!(node.containers().contains(id), "{id} is gone");
         ensure!(entry(&report, id)?["decision"] == "keep", "{report}");
     }
+    collector.stop().await
+}
+
+/// All rights for events are needed: the first failure creates one, and the next one reads it and
+/// increases its count.
+async fn what_cannot_be_removed_is_an_event_about_the_node() -> Result<()> {
+    let node = Node::set_up().await?;
+    node.let_it_remove().await?;
+    let failure = Effect::Fail(Code::Internal, "the file system is read-only".to_owned());
+    node.runtime.fault(Fault::every(Rpc::RemoveContainer, failure));
+    let gone = "0badc0de-0000-4000-8000-000000000000";
+    node.on_node("gone", gone, "api", &[ContainerState::ContainerExited]);
+    let (_pod, collector) = node.start(|_| Ok(())).await?;
+    let mut events = Value::Null;
+    poll("an event that counts", async || {
+        events = node.installation.get("/api/v1/namespaces/default/events").await?;
+        let events = events["items"].as_array().context("no list")?;
+        Ok(events.iter().any(|event| {
+            event["reason"] == "ContainerGCFailed"
+                && event["involvedObject"]["kind"] == "Node"
+                && event["involvedObject"]["name"] == NODE_NAME
+                && event["count"].as_u64() >= Some(2)
+        }))
+    })
+    .await
+    .with_context(|| events.to_string())?;
+    ensure!(node.containers().len() == 1, "a container is gone: {:?}", node.containers());
     collector.stop().await
 }
