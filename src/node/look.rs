@@ -6,7 +6,7 @@ use futures::future::join3;
 use futures::{StreamExt as _, stream};
 use kube_gc_cri::client::PodKey;
 use kube_gc_cri::{self as cri, status};
-use kube_gc_node::logs::parse_directory;
+use kube_gc_node::log_directory::parse_directory;
 use kube_gc_node::plan::{Plan, What};
 use kube_gc_node::pods::Pods;
 use kube_gc_node::safety::{self, Inputs};
