@@ -90,7 +90,7 @@ impl Api {
                 Ok(PatchOutcome::Done(facts)) => return Ok(FinalizerRemoval::Removed(facts)),
                 Ok(PatchOutcome::Gone) => return Ok(FinalizerRemoval::Gone),
                 Err(error) if error.class == ErrorClass::Conflict && attempt < CONFLICTS => {
-                    record::patch_conflict(LIST, PatchConflict::ReadAgain);
+                    record::patch_conflict(LIST, PatchConflict::Retry);
                     attempt += 1;
                 }
                 Err(error) => return Err(given_up(LIST, error)),

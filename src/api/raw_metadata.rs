@@ -31,7 +31,7 @@ pub(super) const CONFLICTS: u32 = 5;
 /// The final error of a patch of a list. Counts conflicts.
 pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
     if error.class == ErrorClass::Conflict {
-        record::patch_conflict(list, PatchConflict::GivenUp);
+        record::patch_conflict(list, PatchConflict::Requeue);
     }
     error
 }

@@ -16,7 +16,6 @@ const OUTCOMES: &[&str] = &[
     "already_gone",
     "braked",
     "conflict",
-    "decided_afresh",
     "deferred",
     "deleted",
     "deletion_pending",
@@ -26,6 +25,7 @@ const OUTCOMES: &[&str] = &[
     "not_being_deleted",
     "parked",
     "patched",
+    "reevaluated",
     "removed",
     "throttled",
     "unknown",
@@ -33,14 +33,8 @@ const OUTCOMES: &[&str] = &[
 ];
 
 /// What follows a conflict of a deletion.
-pub(super) const AFTER_CONFLICT: &[&str] = &[
-    "absent",
-    "backoff",
-    "being_deleted",
-    "decide_afresh",
-    "delete_with_new_version",
-    "delete_with_uid_alone",
-];
+pub(super) const AFTER_CONFLICT: &[&str] =
+    &["absent", "backoff", "being_deleted", "delete_with_new_version", "delete_with_uid_alone", "reevaluate"];
 
 /// The verbs of requests to the API server.
 const VERBS: &[&str] = &["create", "delete", "discover", "get", "list", "patch", "watch"];

@@ -176,7 +176,7 @@ metrics! {
     DENIED_WRITES = "kube_gc_denied_writes_total", Kind::Counter, Count, ["action", "resource"];
     /// Deletions that met a conflict, by what followed.
     DELETE_CONFLICTS = "kube_gc_delete_conflicts_total", Kind::Counter, Count, ["next"];
-    /// Patches of a list that met a conflict: the object was read and patched again (read_again), or is re-evaluated after a backoff (given_up).
+    /// Patches of a list that met a conflict: the object was read and patched again (retry), or is re-evaluated after a backoff (requeue).
     PATCH_CONFLICTS = "kube_gc_patch_conflicts_total", Kind::Counter, Count, ["list", "next"];
     /// Workers that panicked while processing an object and were restarted.
     WORKER_RESTARTS = "kube_gc_worker_restarts_total", Kind::Counter, Count, ["name"];

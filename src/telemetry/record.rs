@@ -170,7 +170,7 @@ pub(super) mod tests {
         EventLag::default().took(Duration::from_millis(1), 1);
         DeletionLag::since(tokio::time::Instant::now()).deletion_sent();
         denied_write("delete", &GroupResource::parse("pods"));
-        patch_conflict("finalizers", PatchConflict::ReadAgain);
+        patch_conflict("finalizers", PatchConflict::Retry);
         lease_age(Duration::from_secs(1));
         monitor_restarted();
         orphaned_owner_entries(1);

@@ -207,7 +207,7 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     poll("a new decision", async || {
         let decisions = collector.metrics().await?;
         Ok(decisions.iter().any(|(series, count)| {
-            *count > 0.0 && series.starts_with("kube_gc_decisions_total") && series.contains("decided_afresh")
+            *count > 0.0 && series.starts_with("kube_gc_decisions_total") && series.contains("reevaluated")
         }) || !stage.of(Verb::Delete, &circle.middle).is_empty())
     })
     .await?;

@@ -242,7 +242,7 @@ impl Api {
                         && resource_version.is_none()
                         && attempt < CONFLICTS =>
                 {
-                    record::patch_conflict(LIST, PatchConflict::ReadAgain);
+                    record::patch_conflict(LIST, PatchConflict::Retry);
                     attempt += 1;
                 }
                 Err(error) => return Err(given_up(LIST, error)),

@@ -39,18 +39,18 @@ pub fn denied_write(action: &'static str, resource: &GroupResource) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchConflict {
     /// The object is read and patched again.
-    ReadAgain,
+    Retry,
     /// The object is re-evaluated.
-    GivenUp,
+    Requeue,
 }
 
 impl PatchConflict {
-    pub(in crate::telemetry) const ALL: [Self; 2] = [Self::ReadAgain, Self::GivenUp];
+    pub(in crate::telemetry) const ALL: [Self; 2] = [Self::Retry, Self::Requeue];
 
     pub(in crate::telemetry) const fn label(self) -> &'static str {
         match self {
-            Self::ReadAgain => "read_again",
-            Self::GivenUp => "given_up",
+            Self::Retry => "retry",
+            Self::Requeue => "requeue",
         }
     }
 }

@@ -122,7 +122,7 @@ impl<'a> DecisionLine<'a> {
             }
             Interrupted::Changed(reason) => {
                 // Not a failure, and nothing was written. The next decision has its own line.
-                record::decision(self.action, "decided_afresh", &self.object.resource.group_resource);
+                record::decision(self.action, "reevaluated", &self.object.resource.group_resource);
                 tracing::debug!(
                     object = self.logged_object().logged(),
                     action = self.action,

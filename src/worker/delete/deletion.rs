@@ -188,7 +188,7 @@ const fn word(next: &AfterConflict) -> &'static str {
         AfterConflict::Absent => "absent",
         AfterConflict::BeingDeleted => "being_deleted",
         AfterConflict::Backoff => "backoff",
-        AfterConflict::Reevaluate => "decide_afresh",
+        AfterConflict::Reevaluate => "reevaluate",
         AfterConflict::DeleteWith(_) => "delete_with_new_version",
         AfterConflict::DeleteWithUidAlone => "delete_with_uid_alone",
     }
