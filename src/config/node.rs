@@ -161,9 +161,10 @@ pub(super) fn is_root(path: &str) -> bool {
         && parts.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'))
 }
 
-/// Whether this can be a pattern of `images.keep`.
+/// Whether this can be a pattern of `images.keep`. In an environment variable, commas separate them.
 pub(super) fn is_pattern(pattern: &str) -> bool {
-    (1..=512).contains(&pattern.len()) && !pattern.chars().any(char::is_whitespace)
+    (1..=512).contains(&pattern.len())
+        && !pattern.chars().any(|letter| letter.is_whitespace() || letter == ',')
 }
 
 /// Whether this can be the socket of a runtime, or is empty.

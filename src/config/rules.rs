@@ -174,7 +174,7 @@ pub(super) const RULES: &[Rule] = &[
     }),
     rule(
         "node.images.keep",
-        "a list of at most 256 names of images without spaces, in which `*` stands for any text",
+        "a list of at most 256 names of images without spaces and commas, in which `*` stands for any text",
         |s| s.node.images.keep.len() <= 256 && s.node.images.keep.iter().all(|pattern| is_pattern(pattern)),
     ),
     rule("node.images.keep_local", "true or false", |_| true),

@@ -32,8 +32,10 @@ pub struct Carried {
     pub removals: Vec<Record>,
     /// All together.
     pub summary: Summary,
-    /// How full the file system of the images was at the end, if it was measured.
+    /// How full the file system of the images was at the end, if it could be measured.
     pub usage: Option<Usage>,
+    /// How many bytes it has gained during the pass.
+    pub freed_bytes: u64,
     /// Why the pass ended before its end.
     pub interrupted: Option<String>,
     /// How long it took.
@@ -133,10 +135,16 @@ impl NodeCollector {
                 }
             }
         }
+        let free = |usage: Option<Usage>| usage.map_or(0, |usage| usage.available);
+        let usage = self.disk.usage().ok().or(memory.usage);
         Ok(Carried {
             summary: pass.summary(),
             removals: pass.records().to_vec(),
-            usage: memory.usage,
+            usage,
+            freed_bytes: look
+                .files
+                .image_usage
+                .map_or(0, |before| free(usage).saturating_sub(before.available)),
             interrupted,
             took: start.elapsed(),
         })

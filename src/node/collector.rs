@@ -67,6 +67,11 @@ impl NodeCollector {
         &self.rules
     }
 
+    /// From now on by these rules.
+    pub fn set_rules(&mut self, rules: &Rules) {
+        self.rules = rules.clone();
+    }
+
     /// When images were first seen and last used.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {

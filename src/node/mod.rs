@@ -35,7 +35,7 @@ pub use collector::{NodeCollector, now};
 #[cfg(any(test, feature = "demo", feature = "internals"))]
 pub use disk::Disk;
 pub use error::{NodeError, Problem};
-pub use kubelet::{Presence, detect, is_in_pod};
+pub use kubelet::Presence;
 pub use look::Look;
 pub use pods::PodSource;
 pub use report::{PassResult, Report, why_dry};

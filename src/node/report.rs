@@ -45,7 +45,7 @@ pub struct PassResult {
     pub refused: usize,
     /// How many could not be removed.
     pub failed: usize,
-    /// How many bytes the file system of the images has gained while images went.
+    /// How many bytes the file system of the images has gained during the pass.
     pub freed_bytes: u64,
     /// How many bytes are still to be freed.
     pub missing_bytes: u64,
@@ -113,7 +113,7 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
 
 impl PassResult {
     fn new(carried: &Carried) -> Self {
-        let Summary { removed, refused, failed, freed_bytes, missing } = carried.summary;
+        let Summary { removed, refused, failed, freed_bytes: _, missing } = carried.summary;
         let items = carried.removals.iter().map(|record| {
             let (outcome, reason) = match &record.outcome {
                 Outcome::Removed => ("removed", None),
@@ -132,7 +132,7 @@ impl PassResult {
             removed,
             refused,
             failed,
-            freed_bytes,
+            freed_bytes: carried.freed_bytes,
             missing_bytes: missing.map_or(0, |missing| missing.bytes),
             missing_inodes: missing.map_or(0, |missing| missing.inodes),
             interrupted: carried.interrupted.clone(),

@@ -7,6 +7,7 @@ use kube_gc_node::Rules;
 use kube_gc_node::glob::Glob;
 use kube_gc_node::rules::{self, ContainerRules, ImageRules, Kubelet, LogRoots, Pressure};
 
+use super::kubelet::{detect, is_in_pod};
 use super::{NodeError, Presence, StateFile};
 use crate::config::{BesideKubelet, NodeSettings, Settings};
 
@@ -23,6 +24,10 @@ pub struct NodeOptions {
     pub state: StateFile,
     /// Whether a kubelet runs here.
     pub kubelet: Presence,
+    /// What may be removed beside one.
+    pub beside: rules::BesideKubelet,
+    /// Looks for a kubelet again.
+    pub detect: fn() -> Presence,
     /// Whether this process runs in a pod.
     pub in_pod: bool,
 }
@@ -33,13 +38,8 @@ impl NodeOptions {
     ///
     /// # Errors
     /// There is no container runtime, or more than one.
-    pub fn new(
-        settings: &Settings,
-        free: Option<u8>,
-        kubelet: Presence,
-        in_pod: bool,
-    ) -> Result<Self, NodeError> {
-        let node = &settings.node;
+    pub fn new(settings: &Settings, free: Option<u8>) -> Result<Self, NodeError> {
+        let (node, kubelet) = (&settings.node, detect());
         let endpoint = if node.runtime_endpoint.is_empty() {
             endpoint::discover()?
         } else {
@@ -48,7 +48,29 @@ impl NodeOptions {
         let name = if node.name.is_empty() { hostname() } else { node.name.clone() };
         let rules = rules(settings, free, &kubelet);
         let state = StateFile::new(node.state.clone());
-        Ok(Self { rules, endpoint, name, state, kubelet, in_pod })
+        let beside = beside(node.beside_kubelet);
+        Ok(Self { rules, endpoint, name, state, kubelet, beside, detect, in_pod: is_in_pod() })
+    }
+
+    /// Looks for a kubelet that has come since. Returns whether there is one now.
+    pub fn meets_kubelet(&mut self) -> bool {
+        if self.kubelet != Presence::Absent {
+            return false;
+        }
+        self.kubelet = (self.detect)();
+        let has_come = self.kubelet != Presence::Absent;
+        if has_come {
+            self.rules.kubelet = Kubelet::Beside(self.beside);
+        }
+        has_come
+    }
+}
+
+const fn beside(setting: BesideKubelet) -> rules::BesideKubelet {
+    match setting {
+        BesideKubelet::Nothing => rules::BesideKubelet::Nothing,
+        BesideKubelet::Images => rules::BesideKubelet::Images,
+        BesideKubelet::All => rules::BesideKubelet::All,
     }
 }
 
@@ -72,11 +94,6 @@ fn rules(settings: &Settings, free: Option<u8>, kubelet: &Presence) -> Rules {
     } = &settings.node;
     // A negative number stands for no limit.
     let limit = |count: i64| u32::try_from(count).ok();
-    let beside = match beside_kubelet {
-        BesideKubelet::Nothing => rules::BesideKubelet::Nothing,
-        BesideKubelet::Images => rules::BesideKubelet::Images,
-        BesideKubelet::All => rules::BesideKubelet::All,
-    };
     let nonzero = |duration: Duration| Some(duration).filter(|duration| !duration.is_zero());
     Rules {
         containers: ContainerRules {
@@ -100,7 +117,7 @@ fn rules(settings: &Settings, free: Option<u8>, kubelet: &Presence) -> Rules {
         roots: LogRoots { pods: roots.pods.clone(), containers: roots.containers.clone() },
         kubelet: match kubelet {
             Presence::Absent => Kubelet::Absent,
-            Presence::Present { .. } => Kubelet::Beside(beside),
+            Presence::Present { .. } => Kubelet::Beside(beside(*beside_kubelet)),
         },
         dry_run: settings.dry_run,
         ..Rules::default()

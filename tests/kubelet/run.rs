@@ -162,6 +162,8 @@ impl Stage {
             name: "node-1".to_owned(),
             state: StateFile::new(self.root.path().join("state.json")),
             kubelet: Presence::Absent,
+            beside: kube_gc_node::rules::BesideKubelet::Nothing,
+            detect: || Presence::Absent,
             in_pod: false,
         };
         let source = PodSource::Api { api: server::client(pods), node: options.name.clone() };

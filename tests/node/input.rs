@@ -116,7 +116,7 @@ async fn thresholds_that_make_no_sense_are_refused_with_key_and_file() -> Result
         ("high = 300", "node.high", "from 1 to 100"),
         ("max_total = -2", "node.max_total", "from -1"),
         ("period = \"0s\"", "node.period", "\"1s\""),
-        ("images.keep = [\"a b\"]", "node.images.keep", "without spaces"),
+        ("images.keep = [\"a b\"]", "node.images.keep", "without spaces and commas"),
         ("pressure.bytes = 100", "node.pressure.bytes", "from 0 to 99"),
         ("pods = \"some\"", "", "duplicate"),
         ("images.kep = []", "node.images.kep", "did you mean `node.images.keep`"),

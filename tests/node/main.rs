@@ -6,6 +6,7 @@
 mod containerd;
 mod input;
 mod kills;
+mod pods;
 mod process;
 
 use std::future::Future;

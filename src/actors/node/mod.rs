@@ -25,8 +25,6 @@ use crate::node::{NodeCollector, NodeOptions, Report};
 /// What the actor needs.
 #[derive(Debug)]
 pub struct NodeContext {
-    /// How the node is collected.
-    pub options: Arc<NodeOptions>,
     /// Who hears of failures; nobody without an API server.
     pub events: Option<NodeEvents>,
     /// Where the last pass is published.
@@ -48,12 +46,19 @@ pub struct NodeStatus {
     pub error: Option<String>,
 }
 
+/// One node, and how it is collected.
+#[derive(Debug)]
+struct Node {
+    collector: NodeCollector,
+    options: NodeOptions,
+}
+
 /// Collects one node.
 #[derive(Debug)]
 pub struct NodeActor {
     context: NodeContext,
     /// Absent during a pass.
-    collector: Option<NodeCollector>,
+    node: Option<Node>,
     containers_due: Instant,
     images_due: Instant,
 }
@@ -61,9 +66,9 @@ pub struct NodeActor {
 impl NodeActor {
     /// An actor that begins with a pass of everything.
     #[must_use]
-    pub fn new(context: NodeContext, collector: NodeCollector) -> Self {
+    pub fn new(context: NodeContext, options: NodeOptions, collector: NodeCollector) -> Self {
         let now = Instant::now();
-        Self { context, collector: Some(collector), containers_due: now, images_due: now }
+        Self { context, node: Some(Node { collector, options }), containers_due: now, images_due: now }
     }
 
     /// Begins the pass that is due, or waits for it.
@@ -80,15 +85,15 @@ impl NodeActor {
                 return;
             }
         };
-        let Some(collector) = self.collector.take() else { return };
+        let Some(node) = self.node.take() else { return };
         if self.context.cancel.is_cancelled() {
             return;
         }
-        let rules = collector.rules();
+        let rules = node.collector.rules();
         let (container_period, image_period) = (rules.containers.period, rules.images.period);
-        let NodeContext { options, events, status, cancel, passes, .. } = &self.context;
-        let last_error = status.borrow().error.clone();
-        let task = pass(collector, scope, Arc::clone(options), events.clone(), cancel.clone(), last_error);
+        let NodeContext { events, status, cancel, passes, .. } = &self.context;
+        let last = status.borrow().clone();
+        let task = pass(node, scope, events.clone(), cancel.clone(), last);
         let task = passes.spawn(task);
         ctx.spawn(task.into_actor(self).map(move |ended, actor: &mut Self, ctx| {
             let more = actor.ended(ended);
@@ -107,8 +112,8 @@ impl NodeActor {
     /// Publishes what came of a pass. Returns whether another one is to follow at once.
     fn ended(&mut self, ended: Result<Passed, JoinError>) -> bool {
         match ended {
-            Ok(Passed { collector, report, error, more }) => {
-                self.collector = Some(collector);
+            Ok(Passed { node, report, error, more }) => {
+                self.node = Some(node);
                 self.context.status.send_modify(|status| {
                     status.error = error;
                     if report.is_some() {

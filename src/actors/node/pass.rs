@@ -1,20 +1,19 @@
 //! One pass: look, plan, act, record.
 
-use std::sync::Arc;
-
 use kube_gc_node::pass::Scope;
 use kube_gc_node::plan::{Breakdown, What};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::events::NodeEvents;
-use crate::node::{NodeCollector, NodeError, NodeOptions, Report, now};
+use super::{Node, NodeStatus};
+use crate::node::{NodeError, Report, now};
 use crate::telemetry::record;
 
 /// A pass that has ended.
 pub(super) struct Passed {
-    /// The collector, for the next pass.
-    pub(super) collector: NodeCollector,
+    /// The node, for the next pass.
+    pub(super) node: Node,
     /// The plan and what came of it; nothing if the node could not be looked at.
     pub(super) report: Option<Report>,
     /// Why not.
@@ -23,17 +22,16 @@ pub(super) struct Passed {
     pub(super) more: bool,
 }
 
-/// Makes a pass. `last_error` is that of the pass before, so that an outage has one line in the log.
+/// Makes a pass. `last` is what the pass before has come to: the log does not repeat it.
 pub(super) async fn pass(
-    mut collector: NodeCollector,
+    mut node: Node,
     scope: Scope,
-    options: Arc<NodeOptions>,
     events: Option<NodeEvents>,
     cancel: CancellationToken,
-    last_error: Option<String>,
+    last: NodeStatus,
 ) -> Passed {
     let start = Instant::now();
-    let made = attempt(&mut collector, scope, &options, &cancel).await;
+    let made = attempt(&mut node, scope, &cancel).await;
     let succeeded = made.as_ref().is_ok_and(is_success);
     for (name, is_in_scope) in
         [("containers", scope != Scope::Images), ("images", scope != Scope::Containers)]
@@ -44,36 +42,35 @@ pub(super) async fn pass(
     }
     match made {
         Ok(report) => {
-            if last_error.is_some() {
+            if last.error.is_some() {
                 tracing::info!("the node can be looked at again");
             }
-            summarize(&report);
+            summarize(&report, last.report.as_deref());
             if let Some(events) = events.filter(|_| report.dry_run.is_none()) {
                 events.tell(&report).await;
             }
             let removed = report.result.as_ref().is_some_and(|result| result.removed > 0);
             let more = report.plan.more && removed;
-            Passed { collector, report: Some(report), error: None, more }
+            Passed { node, report: Some(report), error: None, more }
         }
         Err(error) => {
             let error = error.to_string();
-            if last_error.as_ref() == Some(&error) {
+            if last.error.as_ref() == Some(&error) {
                 tracing::debug!(error, "the node still cannot be looked at");
             } else {
                 tracing::warn!(error, "the node cannot be looked at; nothing is removed");
             }
-            Passed { collector, report: None, error: Some(error), more: false }
+            Passed { node, report: None, error: Some(error), more: false }
         }
     }
 }
 
-async fn attempt(
-    collector: &mut NodeCollector,
-    scope: Scope,
-    options: &NodeOptions,
-    cancel: &CancellationToken,
-) -> Result<Report, NodeError> {
-    let look = collector.look(now()).await?;
+async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> Result<Report, NodeError> {
+    let mut look = node.collector.look(now()).await?;
+    if !look.plan.removals.is_empty() && meets_kubelet(node).await {
+        look = node.collector.look(now()).await?;
+    }
+    let Node { collector, options } = node;
     if let Err(problem) = options.state.write(collector.ledger()) {
         tracing::warn!("{problem}");
     }
@@ -88,6 +85,24 @@ async fn attempt(
     }
     record::node_wanted(carried.summary.missing.map_or(0, |missing| missing.bytes));
     Ok(report.with(&carried))
+}
+
+/// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
+async fn meets_kubelet(node: &mut Node) -> bool {
+    let mut options = node.options.clone();
+    let looked = tokio::task::spawn_blocking(move || {
+        let has_come = options.meets_kubelet();
+        (has_come, options)
+    });
+    match looked.await {
+        Ok((true, options)) => {
+            tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
+            node.collector.set_rules(&options.rules);
+            node.options = options;
+            true
+        }
+        Ok((false, _)) | Err(_) => false,
+    }
 }
 
 fn is_success(report: &Report) -> bool {
@@ -110,13 +125,16 @@ fn measure(report: &Report) {
     }
 }
 
-/// Logs a pass in one line.
-fn summarize(report: &Report) {
-    let plan = &report.plan;
-    let images = plan.removed().filter(|entry| entry.what == What::Image).count();
-    let planned = plan.removals.len();
+/// Logs a pass in one line, and what the one before it did not say.
+fn summarize(report: &Report, last: Option<&Report>) {
+    let images = |report: &Report| report.plan.removed().filter(|entry| entry.what == What::Image).count();
+    let counts = |report: &Report| (report.plan.removals.len(), images(report));
     match &report.result {
-        None => tracing::info!(planned, images, "dry run: /debug/node shows the plan"),
+        None if last.map(counts) == Some(counts(report)) => tracing::debug!("dry run: the same plan again"),
+        None => {
+            let (planned, images) = counts(report);
+            tracing::info!(planned, images, "dry run: /debug/node shows the plan");
+        }
         Some(result) if result.items.is_empty() => tracing::debug!("nothing to remove"),
         Some(result) => tracing::info!(
             removed = result.removed,
@@ -128,7 +146,8 @@ fn summarize(report: &Report) {
             "pass ended"
         ),
     }
-    for note in &report.notes {
+    let known = last.map(|last| last.notes.as_slice()).unwrap_or_default();
+    for note in report.notes.iter().filter(|note| !known.contains(note)) {
         tracing::warn!("{note}");
     }
 }

@@ -7,7 +7,7 @@ use crate::app::connect;
 use crate::app::error::{Error, ErrorKind};
 use crate::app::run::Target;
 use crate::config::{PodKnowledge, Settings};
-use crate::node::{NodeError, NodeOptions, PodSource, Problem, detect, is_in_pod};
+use crate::node::{NodeError, NodeOptions, PodSource, Problem};
 use crate::telemetry::record;
 
 /// What to do without an API server.
@@ -26,7 +26,7 @@ pub struct Begun {
 impl Begun {
     /// Reads the kubeconfig and finds the socket. Sends nothing yet.
     pub async fn new(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
-        let options = NodeOptions::new(settings, free, detect(), is_in_pod());
+        let options = NodeOptions::new(settings, free);
         let options = options.map_err(|error| node_error(&error))?;
         let (pods, config) = match settings.node.pods {
             PodKnowledge::None => (PodSource::None, None),

@@ -83,14 +83,13 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let (status, published) = watch::channel(NodeStatus::default());
     let (cancel, broken, passes) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
     let context = NodeContext {
-        options: Arc::new(options),
         events,
         status,
         cancel: cancel.clone(),
         passes: passes.clone(),
         broken: broken.clone(),
     };
-    NodeActor::new(context, collector).start();
+    NodeActor::new(context, options, collector).start();
     let view: Arc<dyn NodeIntrospection> = Arc::new(NodeView::new(published));
     let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
     let pages = node_health_router(Arc::clone(&view), exporter);

@@ -17,6 +17,7 @@ use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::{Outcome, Scope};
 use kube_gc_node::plan::{Decision, Entry, What};
 use kube_gc_node::pressure::Usage;
+use kube_gc_node::rules::BesideKubelet;
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -119,6 +120,8 @@ impl Host {
             name: NODE.to_owned(),
             state: StateFile::new(logs.0.join("state.json")),
             kubelet: Presence::Absent,
+            beside: BesideKubelet::Nothing,
+            detect: || Presence::Absent,
             in_pod: false,
         };
         let api = Api::from_clients(server.client(), ApiSettings::default(), WriteGate::dry_run());

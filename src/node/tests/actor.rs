@@ -19,18 +19,21 @@ struct Running {
 
 impl Running {
     async fn start(node: &Node) -> Self {
+        Self::with(node, node.options()).await
+    }
+
+    async fn with(node: &Node, options: NodeOptions) -> Self {
         let (status, published) = watch::channel(NodeStatus::default());
         let (cancel, passes) = (CancellationToken::new(), TaskTracker::new());
         let api = Api::from_clients(node.api.client(), ApiSettings::default(), WriteGate::open());
         let context = NodeContext {
-            options: Arc::new(node.options()),
             events: NodeEvents::new(api, NODE),
             status,
             cancel: cancel.clone(),
             passes: passes.clone(),
             broken: CancellationToken::new(),
         };
-        NodeActor::new(context, node.collector().await).start();
+        NodeActor::new(context, options, node.collector().await).start();
         Self { status: published, cancel, passes }
     }
 
@@ -119,6 +122,20 @@ async fn a_dry_run_tells_no_events_and_shows_its_plan() {
     running.stop().await;
     assert!(node.changes().is_empty());
     assert_eq!(events(&node).await, []);
+}
+
+#[actix::test]
+async fn safety_3_a_kubelet_that_comes_later_is_met_before_anything_is_removed() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 3, ContainerState::ContainerExited);
+    let options =
+        NodeOptions { detect: || Presence::Present { why: "it has come".to_owned() }, ..node.options() };
+    let mut running = Running::with(&node, options).await;
+    let status = running.until(|status| status.report.is_some()).await;
+    running.stop().await;
+    assert!(status.report.unwrap().dry_run.as_ref().unwrap().contains("it has come"));
+    assert!(node.changes().is_empty());
 }
 
 #[actix::test]

@@ -24,7 +24,7 @@ use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::{Outcome, Scope};
 use kube_gc_node::plan::What;
 use kube_gc_node::pressure::Usage;
-use kube_gc_node::rules::LogRoots;
+use kube_gc_node::rules::{BesideKubelet, LogRoots};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -207,6 +207,8 @@ impl Node {
             name: NODE.to_owned(),
             state: StateFile::new(self.directory.path().join("state.json")),
             kubelet: Presence::Absent,
+            beside: BesideKubelet::Nothing,
+            detect: || Presence::Absent,
             in_pod: false,
         }
     }

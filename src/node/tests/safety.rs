@@ -1,6 +1,6 @@
 //! Safety 1 to 5.
 
-use kube_gc_node::rules::{BesideKubelet, Kubelet};
+use kube_gc_node::rules::Kubelet;
 
 use super::*;
 
