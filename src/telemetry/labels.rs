@@ -32,10 +32,6 @@ const OUTCOMES: &[&str] = &[
     "unneeded",
 ];
 
-/// What follows a conflict of a deletion.
-pub(super) const AFTER_CONFLICT: &[&str] =
-    &["absent", "backoff", "being_deleted", "delete_with_new_version", "delete_with_uid_alone", "reevaluate"];
-
 /// The verbs of requests to the API server.
 const VERBS: &[&str] = &["create", "delete", "discover", "get", "list", "patch", "watch"];
 
@@ -64,7 +60,7 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "reason" if is(&names::IMAGE_GARBAGE_COLLECTED) => Some(super::record::IMAGE_REASONS.to_vec()),
         "list" => Some(super::record::LISTS.to_vec()),
         "next" if is(&names::PATCH_CONFLICTS) => Some(PatchConflict::ALL.map(PatchConflict::label).to_vec()),
-        "next" if is(&names::DELETE_CONFLICTS) => Some(AFTER_CONFLICT.to_vec()),
+        "next" if is(&names::DELETE_CONFLICTS) => Some(super::record::AFTER_CONFLICT.to_vec()),
         "reason" if is(&names::GATE_REFUSALS) => Some(super::record::GATE_REASONS.to_vec()),
         "reason" if is(&names::REQUESTS_DEFERRED) => Some(super::record::DEFERRED_FOR.to_vec()),
         "reason" if is(&names::HTTP_REFUSALS) => Some(HttpRefusal::ALL.map(HttpRefusal::label).to_vec()),

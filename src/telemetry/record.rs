@@ -24,7 +24,7 @@ pub(super) use brake::LIMITS;
 pub use brake::{brake_engaged, brake_engaged_by, brake_held};
 pub(super) use comparison::{COMPARED_ACTIONS, COMPARISON_RESULTS};
 pub use comparison::{comparison, comparison_zeros, comparisons_pending};
-pub(super) use decisions::LISTS;
+pub(super) use decisions::{AFTER_CONFLICT, LISTS};
 pub use decisions::{
     PatchConflict, absent_owner_entries, absent_owner_lookup, decision, decision_in_summary,
     decision_log_bytes, decision_repeated, delete_conflict, denied_write, orphaned_owner_entries,
