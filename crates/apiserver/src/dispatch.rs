@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::answer::{Answer, Body, Reply};
+use super::answer::Answer;
 use super::call::{Call, ObjectPath, Target, Verb, no_such_path};
 use super::reads::{self, Read};
+use super::reply::{Body, Reply};
 use super::resources::{Resource, aggregated, crds, discovery};
 use super::settings::Release;
 use super::state::Server;

@@ -15,7 +15,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`call`] | what a request asks for: target, verb, options, form of the answer |
-//! | [`answer`] | a complete answer, or the watch that a request begins |
+//! | [`answer`], [`reply`] | a complete answer, or the watch that a request begins |
 //! | [`state`] | what requests read and change |
 //! | [`resources`] | the served types, built in or custom; discovery |
 //! | [`store`] | objects, the resource version, history, compaction, snapshots |
@@ -47,6 +47,7 @@ mod openapi;
 mod other;
 mod protobuf;
 pub mod reads;
+pub mod reply;
 pub mod resources;
 pub mod schedule;
 pub mod server;

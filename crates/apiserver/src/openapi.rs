@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::answer::{Body, Reply};
+use super::reply::{Body, Reply};
 
 /// The content type of answers. Requests have an `@` in place of the second dot, which is no valid
 /// media type.

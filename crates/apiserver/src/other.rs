@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Reply;
 use super::call::{Call, no_such_path};
 use super::openapi;
+use super::reply::Reply;
 use super::settings::Release;
 use super::state::Server;
 use super::status::Status;

@@ -14,7 +14,8 @@ use super::schedule::{Due, Schedule};
 use super::settings::Settings;
 use super::store::Store;
 
-pub use super::answer::{Answer, Body, Reply};
+pub use super::answer::Answer;
+pub use super::reply::{Body, Reply};
 pub use super::state::Server;
 
 impl Server {

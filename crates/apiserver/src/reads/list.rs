@@ -9,8 +9,8 @@ use super::options::{Asked, Match, Options};
 use super::show::{reply_list, reply_object};
 use super::token::Token;
 use super::{Read, View};
-use crate::answer::Reply;
 use crate::object::{Key, Object};
+use crate::reply::Reply;
 use crate::settings::Release;
 use crate::status::Status;
 

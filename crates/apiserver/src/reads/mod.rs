@@ -27,9 +27,9 @@ pub use self::show::{api_version, reply_object};
 pub use self::watch::{Pull, Watch};
 
 use self::options::Asked;
-use super::answer::Reply;
 use super::call::{Call, ObjectPath};
 use super::object::Object;
+use super::reply::Reply;
 use super::resources::Resource;
 use super::settings::{Release, Settings};
 use super::state::Server;

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use super::Read;
 use super::accept::{Form, Meta};
 use super::table::table;
-use crate::answer::{Body, Reply};
 use crate::object::Object;
+use crate::reply::{Body, Reply};
 use crate::settings::Release;
 use crate::status::Status;
 

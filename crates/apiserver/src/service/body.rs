@@ -11,8 +11,9 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
 
 use super::ApiServer;
-use crate::answer::{Answer, Body, Reply};
+use crate::answer::Answer;
 use crate::reads::{Pull, Watch};
+use crate::reply::{Body, Reply};
 
 /// The body of a response.
 #[derive(Debug)]

@@ -23,8 +23,9 @@ pub use self::body::{ConnectionBroke, ResponseBody};
 
 use self::body::respond;
 use self::wakers::Wakers;
-use super::answer::{Answer, Reply};
+use super::answer::Answer;
 use super::call::Call;
+use super::reply::Reply;
 use super::resources::ServiceName;
 use super::settings::Settings;
 use super::state::Server;

@@ -3,9 +3,9 @@
 use super::Write;
 use super::delete::delete_object;
 use super::options::DeleteOptions;
-use crate::answer::Reply;
 use crate::object::Object;
 use crate::reads;
+use crate::reply::Reply;
 use crate::state::Server;
 use crate::status::Status;
 

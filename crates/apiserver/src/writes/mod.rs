@@ -25,11 +25,11 @@ use std::time::SystemTime;
 
 use serde_json::Value;
 
-use super::answer::Reply;
 use super::call::{Call, ObjectPath};
 use super::guards::{Operation, Review};
 use super::object::{Key, Object};
 use super::reads::{Form, Read, api_version, reply_object};
+use super::reply::Reply;
 use super::resources::{Resource, ResourceName};
 use super::state::Server;
 use super::status::Status;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::strategic::{self, Strategic};
 use super::update::replace;
 use super::{Write, body, json, options};
-use crate::answer::Reply;
+use crate::reply::Reply;
 use crate::resources::ResourceName;
 use crate::settings::Release;
 use crate::state::Server;
