@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::imports::Sources;
-use crate::{read, root};
+use crate::{files, read, root};
 
 /// The table of modules: what each may use.
 fn table() -> Result<BTreeMap<String, BTreeSet<String>>> {
@@ -88,5 +88,40 @@ fn no_more_than_two_files_import_each_other_in_a_circle() -> Result<()> {
         let circles = sources.circles();
         ensure!(circles.is_empty(), "{}: {circles:#?}", directory.display());
     }
+    Ok(())
+}
+
+/// The names that the sources define, in code.
+fn defined() -> Result<BTreeSet<String>> {
+    let mut words = BTreeSet::new();
+    for directory in ["src", "crates/core/src"] {
+        for path in files(&root().join(directory), ".rs")? {
+            let text = std::fs::read_to_string(path)?;
+            let of_word = |c: char| !(c.is_alphanumeric() || c == '_');
+            let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+            words.extend(code.flat_map(|line| line.split(of_word)).map(str::to_owned));
+        }
+    }
+    Ok(words)
+}
+
+/// Fails if the walk of one event names a type or a function that has another name now.
+#[test]
+fn the_walk_of_an_event_is_short_and_names_what_there_is() -> Result<()> {
+    let page = read("ARCHITECTURE.md")?;
+    let (_, walk) = page.split_once("## One event").context("no walk")?;
+    let (walk, _) = walk.split_once("\n## ").context("no end of the walk")?;
+    let hops = walk.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+    ensure!((10..=20).contains(&hops), "{hops} hops");
+    let defined = defined()?;
+    let mut count = 0;
+    for name in walk.split('`').skip(1).step_by(2) {
+        for part in name.split("::") {
+            count += 1;
+            // An event of a watch is Kubernetes' own word.
+            ensure!(defined.contains(part) || part == "DELETED", "the sources have no {part} of {name}");
+        }
+    }
+    ensure!(count > 30, "only {count} names");
     Ok(())
 }
