@@ -4,14 +4,8 @@ use super::{Value, counter, float, gauge, histogram, names};
 use kube_gc_core::object::GroupResource;
 
 /// What follows a conflict of a deletion.
-pub(in crate::telemetry) const AFTER_CONFLICT: [&str; 6] = [
-    "absent",
-    "backoff",
-    "being_deleted",
-    "delete_with_new_version",
-    "delete_with_uid_alone",
-    "reevaluate",
-];
+pub(in crate::telemetry) const AFTER_CONFLICT: [&str; 6] =
+    ["absent", "backoff", "being_deleted", "delete_with_new_version", "delete_with_uid_alone", "reevaluate"];
 
 /// Counts a decision about an object of this type.
 pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
