@@ -221,10 +221,13 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
     use super::*;
     use crate::api::scripted::{Reply, Server, widget};
+    use kube_gc_core::object::PropagationPolicy;
 
     #[test]
     fn few_warnings_are_sent_about_a_dependent_with_thousands_of_wrong_references() {
@@ -291,6 +294,40 @@ mod tests {
         api.gate().resume();
         assert_eq!(tell().await, 1);
         assert_eq!(tell().await, 1);
+        telling.abort();
+    }
+
+    /// Fails if a warning that comes during an outage is lost.
+    #[tokio::test(start_paused = true)]
+    async fn a_warning_that_an_outage_defers_is_sent_once_later() {
+        let away = Arc::new(AtomicBool::new(true));
+        let is_away = Arc::clone(&away);
+        let server = Server::answering(move |_| {
+            if is_away.load(Ordering::Relaxed) {
+                Reply::code(503, "nobody is there")
+            } else {
+                Reply::code(201, "{}")
+            }
+        });
+        let api = server.api();
+        while !api.is_unreachable() {
+            api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
+        }
+        let (event_recorder, told) = EventRecorder::new(api.clone(), CancellationToken::new());
+        let telling = tokio::spawn(told);
+        let events = || server.seen().iter().filter(|seen| seen.path.contains("/events")).count();
+        let tell = async || {
+            let reference = reference_with("elsewhere", widget().uid);
+            event_recorder.report(Report::NamespaceMismatch { dependent: widget(), reference });
+            // The clock stands still until the recorder has seen the report.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        tell().await;
+        away.store(false, Ordering::Relaxed);
+        let before = events();
+        tell().await;
+        tell().await;
+        assert_eq!(events() - before, 1, "{:?}", server.requests());
         telling.abort();
     }
 }
