@@ -7,11 +7,11 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::Client;
 use kube_gc_cri::messages::ContainerState;
-use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod};
+use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod, can_run};
 use serde_json::{Value, json};
 
+use crate::eventually;
 use crate::process::{Place, get};
-use crate::{can_run, eventually};
 
 const IMAGES: usize = 30;
 const MIB: u64 = 1 << 20;

@@ -5,12 +5,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault};
-use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod};
+use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod, can_run};
 use kube_gc_cri::{Client, Rpc};
 
+use crate::eventually;
 use crate::input::runtime;
 use crate::process::Place;
-use crate::{can_run, eventually};
 
 /// How often each is killed.
 const KILLS: u32 = 20;

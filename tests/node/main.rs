@@ -10,27 +10,13 @@ mod pods;
 mod process;
 
 use std::future::Future;
-use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kube_gc_cri::testing;
 use tokio::time::{Instant, sleep};
 
 /// How long a test waits for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Whether a test with real containers can run. If not, says so, past the test harness, which shows
-/// only failures.
-fn can_run(test: &str) -> bool {
-    let Some(missing) = testing::missing() else { return true };
-    assert!(
-        std::env::var("KUBE_GC_CONTAINERD").is_err(),
-        "{test} is required by KUBE_GC_CONTAINERD, but {missing}"
-    );
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: {missing}");
-    false
-}
 
 /// Waits for something.
 async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut look: impl FnMut() -> F) -> Result<T> {

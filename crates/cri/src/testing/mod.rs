@@ -2,8 +2,8 @@
 //! garbage collectors.
 //!
 //! [`Containerd`] has its own configuration, directories and socket, on a file system of its own, and is
-//! gone when the test ends. It needs root, because containers do. [`missing`] says what is not there, so
-//! that a test can be skipped by name and say why. [`Kubelet`] needs no root.
+//! gone when the test ends. It needs root, because containers do. Where something is not there, [`can_run`]
+//! lets a test be skipped by its name and says why. [`Kubelet`] needs no root.
 
 mod archive;
 mod containerd;
@@ -11,6 +11,6 @@ mod kubelet;
 mod pods;
 
 pub use archive::{Archive, Layer};
-pub use containerd::{Containerd, Options, missing};
+pub use containerd::{Containerd, Options, can_run};
 pub use kubelet::{Kubelet, KubeletOutcome, KubeletPass, KubeletRules};
 pub use pods::{ContainerSpec, Pod};

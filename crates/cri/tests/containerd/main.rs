@@ -7,7 +7,6 @@ mod transcript;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use kube_gc_cri::client::{Coverage, PodKey};
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{self, CriServer, Disk, Layer, NewImage, World};
-use kube_gc_cri::testing::{self, Archive, ContainerSpec, Containerd, Options, Pod};
+use kube_gc_cri::testing::{Archive, ContainerSpec, Containerd, Options, Pod, can_run};
 use kube_gc_cri::{Client, Endpoint, Error, client};
 use transcript::transcript;
 
@@ -24,17 +23,6 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The size of an image's own layer.
 const BALLAST: u64 = 8 << 20;
 const SLEEP: &[&str] = &["/busybox", "sleep", "3600"];
-
-/// Whether a test can run. If not, says so, past the test harness, which shows only failures.
-fn can_run(test: &str) -> bool {
-    let Some(missing) = testing::missing() else { return true };
-    assert!(
-        std::env::var("KUBE_GC_CONTAINERD").is_err(),
-        "{test} is required by KUBE_GC_CONTAINERD, but {missing}"
-    );
-    let _ = writeln!(std::io::stderr(), "skipped: {test}: {missing}");
-    false
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_server_in_the_process_does_what_containerd_does() -> Result<()> {
