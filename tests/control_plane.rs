@@ -1,7 +1,7 @@
 //! The test harness itself: a control plane starts, answers, and ends with the process that
 //! started it. The client for scenarios writes what a scenario describes.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -142,6 +142,32 @@ async fn restarted_servers_keep_their_address_and_data() -> Result<()> {
     let up = plane.restart(Server::KubeApiserver).await?;
     ensure!(up.apiserver_pid.is_some() && up.url == plane.info().url, "{up:?}");
     cluster.assert_kept([&kept]).await
+}
+
+/// The script reads its commands a byte at a time, and in between it looks at its servers once a
+/// second. A command that such a look divides is still one command.
+#[test]
+fn a_command_may_arrive_slowly() -> Result<()> {
+    let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/control-plane/serve.sh"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut commands = script.stdin.take().context("no pipe to the script")?;
+    let mut answers = BufReader::new(script.stdout.take().context("no pipe from the script")?).lines();
+    answers.next().context("the script ended")??;
+
+    for piece in ["k", "ill ", "kube-apiserver\n"] {
+        commands.write_all(piece.as_bytes())?;
+        // Longer than the time between two looks.
+        thread::sleep(Duration::from_millis(1_200));
+    }
+    let answer = answers.next().context("the script ended")??;
+    ensure!(answer.contains(r#""apiserver_pid":null"#), "{answer}");
+
+    drop(commands);
+    let status = script.wait()?;
+    ensure!(status.success(), "{status}");
+    Ok(())
 }
 
 #[tokio::test]

@@ -330,8 +330,12 @@ report
 # ---------------------------------------------------------------------------
 # Until the end of the input.
 
+# The time may be over in the middle of a command. What has arrived by then is kept.
+arrived=
 while :; do
-  if read -r -t 1 command; then
+  if IFS= read -r -t 1 part; then
+    command=$arrived$part
+    arrived=
     case $command in
       "kill etcd" | "kill kube-apiserver") stop "${command#kill }" ;;
       "start etcd" | "start kube-apiserver")
@@ -340,7 +344,9 @@ while :; do
       *) die "unknown command: $command" ;;
     esac
     report
-  elif (($? <= 128)); then
+  elif (($? > 128)); then
+    arrived+=$part
+  else
     break
   fi
   for server in "${!pid[@]}"; do
