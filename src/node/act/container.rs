@@ -56,8 +56,8 @@ impl NodeCollector {
     async fn remove_logs(&self, path: &str, uid: &str, symlink: Option<String>) -> Result<(), Fault> {
         let log = match c8_log_file(path, uid, &self.rules.roots) {
             Ok(log) => Some(log),
-            Err(why) => {
-                tracing::debug!(path = %kube_gc_core::text::word(path), %why, "a container goes without its log");
+            Err(error) => {
+                tracing::debug!(path = %kube_gc_core::text::word(path), %error, "a container goes without its log");
                 None
             }
         };
