@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use kube_gc_testkit::Info;
@@ -75,7 +75,7 @@ pub struct Client {
     address: SocketAddr,
     tls: TlsConnector,
     /// The Authorization header.
-    token: Option<HeaderValue>,
+    token: HeaderValue,
     idle: RefCell<Vec<Sender>>,
     sent: Cell<u64>,
 }
@@ -83,8 +83,8 @@ pub struct Client {
 type Sender = SendRequest<Full<Bytes>>;
 
 impl Client {
-    /// A client with a token. Without one, it is the administrator, who is in `system:masters`.
-    pub fn new(plane: &Info, token: Option<&str>) -> Result<Self> {
+    /// A client with this token.
+    pub fn new(plane: &Info, token: &str) -> Result<Self> {
         let address = plane.url.strip_prefix("https://").context("not by HTTPS")?.parse()?;
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(plane.dir.join("ca.crt"))? {
@@ -93,16 +93,9 @@ impl Client {
         let provider = Arc::new(crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let tls = match token {
-            Some(_) => tls.with_no_client_auth(),
-            None => {
-                let chain = CertificateDer::pem_file_iter(plane.dir.join("admin.crt"))?;
-                let key = PrivateKeyDer::from_pem_file(plane.dir.join("admin.key"))?;
-                tls.with_client_auth_cert(chain.collect::<Result<_, _>>()?, key)?
-            }
-        };
-        let token = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose()?;
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let token = HeaderValue::try_from(format!("Bearer {token}"))?;
         let tls = TlsConnector::from(Arc::new(tls));
         Ok(Self { address, tls, token, idle: RefCell::default(), sent: Cell::new(0) })
     }
@@ -158,16 +151,14 @@ impl Client {
     }
 
     async fn begin(&self, call: Call) -> Result<(Sender, http::Response<Incoming>)> {
-        let mut request = Request::builder()
+        let request = Request::builder()
             .method(call.method)
             .uri(call.path)
             .header(header::HOST, self.address.to_string())
+            .header(header::AUTHORIZATION, self.token.clone())
             .header(header::ACCEPT, JSON)
             .header(header::CONTENT_TYPE, call.content_type)
             .body(Full::new(call.body))?;
-        if let Some(token) = &self.token {
-            request.headers_mut().insert(header::AUTHORIZATION, token.clone());
-        }
         let mut sender = self.connection().await?;
         let answer = sender.send_request(request).await?;
         Ok((sender, answer))

@@ -48,22 +48,22 @@ impl Identity {
 pub struct Credentials {
     /// For programs.
     pub kubeconfig: PathBuf,
-    /// The token for the limit; `None` if a certificate is used.
-    pub token: Option<String>,
+    /// The token for the limit.
+    pub token: String,
 }
 
 impl Credentials {
     /// The credentials of an identity on a control plane, where `client` may do everything.
     pub async fn of(identity: Identity, plane: &Info, client: &Client) -> Result<Self> {
         match identity {
-            Identity::Exempt => Ok(Self { kubeconfig: plane.kubeconfig.clone(), token: None }),
+            Identity::Exempt => Ok(Self { kubeconfig: plane.kubeconfig.clone(), token: plane.token()? }),
             Identity::Collector => {
                 let token = token(client).await.context("no token for the contestants")?;
                 let kubeconfig = plane.dir.join("contestants.kubeconfig");
                 write(&kubeconfig, plane, &token)?;
                 let known = until_allowed(plane, &token);
                 timeout(DEADLINE, known).await.with_context(|| format!("{NAME} is not let in"))??;
-                Ok(Self { kubeconfig, token: Some(token) })
+                Ok(Self { kubeconfig, token })
             }
         }
     }
@@ -97,7 +97,7 @@ fn write(path: &Path, plane: &Info, token: &str) -> Result<()> {
 
 /// Waits until the role that the server creates at startup takes effect.
 async fn until_allowed(plane: &Info, token: &str) -> Result<()> {
-    let client = Client::new(plane, Some(token))?;
+    let client = Client::new(plane, token)?;
     loop {
         let answer = client.send(Call::get("/api/v1/configmaps?limit=1")).await?;
         if answer.status != StatusCode::FORBIDDEN {

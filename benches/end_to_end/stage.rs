@@ -53,7 +53,7 @@ impl Stage {
     /// Starts a control plane.
     pub async fn start(programs: &Programs, scale: Scale) -> Result<Self> {
         let plane = ControlPlane::start_with(None, &[])?;
-        let client = Client::new(plane.info(), None)?;
+        let client = Client::new(plane.info(), &plane.info().token()?)?;
         let credentials = Credentials::of(programs.identity, plane.info(), &client).await?;
         let programs = programs.clone();
         Ok(Self { plane, programs, credentials, client, scale, sentinels: Cell::new(0) })
@@ -101,7 +101,7 @@ impl Stage {
 
     /// A client of the limit's own.
     pub fn another_client(&self) -> Result<Client> {
-        Client::new(self.plane.info(), self.credentials.token.as_deref())
+        Client::new(self.plane.info(), &self.credentials.token)
     }
 
     /// Starts a collector; `None` for the limit.

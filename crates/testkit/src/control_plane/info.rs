@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
 /// The properties of a control plane, as reported by `serve.sh`.
@@ -24,6 +25,20 @@ pub struct Info {
     pub etcd_pid: Option<u32>,
     /// The API server's `gitVersion`.
     pub version: String,
+}
+
+impl Info {
+    /// The token of the user of the kubeconfig.
+    ///
+    /// # Errors
+    /// The file of tokens cannot be read.
+    pub fn token(&self) -> Result<String> {
+        let path = self.dir.join("tokens.csv");
+        let tokens =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let (token, _) = tokens.split_once(',').with_context(|| format!("no token in {}", path.display()))?;
+        Ok(token.to_owned())
+    }
 }
 
 /// A server of the control plane.
