@@ -29,7 +29,7 @@ check: prerequisites ## run what a commit must pass: formatting, clippy, unit te
 
 test: prerequisites ## run all tests, many of them on a real API server
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
-	$(CARGO) test --locked
+	CARGO="$(CARGO)" tests/all.sh
 
 SECONDS ?= 600
 

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs all tests (`make test`):
+#
+#   tests/all.sh
+#
+# The scenarios take most of the time and often wait, so the other suites run beside them, with
+# less priority. Their output comes in one piece when they have ended. The first suite that fails
+# ends everything.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cargo=${CARGO:-cargo}
+
+# The name of each suite but `scenarios` fits one of these patterns.
+others=(--lib --bins --examples --test '[!s]*' --test 's[!c]*' --test 'sc[!e]*')
+
+log=$(mktemp)
+declare -A pid=()
+end() {
+  local name
+  for name in "${!pid[@]}"; do
+    # Each has its own process group, so this ends its children too.
+    kill -- "-${pid[$name]}" 2>/dev/null || :
+  done
+  rm -f "$log"
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+"$cargo" test --locked --no-run
+# Job control gives each its own process group.
+set -m
+"$cargo" test --locked --test scenarios </dev/null &
+pid[scenarios]=$!
+{ nice -n 5 "$cargo" test --locked "${others[@]}" && nice -n 5 "$cargo" test --locked --doc; } </dev/null >"$log" 2>&1 &
+pid[others]=$!
+set +m
+
+while ((${#pid[@]})); do
+  status=0
+  wait -n -p ended "${pid[@]}" || status=$?
+  for name in "${!pid[@]}"; do
+    [[ ${pid[$name]} == "$ended" ]] || continue
+    unset "pid[$name]"
+    [[ $name == scenarios ]] || cat "$log"
+  done
+  if ((status)); then
+    # What the other suites have printed so far may belong to the failure.
+    [[ -z ${pid[others]:-} ]] || cat "$log"
+    exit "$status"
+  fi
+done
