@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::json_fault;
-use super::error::{ApiError, ErrorClass, Named, unusable};
+use super::decode::{Named, json_fault};
+use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::JSON;
 use super::raw_metadata::MERGE_PATCH;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::decisions::is_zero;
+use super::view::is_zero;
 use super::{Check, ObjectView, OwnerView, Timestamp};
 
 /// How often another collector did what the dry run decided.

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Disagreement, ObjectView, Timestamp, parameters};
+use super::view::is_zero;
+use super::{Disagreement, ObjectView, OwnerView, Timestamp, parameters};
 use kube_gc_core::object::{GroupResource, Namespace, Uid};
 
 /// The filters of `/debug/decisions`. `None` matches everything.
@@ -89,32 +90,4 @@ pub struct DecisionView {
     pub more_owners: usize,
     /// The owner that caused the decision, if there is one.
     pub owner: Option<ObjectView>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-pub(super) const fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// An owner reference and its classification, on `/debug/decisions`. The JSON fields are a public interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OwnerView {
-    /// `apiVersion` of the reference.
-    pub api_version: String,
-    /// `kind` of the reference.
-    pub kind: String,
-    /// `name` of the reference.
-    pub name: String,
-    /// `uid` of the reference.
-    pub uid: String,
-    /// Whether it blocks a foreground deletion of the owner.
-    pub blocking: bool,
-    /// Whether the owner is the managing controller.
-    pub controller: bool,
-    /// Its classification, such as `solid` or `absent`.
-    pub class: String,
-    /// The evidence for the classification.
-    pub evidence: String,
-    /// Why the lookup of the owner failed, in the server's own words.
-    pub error: Option<String>,
 }

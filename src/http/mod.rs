@@ -45,7 +45,7 @@ pub use crate::config::Listener;
 pub use access::Authorizer;
 pub use comparison::{ComparisonCounts, Disagreement};
 pub use debug::debug_router;
-pub use decisions::{DecisionQuery, DecisionView, DecisionsPage, OwnerView};
+pub use decisions::{DecisionQuery, DecisionView, DecisionsPage};
 pub use health::health_router;
 #[cfg(feature = "node")]
 pub use health::node_health_router;
@@ -56,8 +56,8 @@ pub use serve::{Protection, bind};
 pub use stuck::{StuckItem, StuckPage, StuckQuery, hint};
 pub use tls::{Certificates, TlsFiles};
 pub use view::{
-    FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, ObjectView, QueueCounts, QueueStatus,
-    Timestamp, Undiscovered,
+    FailingItem, GraphFormat, IdleQuery, IdleReport, MonitorStatus, ObjectView, OwnerView, QueueCounts,
+    QueueStatus, Timestamp, Undiscovered,
 };
 
 /// An actor that should have answered has ended.

@@ -65,6 +65,29 @@ impl From<&Key> for ObjectView {
     }
 }
 
+/// An owner reference and its classification, on `/debug/decisions`. The JSON fields are a public interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnerView {
+    /// `apiVersion` of the reference.
+    pub api_version: String,
+    /// `kind` of the reference.
+    pub kind: String,
+    /// `name` of the reference.
+    pub name: String,
+    /// `uid` of the reference.
+    pub uid: String,
+    /// Whether it blocks a foreground deletion of the owner.
+    pub blocking: bool,
+    /// Whether the owner is the managing controller.
+    pub controller: bool,
+    /// Its classification, such as `solid` or `absent`.
+    pub class: String,
+    /// The evidence for the classification.
+    pub evidence: String,
+    /// Why the lookup of the owner failed, in the server's own words.
+    pub error: Option<String>,
+}
+
 /// One monitor, on `/debug/monitors`. The JSON fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MonitorStatus {
@@ -227,4 +250,9 @@ pub struct FailingItem {
     pub last_error: String,
     /// Seconds until the next retry; `null` if it is queued or being processed.
     pub next_retry_seconds: Option<f64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(super) const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

@@ -15,6 +15,7 @@ mod readiness;
 mod requests;
 mod resources;
 mod stuck;
+mod zeros;
 
 use metrics::{Counter, Gauge, Histogram, Label};
 
@@ -63,6 +64,7 @@ pub use resources::{
     resource_synced, undiscovered,
 };
 pub use stuck::{StuckReason, stuck};
+pub use zeros::zeros;
 
 /// The labels of a metric, with values in the order in which it declares them.
 fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label> {
@@ -103,21 +105,6 @@ fn histogram<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Histogr
 #[allow(clippy::cast_precision_loss)]
 fn float(count: usize) -> f64 {
     count as f64
-}
-
-/// Creates the series that alerts use, with the value zero: `rate` and `increase` miss the
-/// first event of a series that starts with it.
-pub fn zeros() {
-    queues::zeros();
-    graph::zeros();
-    resources::zeros();
-    requests::zeros();
-    decisions::zeros();
-    http::zeros();
-    brake::zeros();
-    leadership::zeros();
-    ready(false);
-    stuck::zeros();
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
-use crate::api::error::Named;
+use crate::api::decode::Named;
 use crate::api::scripted::{Reply, Seen, Server, widget};
 use crate::api::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};

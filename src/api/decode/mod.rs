@@ -29,6 +29,7 @@ pub(super) use lines::LineSplitter;
 pub(super) use list::ListScanner;
 pub(super) use object::{FactsReader, ObjectView, reference};
 pub(super) use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
+pub(super) use status::Named;
 pub(super) use text::Text;
 pub(super) use watch::{DecodedEvent, EventError};
 

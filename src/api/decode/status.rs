@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::{Keyed, Text, keyed_or_default};
-use crate::api::error::Named;
+use kube_gc_core::object::GroupResource;
 
 /// The parts of a `Status` that determine the class of an error.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -46,6 +46,14 @@ pub(super) struct Cause {
     pub reason: String,
     #[serde(deserialize_with = "or_default")]
     pub field: String,
+}
+
+/// The object that a request names, to recognize the object's own 404.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::api) struct Named<'a> {
+    pub group_resource: &'a GroupResource,
+    pub namespace: Option<&'a str>,
+    pub name: &'a str,
 }
 
 /// Reads `null` as the default.

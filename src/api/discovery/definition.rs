@@ -4,7 +4,8 @@ use http::Method;
 
 use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::error::{ApiError, ErrorClass, Named};
+use crate::api::decode::Named;
+use crate::api::error::{ApiError, ErrorClass};
 use crate::api::media_type::METADATA;
 use crate::api::path;
 use crate::api::settings::Verb;

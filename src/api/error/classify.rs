@@ -3,18 +3,9 @@
 use std::time::Duration;
 
 use super::ErrorClass;
-use crate::api::decode::Status;
+use crate::api::decode::{Named, Status};
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::GroupResource;
 use kube_gc_core::text::excerpt;
-
-/// The object that a request names, to recognize the object's own 404.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::api) struct Named<'a> {
-    pub group_resource: &'a GroupResource,
-    pub namespace: Option<&'a str>,
-    pub name: &'a str,
-}
 
 /// Stands for a body that is not quoted in an error message.
 pub(in crate::api) const NO_TEXT: &[u8] = b"{}";
@@ -91,6 +82,7 @@ mod tests {
     use super::ErrorClass::Throttled;
     use super::*;
     use crate::api::decode::Encoding;
+    use kube_gc_core::object::GroupResource;
 
     fn status(json: &str) -> Status {
         Status::read(Encoding::Json, json.as_bytes())

@@ -5,7 +5,7 @@ mod classify;
 use std::fmt;
 use std::time::Duration;
 
-pub(super) use classify::{NO_TEXT, Named, classify, message, says_too_busy};
+pub(super) use classify::{NO_TEXT, classify, message, says_too_busy};
 
 use classify::LONGEST_MESSAGE;
 

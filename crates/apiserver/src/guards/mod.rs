@@ -3,16 +3,16 @@
 //! By default, this server has neither admission nor authorization. To test how a client handles a
 //! rejection, set one of these guards:
 //!
-//! - [`ApiServer::admit_by`]: a function that may deny each update, patch and
+//! - [`ApiServer::admit_by`](super::ApiServer::admit_by): a function that may deny each update, patch and
 //!   deletion that would otherwise succeed, also in a dry run. It
 //!   stands in for validating webhooks. The server reads no webhook configurations,
 //!   sends no requests, mutates nothing, and does not ask about creations.
-//! - [`ApiServer::restrict`]: a bearer token identifies a user, whose access to objects is
+//! - [`ApiServer::restrict`](super::ApiServer::restrict): a bearer token identifies a user, whose access to objects is
 //!   limited to the stored ClusterRoles that stored ClusterRoleBindings bind
 //!   to the user. It stands in for RBAC, without groups, Roles, default roles and
 //!   aggregated roles. Requests with another token or without one are not limited, nor are
 //!   requests for discovery, health and metrics.
-//! - [`ApiServer::convert_by`]: a function that is called whenever an object of a custom
+//! - [`ApiServer::convert_by`](super::ApiServer::convert_by): a function that is called whenever an object of a custom
 //!   resource with a conversion webhook is needed in another version than the stored one.
 //!   It stands in for those webhooks. Without it, they count as unreachable.
 //!
@@ -26,7 +26,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::ApiServer;
 use super::call::{Call, Target, Verb};
 use super::status::Status;
 use super::store::Store;
@@ -43,24 +42,6 @@ pub struct Guards {
     pub users: BTreeMap<Box<str>, Box<str>>,
     /// The conversion function.
     pub conversion: Option<Conversion>,
-}
-
-impl ApiServer {
-    /// Sets or clears the admission function.
-    pub fn admit_by(&self, admission: Option<Admission>) {
-        self.with(|server| server.guards.admission = admission);
-    }
-
-    /// Sets or clears the conversion function.
-    pub fn convert_by(&self, conversion: Option<Conversion>) {
-        self.with(|server| server.guards.conversion = conversion);
-    }
-
-    /// Limits this bearer token to the stored roles of a user. A service account is the user
-    /// `system:serviceaccount:NAMESPACE:NAME`.
-    pub fn restrict(&self, token: &str, user: &str) {
-        self.with(|server| server.guards.users.insert(token.into(), user.into()));
-    }
 }
 
 impl Guards {

@@ -2,13 +2,13 @@
 
 use std::ops::Bound;
 
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 use super::accept::Form;
 use super::options::{Asked, Match, Options};
 use super::show::{reply_list, reply_object};
 use super::token::Token;
-use super::{Read, View};
+use super::view::{Read, View, expired, too_large};
 use crate::object::{Key, Object};
 use crate::reply::Reply;
 use crate::settings::Release;
@@ -125,39 +125,9 @@ pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&
     Ok((reply_list(&objects, metadata, form, read, view.settings.release), objects))
 }
 
-pub(super) fn expired(token: Option<Token>) -> Status {
-    let Some(token) = token else {
-        return Status::new(410, "Expired", "The resourceVersion for the provided list is too old.");
-    };
-    let mut status = Status::new(
-        410,
-        "Expired",
-        "The provided continue parameter is too old to display a consistent list result. You can start a new \
-         list without the continue parameter, or use the continue token in this response to retrieve the \
-         remainder of the results. Continuing with the provided token results in an inconsistent list - objects \
-         that were created, modified, or deleted between the time the first chunk was returned and now may show \
-         up in the list.",
-    );
-    status.metadata = Some(json!({"continue": token.inconsistent().write()}));
-    status
-}
-
 fn in_the_future(view: &View<'_>, version: u64) -> Status {
     match view.settings.release {
         Release::V1_20 => Status::new(500, "", "etcdserver: mvcc: required revision is a future revision"),
         Release::V1_36 => too_large(version, view.store.head(), true),
     }
-}
-
-/// The answer to a future version. Real servers first wait 3 seconds for it.
-pub(super) fn too_large(asked: u64, current: u64, retry: bool) -> Status {
-    let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
-    let mut status = Status::new(504, "Timeout", message);
-    let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
-    let mut details: Value = json!({"causes": [cause]});
-    if retry {
-        details["retryAfterSeconds"] = 1.into();
-    }
-    status.details = Some(details);
-    status
 }

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-use super::Read;
 use super::accept::{Form, Meta};
 use super::table::table;
+use super::view::Read;
 use crate::object::Object;
 use crate::reply::{Body, Reply};
 use crate::settings::Release;

@@ -12,7 +12,7 @@ use super::accept::Form;
 use super::options::{Asked, Options, Selection};
 use super::show::{Shown, api_version, metadata_of_one};
 use super::table::table;
-use super::{Read, View};
+use super::view::{Read, View};
 use crate::call::Call;
 use crate::object::{Key, Object};
 use crate::resources::{Resource, ResourceName};

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::catalog::Maturity;
+use super::maturity::Maturity;
 use super::{DefaultPolicy, Resource, ResourceName};
 use crate::object::Object;
 use crate::time::timestamp;

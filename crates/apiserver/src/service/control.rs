@@ -1,6 +1,7 @@
 //! Controls for tests: faults that happen to real servers.
 
 use super::ApiServer;
+use crate::guards::{Admission, Conversion};
 use crate::resources::{ResourceName, ServiceName, api_services};
 use crate::store::{Ending, Snapshot};
 
@@ -93,5 +94,24 @@ impl ApiServer {
     /// accepted and answered by an event.
     pub fn gone_as_status(&self, refused: bool) {
         self.with(|server| server.settings.gone_as_status = refused);
+    }
+}
+
+/// The guards: see [`guards`](crate::guards).
+impl ApiServer {
+    /// Sets or clears the admission function.
+    pub fn admit_by(&self, admission: Option<Admission>) {
+        self.with(|server| server.guards.admission = admission);
+    }
+
+    /// Sets or clears the conversion function.
+    pub fn convert_by(&self, conversion: Option<Conversion>) {
+        self.with(|server| server.guards.conversion = conversion);
+    }
+
+    /// Limits this bearer token to the stored roles of a user. A service account is the user
+    /// `system:serviceaccount:NAMESPACE:NAME`.
+    pub fn restrict(&self, token: &str, user: &str) {
+        self.with(|server| server.guards.users.insert(token.into(), user.into()));
     }
 }

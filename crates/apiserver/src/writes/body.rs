@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::Write;
 use super::metadata;
+use super::write::Write;
 use crate::call::Call;
 use crate::protobuf;
 use crate::reads;

@@ -1,8 +1,8 @@
 //! Deletes collections: DELETE without a name.
 
-use super::Write;
 use super::delete::delete_object;
 use super::options::DeleteOptions;
+use super::write::Write;
 use crate::object::Object;
 use crate::reads;
 use crate::reply::Reply;

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::random::Random;
 use super::strategy::Strategy;
-use super::{Write, body, metadata, namespaces, options, save, validation};
+use super::write::{Write, save};
+use super::{body, metadata, namespaces, options, validation};
 use crate::object::Object;
 use crate::reply::Reply;
 use crate::resources::ResourceName;

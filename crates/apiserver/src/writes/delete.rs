@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::deletion::{Deletion, decide};
 use super::options::DeleteOptions;
-use super::{Write, admit, metadata, namespaces, remove, save};
+use super::write::{Write, admit, remove, save};
+use super::{metadata, namespaces};
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::reply::Reply;

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::Write;
 use super::metadata::{self, finalizers};
 use super::options::{DeleteOptions, Policy};
+use super::write::Write;
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
 use crate::state::Server;

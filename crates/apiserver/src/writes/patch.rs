@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::strategic::{self, Strategic};
 use super::update::replace;
-use super::{Write, body, json, options};
+use super::write::Write;
+use super::{body, json, options};
 use crate::reply::Reply;
 use crate::resources::ResourceName;
 use crate::settings::Release;

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::create::{check_kind, insert};
 use super::strategy::Strategy;
-use super::{Write, admit, body, metadata, namespaces, options, remove, save, validation};
+use super::write::{Write, admit, remove, save};
+use super::{body, metadata, namespaces, options, validation};
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::reply::Reply;

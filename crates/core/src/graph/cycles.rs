@@ -14,50 +14,9 @@
 
 use hashbrown::hash_map::Entry;
 
-use crate::object::Keyed;
-
 use super::Partition;
 use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{NodeId, Role};
-
-/// The cached results, for nodes whose progress is counted.
-#[derive(Debug)]
-pub(super) struct Cycles {
-    acyclic: KeyedSet<NodeId>,
-    cyclic: KeyedSet<NodeId>,
-}
-
-impl Cycles {
-    pub(super) fn new(hasher: Keyed) -> Self {
-        Self { acyclic: KeyedSet::with_hasher(hasher), cyclic: KeyedSet::with_hasher(hasher) }
-    }
-
-    /// A node changes.
-    pub(super) fn changes(&mut self, id: NodeId) {
-        if self.cyclic.contains(&id) {
-            self.cyclic.clear();
-        }
-    }
-
-    /// A node is no longer deleting dependents.
-    pub(super) fn leaves(&mut self, id: NodeId) {
-        self.changes(id);
-        self.acyclic.remove(&id);
-    }
-
-    pub(super) fn forget(&mut self) {
-        self.acyclic.clear();
-        self.cyclic.clear();
-    }
-
-    fn knows(&self, id: NodeId) -> bool {
-        self.acyclic.contains(&id) || self.cyclic.contains(&id)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.acyclic.is_empty() && self.cyclic.is_empty()
-    }
-}
 
 /// A node that a search has reached.
 struct Reached {

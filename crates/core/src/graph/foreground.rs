@@ -7,16 +7,9 @@
 use smallvec::SmallVec;
 
 use super::node::{Edge, EdgeId, NodeId};
+use super::state::Progress;
 use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
-
-/// The references that block a node which is deleting dependents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress {
-    pub(super) blocking: u32,
-    /// How many of the blocking dependents are not deleting dependents themselves.
-    pub(super) active: u32,
-}
 
 /// Up to this many entries, [`Touched`] is kept free of duplicates by searching it. A search
 /// for each of thousands of references would be quadratic, so longer ones are sorted once.

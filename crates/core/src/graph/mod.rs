@@ -17,6 +17,8 @@
 //! | `shared_uid`, `large` | objects served under two resources; objects with very many owners |
 //! | `disturbance` | what is no longer proved after watches broke |
 //! | `query`, `scan`, `stuck`, `dump` | what workers and people ask |
+//!
+//! `state` has what single rules keep from one call to the next.
 
 mod arena;
 mod attach;
@@ -46,6 +48,7 @@ mod scan;
 mod sharding;
 mod shared_uid;
 mod snapshot;
+mod state;
 mod store;
 mod stuck;
 #[cfg(any(test, feature = "test-util"))]

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, ResourceType, ResourceVersion};
 
-use super::cycles::Cycles;
-use super::foreground::Progress;
 use super::keyed::{KeyedMap, KeyedSet};
 use super::node::{NodeId, Presence};
-use super::prefetch::AT_ONCE;
+use super::state::{Cycles, Progress};
 use super::store::{MemoryUsage, Store};
 use super::stuck::Noticed;
 use super::types::{Listing, MonitorState};
 use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};
+
+/// The number of events to prefetch for at a time. Each needs about ten cache lines of 64
+/// bytes, so everything stays in the first-level cache until it is used.
+pub(super) const AT_ONCE: usize = 32;
 
 /// One part of the graph of owners and dependents.
 ///

@@ -9,11 +9,8 @@ use std::hint::black_box;
 use smallvec::SmallVec;
 
 use super::node::NodeId;
+use super::partition::AT_ONCE;
 use super::{Partition, WatchEvent};
-
-/// The number of events to prefetch for at a time. Each needs about ten cache lines of 64
-/// bytes, so everything stays in the first-level cache until it is used.
-pub(super) const AT_ONCE: usize = 32;
 
 type Batch<T> = SmallVec<[T; AT_ONCE]>;
 

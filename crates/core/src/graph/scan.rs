@@ -7,19 +7,12 @@ use crate::object::Key;
 use super::keyed::KeyedMap;
 use super::node::{EdgeId, NodeId, Role};
 use super::snapshot::Mark;
+use super::state::Scan;
 use super::{Bookmark, DependentView, Partition};
 
 /// How many references a page visits per dependent that it may return. An object can name one
 /// owner thousands of times, and is returned once.
 const REFERENCES_PER_DEPENDENT: usize = 64;
-
-/// Where the next page of an owner's dependents begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
-    /// Advanced when this reference is removed.
-    pub(super) next: Option<EdgeId>,
-    pages: u32,
-}
 
 impl Partition {
     /// A page of an object's dependents without duplicates, through any of its views, and the

@@ -20,7 +20,7 @@ use crate::graph::keyed::{KeyedMap, KeyedSet, Purpose};
 use crate::graph::names::{Name, Names};
 use crate::graph::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target, Version};
 use crate::graph::resource_versions::Versions;
-use crate::graph::scan::Scan;
+use crate::graph::state::Scan;
 use crate::graph::types::Types;
 
 use lookup::index_hash;

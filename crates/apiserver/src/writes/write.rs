@@ -1,0 +1,138 @@
+//! A write request, and what every write does.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::metadata;
+use crate::call::{Call, ObjectPath};
+use crate::guards::{Operation, Review};
+use crate::object::{Key, Object};
+use crate::reads::{Form, Read, api_version, reply_object};
+use crate::reply::Reply;
+use crate::resources::{Resource, ResourceName};
+use crate::state::Server;
+use crate::status::Status;
+use crate::store::Cause;
+
+/// A request to change objects, with everything that it depends on besides the objects.
+///
+/// The dispatcher has checked that the type is served in this version, has the verb and the
+/// subresource, and that the path has a namespace if and only if the type is namespaced.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The type.
+    pub resource: &'a Arc<Resource>,
+    /// The target. Answers use its version.
+    pub path: ObjectPath<'a>,
+    /// The request.
+    pub call: &'a Call,
+    /// The number of the request, for the cause of the change.
+    pub number: u64,
+    /// The time of the request.
+    pub now: SystemTime,
+}
+
+impl<'a> Write<'a> {
+    /// The group and plural of the path.
+    pub(super) fn asked(&self) -> ResourceName {
+        ResourceName::new(self.path.group, self.path.plural)
+    }
+
+    /// The kind in error messages.
+    pub(super) fn kind(&self, object: &Value) -> ResourceName {
+        let kind = object["kind"].as_str().unwrap_or(&self.resource.kind);
+        ResourceName::new(&self.resource.stored_as.group, kind)
+    }
+
+    /// The key of an object with this name.
+    pub(super) fn key(&self, name: &str) -> Key {
+        Key::new(self.path.namespace, name)
+    }
+
+    /// The `apiVersion` of objects in the version of the path.
+    pub(super) fn api_version(&self) -> String {
+        api_version(self.path.group, self.path.version)
+    }
+
+    /// Checks that the namespace of the body is that of the path, or absent.
+    pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
+        let fields = metadata::of_mut(object);
+        let given = metadata::text(fields, "namespace");
+        match self.path.namespace {
+            None => {
+                fields.remove("namespace");
+            }
+            Some(namespace) if given.is_empty() || given == namespace => {
+                fields.insert("namespace".to_owned(), namespace.into());
+            }
+            Some(_) => {
+                let message =
+                    "the namespace of the provided object does not match the namespace sent on the request";
+                return Err(Status::bad_request(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// An answer with an object.
+    pub(super) fn reply(&self, code: u16, object: &Object) -> Result<Reply, Status> {
+        reply_object(code, object, &self.as_read())
+    }
+
+    /// The read request for the same target.
+    pub(super) const fn as_read(&self) -> Read<'a> {
+        Read { resource: self.resource, path: self.path, call: self.call, now: self.now }
+    }
+
+    /// Rejects a request without an acceptable form of the answer.
+    pub(super) fn check_accept(&self) -> Result<(), Status> {
+        Form::wanted(&self.call.accept, self.resource).map(|_| ())
+    }
+
+    /// The path of an object in a real server's etcd, which some errors contain.
+    pub(super) fn stored_at(&self, key: &Key) -> String {
+        let group = if self.resource.custom { format!("{}/", self.path.group) } else { String::new() };
+        let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("/registry/{group}{}/{namespace}{}", self.path.plural, key.name)
+    }
+
+    /// The cause, for the history.
+    pub(super) fn cause(&self) -> Arc<Cause> {
+        let query: Vec<String> =
+            self.call.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let mark = if query.is_empty() { "" } else { "?" };
+        Arc::new(Cause {
+            request: self.number,
+            user_agent: self.call.user_agent.clone(),
+            method: self.call.method.to_string(),
+            path: format!("{}{mark}{}", self.call.path, query.join("&")),
+            body: serde_json::from_slice(&self.call.body).unwrap_or_default(),
+        })
+    }
+}
+
+/// Calls the admission function, if there is one. The server's own writes are exempt.
+pub(super) fn admit(
+    server: &Server,
+    write: &Write<'_>,
+    operation: Operation,
+    object: &Object,
+) -> Result<(), Status> {
+    if write.number == 0 {
+        return Ok(());
+    }
+    let subresource = write.path.subresource;
+    server.guards.admit(|| Review { operation, resource: write.asked(), subresource, object })
+}
+
+/// Writes an object.
+pub(super) fn save(server: &mut Server, write: &Write<'_>, key: &Key, value: Value) -> Object {
+    server.store.write(&write.resource.stored_as, key, value, &write.cause())
+}
+
+/// Removes an object. Returns its last state with the version of the removal.
+pub(super) fn remove(server: &mut Server, write: &Write<'_>, key: &Key) -> Option<Object> {
+    server.store.remove(&write.resource.stored_as, key, &write.cause())
+}

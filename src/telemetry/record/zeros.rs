@@ -1,0 +1,18 @@
+//! The series that exist from the start.
+
+use super::{brake, decisions, graph, http, leadership, queues, readiness, requests, resources, stuck};
+
+/// Creates the series that alerts use, with the value zero: `rate` and `increase` miss the
+/// first event of a series that starts with it.
+pub fn zeros() {
+    queues::zeros();
+    graph::zeros();
+    resources::zeros();
+    requests::zeros();
+    decisions::zeros();
+    http::zeros();
+    brake::zeros();
+    leadership::zeros();
+    readiness::ready(false);
+    stuck::zeros();
+}
