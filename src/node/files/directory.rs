@@ -7,6 +7,9 @@ use kube_gc_node::logs::is_entry;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, open, openat, openat2, statat};
 use rustix::io::Errno;
 
+/// The most entries of a directory that are looked at. No node has nearly so many.
+pub const MOST_ENTRIES: usize = 100_000;
+
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 

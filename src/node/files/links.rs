@@ -8,10 +8,10 @@ use kube_gc_node::view::{LogSymlink, SymlinkState};
 use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::directory::{entry, file_type, names, root};
+use super::directory::{MOST_ENTRIES, entry, file_type, names, root};
 use super::logs::Seen;
 use super::tree::remove_file;
-use super::{Logs, MOST_ENTRIES, about};
+use super::{Logs, about};
 
 /// The symlinks, or the one with this name.
 pub(super) fn symlinks(

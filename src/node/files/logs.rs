@@ -8,9 +8,9 @@ use kube_gc_node::logs::LogFile;
 use kube_gc_node::view::LogDirectory;
 use rustix::fs::FileType;
 
-use super::directory::{child, entry, file_type, names, root};
+use super::directory::{MOST_ENTRIES, child, entry, file_type, names, root};
 use super::tree::{remove_file, remove_tree, size};
-use super::{Logs, MOST_ENTRIES, about};
+use super::{Logs, about};
 
 /// What is in one of the two directories.
 #[derive(Debug)]

@@ -16,9 +16,6 @@ use kube_gc_node::view::{LogDirectory, LogSymlink};
 
 pub use logs::Seen;
 
-/// The most entries of a directory that are looked at. No node has nearly so many.
-const MOST_ENTRIES: usize = 100_000;
-
 /// The two directories of logs.
 #[derive(Clone, Debug)]
 pub struct Logs {

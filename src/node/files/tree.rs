@@ -6,8 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, unlinkat};
 use rustix::io::Errno;
 
-use super::MOST_ENTRIES;
-use super::directory::{child, entry, file_type, names};
+use super::directory::{MOST_ENTRIES, child, entry, file_type, names};
 
 /// How deep directories of logs may be. The kubelet's are two deep.
 const DEEPEST: usize = 16;

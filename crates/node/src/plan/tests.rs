@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::Rule;
 use crate::ledger::Record;
 use crate::pressure::Usage;
 use crate::rules::{BesideKubelet, Kubelet, Pressure};
