@@ -4,6 +4,9 @@
 #[path = "repository/architecture.rs"]
 mod architecture;
 
+#[path = "repository/circles.rs"]
+mod circles;
+
 #[path = "repository/imports.rs"]
 mod imports;
 

@@ -2,7 +2,7 @@
 //! sufficient for this repository.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 
@@ -10,45 +10,66 @@ use anyhow::{Context as _, Result};
 const CRATES: &str = "kube_gc_";
 
 /// The segments of a path: `crate::graph::Epoch`.
-type Segments = Vec<String>;
+pub type Segments = Vec<String>;
 
 /// The sources of one crate.
 pub struct Sources {
     /// By the module path below the crate's root; the root itself is the empty path.
-    modules: BTreeMap<Segments, Module>,
+    pub modules: BTreeMap<Segments, Module>,
 }
 
 /// A file, without its tests.
 #[derive(Default)]
-struct Module {
-    file: String,
-    /// The paths that it imports.
-    imports: Vec<Segments>,
-    /// The paths that it re-exports: `pub use`.
-    exports: Vec<Segments>,
+pub struct Module {
+    pub file: String,
+    /// What its declarations of `use` bring into it.
+    pub names: Vec<Name>,
+    /// The paths that are written out where they are used.
+    pub paths: BTreeSet<Segments>,
+    /// The names of the items that it defines.
+    pub defined: BTreeSet<String>,
+    /// Every word of its code outside of declarations of `use`.
+    pub words: BTreeSet<String>,
+}
+
+/// A name that a declaration of `use` brings into a file.
+#[derive(Clone)]
+pub struct Name {
+    /// Its last segment is `*` if the declaration imports everything.
+    pub path: Segments,
+    /// The name in this file: the last segment, or what stands behind `as`.
+    pub name: String,
+    /// Whether the declaration is a re-export.
+    pub public: bool,
 }
 
 impl Sources {
     /// Reads every file below a directory that holds a crate's root.
     pub fn read(directory: &Path) -> Result<Self> {
-        let mut modules = BTreeMap::new();
+        let mut texts = Vec::new();
         for path in crate::files(directory, ".rs")? {
-            let relative = path.strip_prefix(directory)?;
-            let mut segments: Segments = relative
-                .with_extension("")
-                .iter()
-                .map(|segment| segment.to_string_lossy().into_owned())
-                .collect();
+            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+            texts.push((path.strip_prefix(directory)?.to_owned(), text));
+        }
+        Ok(Self::parse(texts))
+    }
+
+    /// Parses files, each with its path below the directory of the crate's root.
+    pub fn parse(files: impl IntoIterator<Item = (PathBuf, String)>) -> Self {
+        let mut modules = BTreeMap::new();
+        for (path, text) in files {
+            let without_extension = path.with_extension("");
+            let mut segments: Segments =
+                without_extension.iter().map(|segment| segment.to_string_lossy().into_owned()).collect();
             if segments.iter().any(|segment| segment == "tests" || segment == "main") {
                 continue;
             }
             if matches!(segments.last().map(String::as_str), Some("mod" | "lib")) {
                 segments.pop();
             }
-            let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-            modules.insert(segments, Module::parse(relative.display().to_string(), &text));
+            modules.insert(segments, Module::parse(path.display().to_string(), &text));
         }
-        Ok(Self { modules })
+        Self { modules }
     }
 
     /// The other modules at the root, and the other crates of this repository, that a module at
@@ -67,79 +88,13 @@ impl Sources {
     fn foreign(&self, inside: impl Fn(&Segments) -> bool) -> impl Iterator<Item = (String, &str)> {
         let modules = self.modules.iter().filter(move |(path, _)| inside(path));
         modules.flat_map(|(_, module)| {
-            let imports = module.imports.iter().chain(&module.exports);
+            let imports = module.names.iter().map(|name| &name.path).chain(&module.paths);
             imports.filter_map(|import| match import.first().map(String::as_str) {
                 Some("crate") => Some((import.get(1)?.clone(), module.file.as_str())),
                 Some(name) if name.starts_with(CRATES) => Some((name.to_owned(), module.file.as_str())),
                 _ => None,
             })
         })
-    }
-
-    /// The import circles of more than two files. Each file of a circle imports every other one,
-    /// directly or indirectly.
-    pub fn circles(&self) -> Vec<Vec<&str>> {
-        let paths: Vec<&Segments> = self.modules.keys().collect();
-        let index: BTreeMap<&Segments, usize> =
-            paths.iter().enumerate().map(|(at, path)| (*path, at)).collect();
-        let mut reaches: Vec<BTreeSet<usize>> =
-            paths.iter().map(|path| self.imported(path, &index)).collect();
-        loop {
-            let mut grown = false;
-            for at in 0..paths.len() {
-                let further: BTreeSet<usize> =
-                    reaches[at].iter().flat_map(|next| reaches[*next].iter().copied()).collect();
-                let before = reaches[at].len();
-                reaches[at].extend(further);
-                grown |= reaches[at].len() > before;
-            }
-            if !grown {
-                break;
-            }
-        }
-        let circle = |at: usize| -> Vec<usize> {
-            reaches[at].iter().copied().filter(|other| reaches[*other].contains(&at)).collect()
-        };
-        let circles: BTreeSet<Vec<usize>> =
-            (0..paths.len()).map(circle).filter(|files| files.len() > 2).collect();
-        let name = |at: &usize| self.modules[paths[*at]].file.as_str();
-        circles.iter().map(|files| files.iter().map(name).collect()).collect()
-    }
-
-    fn imported(&self, path: &Segments, index: &BTreeMap<&Segments, usize>) -> BTreeSet<usize> {
-        let targets = self.modules[path].imports.iter().filter_map(|import| self.target(path, import));
-        targets.filter(|target| *target != path).filter_map(|target| index.get(target).copied()).collect()
-    }
-
-    /// The module that an import names. An import of a re-exported item counts as an import of the
-    /// module that re-exports it.
-    fn target(&self, from: &Segments, import: &Segments) -> Option<&Segments> {
-        let absolute = self.absolute(from, import)?;
-        let prefixes = (0..=absolute.len()).rev().map(|length| &absolute[..length]);
-        prefixes.filter_map(|path| self.modules.get_key_value(path)).map(|(path, _)| path).next()
-    }
-
-    fn absolute(&self, from: &Segments, import: &Segments) -> Option<Segments> {
-        let mut at = from.clone();
-        let mut rest = import.as_slice();
-        match import.first()?.as_str() {
-            "crate" => at.clear(),
-            "self" => {}
-            "super" => {
-                at.pop();
-            }
-            child => {
-                at.push(child.to_owned());
-                self.modules.contains_key(&at).then_some(())?;
-            }
-        }
-        rest = &rest[1..];
-        while rest.first().is_some_and(|segment| segment == "super") {
-            at.pop();
-            rest = &rest[1..];
-        }
-        at.extend(rest.iter().cloned());
-        Some(at)
     }
 }
 
@@ -148,13 +103,13 @@ impl Module {
         let mut module = Self { file, ..Self::default() };
         // A visibility is not an import.
         let code = without_tests(&without_comments(text)).replace("pub(in crate::", "pub(in ");
+        let code = flat(&code);
         let mut rest = code.as_str();
         // Declarations: from `use` at the beginning of a line to the semicolon.
         let mut bodies = String::new();
         while let Some(line) = rest.split_inclusive('\n').next() {
             let declared = line.trim_start();
-            let visible = declared.strip_prefix("pub(crate) ").or(declared.strip_prefix("pub(super) "));
-            let visible = visible.or(declared.strip_prefix("pub "));
+            let visible = visible(declared);
             let Some(tree) = visible.unwrap_or(declared).strip_prefix("use ") else {
                 bodies.push_str(line);
                 rest = &rest[line.len()..];
@@ -162,22 +117,66 @@ impl Module {
             };
             let start = line.len() - tree.len();
             let end = rest.find(';').unwrap_or(rest.len());
-            let mut paths = Vec::new();
-            flatten(&mut Vec::new(), &rest[start..end], &mut paths);
-            if visible.is_some() {
-                module.exports.extend(paths);
-            } else {
-                module.imports.extend(paths);
-            }
+            flatten(&mut Vec::new(), &rest[start..end], visible.is_some(), &mut module.names);
             rest = rest.get(end + 1..).unwrap_or_default();
         }
-        module.imports.extend(paths_in(&bodies));
+        module.paths = paths_in(&bodies);
+        module.defined = bodies.lines().filter_map(|line| item(line.trim_start())).collect();
+        let of_word = |c: char| !(c.is_alphanumeric() || c == '_');
+        module.words = bodies.split(of_word).filter(|word| !word.is_empty()).map(str::to_owned).collect();
         module
     }
 }
 
+/// The code with its inline modules as part of the file: what they call `super` is the file.
+/// Declarations of other files (`mod a;`) are left out.
+fn flat(code: &str) -> String {
+    let mut flat = String::new();
+    let mut end: Option<String> = None;
+    for line in code.split_inclusive('\n') {
+        let declared = line.trim_start();
+        let is_module = visible(declared).unwrap_or(declared).starts_with("mod ");
+        match &end {
+            None if is_module && declared.trim_end().ends_with(';') => continue,
+            None if is_module && declared.trim_end().ends_with('{') => {
+                end = Some(format!("{}}}", &line[..line.len() - declared.len()]));
+            }
+            Some(brace) if line.trim_end() == brace => end = None,
+            Some(_) => flat.push_str(&line.replace("super::", "self::")),
+            None => flat.push_str(line),
+        }
+    }
+    flat
+}
+
+/// A declaration without its visibility. `None` if it has none.
+fn visible(declaration: &str) -> Option<&str> {
+    let rest = declaration.strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(scoped) => scoped.split_once(')')?.1,
+        None => rest,
+    };
+    rest.strip_prefix(' ')
+}
+
+/// The name of the item that a line defines.
+fn item(line: &str) -> Option<String> {
+    const KINDS: [&str; 9] =
+        ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "macro_rules!"];
+    let declaration = visible(line).unwrap_or(line);
+    let mut words = declaration.split([' ', '(', '<', '{', ':', ';', '=']).filter(|word| !word.is_empty());
+    // `const fn`, `async fn`
+    let mut kind = words.next()?;
+    let mut name = words.next()?;
+    while matches!((kind, name), ("async" | "const" | "unsafe", "fn" | "async" | "unsafe")) {
+        kind = name;
+        name = words.next()?;
+    }
+    KINDS.contains(&kind).then(|| name.to_owned())
+}
+
 /// All paths of a tree: `a::{b, c::d}` has two.
-fn flatten(before: &mut Segments, tree: &str, paths: &mut Vec<Segments>) {
+fn flatten(before: &mut Segments, tree: &str, public: bool, names: &mut Vec<Name>) {
     let mut depth = 0;
     let mut start = 0;
     let ends = tree.char_indices().chain([(tree.len(), ',')]);
@@ -186,7 +185,7 @@ fn flatten(before: &mut Segments, tree: &str, paths: &mut Vec<Segments>) {
             '{' => depth += 1,
             '}' => depth -= 1,
             ',' if depth == 0 => {
-                branch(before, tree[start..at].trim(), paths);
+                branch(before, tree[start..at].trim(), public, names);
                 start = at + 1;
             }
             _ => {}
@@ -194,7 +193,7 @@ fn flatten(before: &mut Segments, tree: &str, paths: &mut Vec<Segments>) {
     }
 }
 
-fn branch(before: &mut Segments, path: &str, paths: &mut Vec<Segments>) {
+fn branch(before: &mut Segments, path: &str, public: bool, names: &mut Vec<Name>) {
     if path.is_empty() {
         return;
     }
@@ -204,27 +203,31 @@ fn branch(before: &mut Segments, path: &str, paths: &mut Vec<Segments>) {
             before.extend(
                 prefix.split("::").map(str::trim).filter(|segment| !segment.is_empty()).map(str::to_owned),
             );
-            flatten(before, rest.trim_end().trim_end_matches('}'), paths);
+            flatten(before, rest.trim_end().trim_end_matches('}'), public, names);
         }
         None => {
-            let path = path.split(" as ").next().unwrap_or(path);
+            let (path, alias) = match path.split_once(" as ") {
+                Some((path, alias)) => (path, Some(alias.trim())),
+                None => (path, None),
+            };
             let segments =
                 path.split("::").map(str::trim).filter(|segment| *segment != "self" || before.is_empty());
-            paths.push(before.iter().cloned().chain(segments.map(str::to_owned)).collect());
+            let path: Segments = before.iter().cloned().chain(segments.map(str::to_owned)).collect();
+            if let Some(last) = path.last() {
+                let name = alias.unwrap_or(last).to_owned();
+                names.push(Name { path, name, public });
+            }
         }
     }
     before.truncate(length);
 }
 
 /// Paths that are written out where they are used.
-fn paths_in(code: &str) -> Vec<Segments> {
+fn paths_in(code: &str) -> BTreeSet<Segments> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    let words = code.split(|c| !is_part(c));
-    let is_foreign = |word: &&str| {
-        word.contains("::")
-            && (word.starts_with("crate::") || word.starts_with("super::") || word.starts_with(CRATES))
-    };
-    words.filter(is_foreign).map(|word| word.split("::").map(str::to_owned).collect()).collect()
+    let words = code.split(|c| !is_part(c)).map(|word| word.trim_end_matches(':'));
+    let is_path = |word: &&str| word.contains("::") && !word.starts_with("::");
+    words.filter(is_path).map(|word| word.split("::").map(str::to_owned).collect()).collect()
 }
 
 fn without_comments(text: &str) -> String {
