@@ -31,7 +31,7 @@ use crate::worker::orphan::RoundTypes;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 
-pub use failing::Failing;
+pub use failing::DiscoveryFailure;
 use unserved::Unserved;
 use wake::SyncedTypes;
 
@@ -91,7 +91,7 @@ pub struct DiscoveryStatus {
     /// The error of the last discovery, if it failed.
     pub last_error: Option<String>,
     /// The parts of the API that cannot be discovered. Their monitors are kept.
-    pub failing: Vec<Failing>,
+    pub failing: Vec<DiscoveryFailure>,
 }
 
 #[derive(Debug)]

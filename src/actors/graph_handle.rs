@@ -9,8 +9,8 @@ use futures::future::try_join_all;
 
 use crate::actors::graph::GraphActor;
 use crate::actors::messages::{
-    AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskStatus,
-    AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, Look,
+    AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskSnapshot,
+    AskStatus, AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate,
     LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
     UseCatalog, Verified,
 };
@@ -117,7 +117,7 @@ impl GraphHandle {
 
     /// The state of a key, as a worker needs it.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
-        self.ask(self.sharding.of(key.namespace.as_ref()), Look(key.clone())).await
+        self.ask(self.sharding.of(key.namespace.as_ref()), AskSnapshot(key.clone())).await
     }
 
     /// The same, but `None` for an object with very many owner references.

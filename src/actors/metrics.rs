@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::runtime::Handle;
 
-use crate::actors::discovery::Failing;
+use crate::actors::discovery::DiscoveryFailure;
 use crate::actors::supervision::task;
 use crate::introspect::status::CollectorStatus;
 use crate::telemetry::{
@@ -137,7 +137,7 @@ async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics
     }
     *reported = unsynced;
     // Repeated, because the exporter drops series that are not updated.
-    for Failing { failure, .. } in collector.discovery().failing {
+    for DiscoveryFailure { failure, .. } in collector.discovery().failing {
         record::undiscovered(&failure.group, failure.version.as_deref(), true);
     }
     record::lease_remaining(collector.gate().time_left().unwrap_or_default());

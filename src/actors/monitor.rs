@@ -27,7 +27,7 @@ mod failure_log;
 mod feed;
 mod progress;
 
-use feed::{Fed, Feed, Subject};
+use feed::{Feed, FeedEnd, Subject};
 
 /// The delay after which a monitor that panicked starts again. The cause may have passed by then.
 const RESTART_AFTER: Duration = Duration::from_secs(5);
@@ -171,10 +171,10 @@ async fn follow(
     let mut running = placement.monitor(Phase::List, ending.clone().run_until_cancelled_owned(begin));
     loop {
         running = match running.await? {
-            Some(Ok(Fed::PhaseChanged(phase, feed))) => {
+            Some(Ok(FeedEnd::PhaseChanged(phase, feed))) => {
                 placement.monitor(phase, ending.clone().run_until_cancelled_owned(feed.run(phase)))
             }
-            Some(Ok(Fed::Drained)) => return Ok(Ended::Drained),
+            Some(Ok(FeedEnd::Drained)) => return Ok(Ended::Drained),
             Some(Err(PartitionEnded)) => return Ok(Ended::GraphGone),
             None => return Ok(Ended::Stopped),
         };

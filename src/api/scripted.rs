@@ -18,7 +18,7 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Sco
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ReceivedRequest {
     pub method: String,
     pub path: String,
     pub headers: http::HeaderMap,
@@ -27,7 +27,7 @@ pub(crate) struct Seen {
     pub at: Duration,
 }
 
-impl Seen {
+impl ReceivedRequest {
     /// Method and path with query.
     pub fn line(&self) -> String {
         format!("{} {}", self.method, self.path)
@@ -121,12 +121,12 @@ pub(crate) fn lines<const N: usize>(lines: [&str; N]) -> Part {
     Part::Data(Bytes::from(lines.map(|line| format!("{line}\n")).concat()))
 }
 
-type Script = dyn FnMut(&Seen) -> Reply + Send;
+type Script = dyn FnMut(&ReceivedRequest) -> Reply + Send;
 
 /// The server.
 #[derive(Clone)]
 pub(crate) struct Server {
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     script: Arc<Mutex<Box<Script>>>,
     start: tokio::time::Instant,
 }
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// Replies what the function says.
-    pub fn answering(script: impl FnMut(&Seen) -> Reply + Send + 'static) -> Self {
+    pub fn answering(script: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> Self {
         Self {
             seen: Arc::default(),
             script: Arc::new(Mutex::new(Box::new(script))),
@@ -148,13 +148,13 @@ impl Server {
     }
 
     /// All requests so far.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
     /// Method and path of all requests so far.
     pub fn requests(&self) -> Vec<String> {
-        self.seen().iter().map(Seen::line).collect()
+        self.seen().iter().map(ReceivedRequest::line).collect()
     }
 
     pub fn client(&self) -> kube::Client {
@@ -166,7 +166,7 @@ impl Server {
                 // So that nothing is reported through them about a connection.
                 parts.extensions.clear();
                 let body = body.collect().await.unwrap().to_bytes();
-                let seen = Seen {
+                let seen = ReceivedRequest {
                     method: parts.method.to_string(),
                     path: parts.uri.to_string(),
                     headers: parts.headers,

@@ -24,7 +24,7 @@ use crate::introspect::status::CollectorStatus;
 use crate::telemetry::Exporter;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::{self, Brake};
-use crate::worker::comparison::{Comparison, Deciders, Means, compare};
+use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
 use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
 use crate::worker::delete::{DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
 use crate::worker::event_recorder::EventRecorder;
@@ -188,7 +188,7 @@ impl Controller {
         lifecycle.run(Lifecycle::new(context, settings.sync_timeout, phase));
         if let Some(comparison) = comparison.clone() {
             let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
-            let means = Means { graph, registry, phase, deciders };
+            let means = ComparisonContext { graph, registry, phase, deciders };
             watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
         }
         let status = CollectorStatus {

@@ -23,7 +23,7 @@ const SOON_WAKEUPS: u32 = 16;
 const LONG_WORK: Duration = Duration::from_millis(2);
 
 thread_local! {
-    static PACE: Cell<Pace> = const { Cell::new(Pace::NEW) };
+    static PACE: Cell<WakeupRate> = const { Cell::new(WakeupRate::NEW) };
 }
 
 /// Call it when a thread is unparked.
@@ -45,14 +45,14 @@ pub fn thread_parks() {
 
 /// The recent wakeups of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pace {
+struct WakeupRate {
     parked: Option<Instant>,
     unparked: Option<Instant>,
     /// Soon wakeups in a row.
     in_a_row: u32,
 }
 
-impl Pace {
+impl WakeupRate {
     const NEW: Self = Self { parked: None, unparked: None, in_a_row: 0 };
 
     fn unparks(&mut self, now: Instant) {
@@ -80,7 +80,7 @@ mod tests {
     /// Whether a thread sleeps after this number of wakeups, each after this sleep and before this
     /// work.
     fn sleeps(times: u32, asleep: Duration, awake: Duration) -> bool {
-        let mut pace = Pace::NEW;
+        let mut pace = WakeupRate::NEW;
         let mut now = Instant::now();
         let mut sleeps = pace.parks(now);
         for _ in 0..times {
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_thread_sleeps_until_a_wakeup_is_late() {
-        let mut pace = Pace::NEW;
+        let mut pace = WakeupRate::NEW;
         let mut now = Instant::now();
         for _ in 0..SOON_WAKEUPS {
             pace.parks(now);

@@ -16,7 +16,7 @@ use tower::Service;
 use super::fixtures::display_name;
 use super::report::{Owner, Request, Step};
 use crate::api::Finalizer;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// The recorder. Clones share their state.
@@ -134,7 +134,7 @@ pub fn milliseconds(since: Instant) -> f64 {
 }
 
 impl DecisionObserver for Recorder {
-    fn decided(&self, decision: &DecisionRecord) -> Heard {
+    fn decided(&self, decision: &DecisionRecord) -> Occurrence {
         self.with(|recording| {
             // Sent under the lock, so that the steps are in the order of their times.
             if recording.detailed {
@@ -142,7 +142,7 @@ impl DecisionObserver for Recorder {
                 let _ = self.0.steps.send(recording.step(decision));
             }
         });
-        Heard::First
+        Occurrence::First
     }
 }
 

@@ -36,7 +36,7 @@ impl ComparisonCounts {
 /// A decision of a dry run that nobody else has carried out, on `/debug/decisions`. The JSON
 /// fields are a public interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Disagreement {
+pub struct DisagreementView {
     /// The object.
     pub object: ObjectView,
     /// The action that the dry run decided.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::view::is_zero;
-use super::{Disagreement, ObjectView, OwnerView, Timestamp, parameters};
+use super::{DisagreementView, ObjectView, OwnerView, Timestamp, parameters};
 use kube_gc_core::object::{GroupResource, Namespace, Uid};
 
 /// The filters of `/debug/decisions`. `None` matches everything.
@@ -63,7 +63,7 @@ pub struct DecisionsPage {
     pub decisions: Vec<DecisionView>,
     /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub disagreements: Option<Vec<Disagreement>>,
+    pub disagreements: Option<Vec<DisagreementView>>,
 }
 
 /// A decision, on `/debug/decisions`. The JSON fields are a public interface.

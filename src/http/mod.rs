@@ -43,7 +43,7 @@ use kube_gc_core::object::Uid;
 
 pub use crate::config::Listener;
 pub use access::Authorizer;
-pub use comparison::{ComparisonCounts, Disagreement};
+pub use comparison::{ComparisonCounts, DisagreementView};
 pub use debug::debug_router;
 pub use decisions::{DecisionQuery, DecisionView, DecisionsPage};
 pub use health::health_router;
@@ -98,7 +98,7 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// Decisions of a dry run that nobody else has carried out, newest first; `None` if this is
     /// not a dry run.
-    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<DisagreementView>>> {
         std::future::ready(None).boxed()
     }
 

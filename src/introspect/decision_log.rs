@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::api::Finalizer;
 use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
 use crate::telemetry::record;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, Heard};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
 use kube_gc_core::object::PropagationPolicy;
 
 /// Keeps the last decisions. Clones share them.
@@ -78,7 +78,7 @@ impl DecisionLog {
 }
 
 impl DecisionObserver for DecisionLog {
-    fn decided(&self, decision: &DecisionRecord) -> Heard {
+    fn decided(&self, decision: &DecisionRecord) -> Occurrence {
         // The entry is allocated before the lock is taken, and old entries are freed after it is
         // released.
         let entry = (self.0.capacity > 0)
@@ -98,7 +98,7 @@ impl DecisionObserver for DecisionLog {
         drop(entries);
         record::decision_log_bytes(bytes);
         drop(oldest);
-        Heard::First
+        Occurrence::First
     }
 }
 

@@ -5,11 +5,11 @@ use std::time::{Duration, SystemTime};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 
-use crate::actors::discovery::Failing;
+use crate::actors::discovery::DiscoveryFailure;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::api::ReplicaRole;
 use crate::http::{
-    DecisionQuery, DecisionsPage, Disagreement, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
+    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
     IdleReport, Introspection, Leadership, MonitorStatus, ObjectView, QueueStatus, Readiness, StuckPage,
     StuckQuery, TextStream, Timestamp, Undiscovered,
 };
@@ -57,7 +57,7 @@ impl CollectorIntrospection {
     fn undiscovered_parts(&self) -> Vec<Undiscovered> {
         let failing = self.status.discovery().failing.into_iter();
         failing
-            .map(|Failing { failure, since, is_logged: _ }| Undiscovered {
+            .map(|DiscoveryFailure { failure, since, is_logged: _ }| Undiscovered {
                 group: failure.group.into(),
                 version: failure.version.map(Into::into),
                 since: Timestamp(since),
@@ -159,7 +159,7 @@ impl Introspection for CollectorIntrospection {
         self.queue_statuses().boxed()
     }
 
-    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<Disagreement>>> {
+    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<DisagreementView>>> {
         async move {
             match self.status.comparison() {
                 Some(comparison) => Some(comparison.disagreements(self.status.graph()).await),

@@ -76,7 +76,7 @@ fn labels<const N: usize>(metric: &Metric, values: [Value<'_>; N]) -> Vec<Label>
 enum Value<'a> {
     Static(&'static str),
     Text(&'a str),
-    Shown(&'a dyn std::fmt::Display),
+    Display(&'a dyn std::fmt::Display),
 }
 
 impl Value<'_> {
@@ -84,7 +84,7 @@ impl Value<'_> {
         match self {
             Self::Static(value) => Label::from_static_parts(name, value),
             Self::Text(value) => Label::new(name, value.to_owned()),
-            Self::Shown(value) => Label::new(name, value.to_string()),
+            Self::Display(value) => Label::new(name, value.to_string()),
         }
     }
 }

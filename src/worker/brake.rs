@@ -14,7 +14,7 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::api::{ApiError, Deleted};
 use crate::telemetry::record;
 use crate::worker::interrupted::Interrupted;
-use kube_gc_core::brake::lease::{RESUME, Seen};
+use kube_gc_core::brake::lease::{LastRead, RESUME};
 use kube_gc_core::brake::{Admission, DeletionResult, Ledger, Limits, Ticket};
 use kube_gc_core::object::Identity;
 
@@ -43,7 +43,7 @@ struct Inner {
 /// The state of the Lease, as far as the brake needs it.
 #[derive(Debug, Default)]
 struct LeaseSide {
-    seen: Seen,
+    seen: LastRead,
     /// The Lease, if there is one.
     identity: Option<Identity>,
 }

@@ -52,7 +52,7 @@ impl EventRecorder {
 }
 
 async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationToken) {
-    let mut told = Told::default();
+    let mut told = RecentReports::default();
     loop {
         let report = tokio::select! {
             biased;
@@ -170,14 +170,14 @@ impl std::fmt::Display for Written<'_> {
 
 /// What was reported lately.
 #[derive(Debug, Default)]
-struct Told {
+struct RecentReports {
     pairs: HashSet<(Discriminant<Report>, Uid, Uid)>,
     order: VecDeque<(Discriminant<Report>, Uid, Uid)>,
     /// How many pairs each object is the first of.
     counts: HashMap<Uid, usize>,
 }
 
-impl Told {
+impl RecentReports {
     fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
         let pair = (why, about.uid.clone(), other.clone());
         if self.pairs.contains(&pair) {
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn few_warnings_are_sent_about_a_dependent_with_thousands_of_wrong_references() {
-        let mut told = Told::default();
+        let mut told = RecentReports::default();
         let why = discriminant(&Report::UidCollision { first: widget(), second: widget() });
         let uid = |number: usize| Uid::parse(&format!("owner-{number}")).unwrap();
         let first = (0..8000).filter(|number| told.first(why, &widget(), &uid(*number))).count();

@@ -50,30 +50,30 @@ impl Line {
 
 /// Whether to log a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum LineAction {
     /// Yes.
-    Line {
+    Write {
         /// The decisions about the object that were not logged since the last line.
         repeated: Option<u64>,
     },
     /// No. The decision was counted.
-    Repeated,
+    Suppress,
 }
 
 impl Repeats {
     /// Whether to log a line about an object that waits or fails.
-    pub fn news(&self, object: &Key, line: &str, now: Instant) -> News {
+    pub fn check(&self, object: &Key, line: &str, now: Instant) -> LineAction {
         let hash = Some(self.hasher.hash_one(line));
         let mut last = self.last();
         if let Some(known) = last.lines.get_mut(object) {
             if known.hash == hash || now.duration_since(known.at) < LEAST_PAUSE {
                 known.repeated += 1;
                 record::decision_repeated();
-                return News::Repeated;
+                return LineAction::Suppress;
             }
             let repeated = known.take_repeated();
             *known = Line { hash, at: now, repeated: 0 };
-            return News::Line { repeated };
+            return LineAction::Write { repeated };
         }
         if last.lines.len() >= REMEMBERED
             && let Some(oldest) = last.order.pop_front()
@@ -82,7 +82,7 @@ impl Repeats {
         }
         last.lines.insert(object.clone(), Line { hash, at: now, repeated: 0 });
         last.order.push_back(object.clone());
-        News::Line { repeated: None }
+        LineAction::Write { repeated: None }
     }
 
     /// A decision about an object was carried out. Returns the number of decisions that were not
@@ -109,20 +109,24 @@ mod tests {
     use super::*;
     use crate::actors::tests::key;
 
-    const FIRST: News = News::Line { repeated: None };
+    const FIRST: LineAction = LineAction::Write { repeated: None };
 
     #[test]
     fn a_line_is_logged_again_only_if_it_differs_and_not_too_often() {
         let (repeats, began) = (Repeats::default(), Instant::now());
         let (object, other) = (key("a", "x"), key("a", "y"));
-        assert_eq!(repeats.news(&object, "parked", began), FIRST);
+        assert_eq!(repeats.check(&object, "parked", began), FIRST);
         for _ in 0..3 {
-            assert_eq!(repeats.news(&object, "parked", began + LEAST_PAUSE), News::Repeated);
+            assert_eq!(repeats.check(&object, "parked", began + LEAST_PAUSE), LineAction::Suppress);
         }
-        assert_eq!(repeats.news(&other, "parked", began), FIRST, "it is another object");
-        assert_eq!(repeats.news(&other, "changed", began + LEAST_PAUSE / 2), News::Repeated, "too soon");
-        let changed = repeats.news(&object, "changed", began + LEAST_PAUSE);
-        assert_eq!(changed, News::Line { repeated: Some(3) });
+        assert_eq!(repeats.check(&other, "parked", began), FIRST, "it is another object");
+        assert_eq!(
+            repeats.check(&other, "changed", began + LEAST_PAUSE / 2),
+            LineAction::Suppress,
+            "too soon"
+        );
+        let changed = repeats.check(&object, "changed", began + LEAST_PAUSE);
+        assert_eq!(changed, LineAction::Write { repeated: Some(3) });
     }
 
     #[test]
@@ -130,19 +134,23 @@ mod tests {
         let (repeats, began) = (Repeats::default(), Instant::now());
         let object = key("a", "x");
         assert_eq!(repeats.succeeded(&object), None);
-        assert_eq!(repeats.news(&object, "denied", began), FIRST);
-        assert_eq!(repeats.news(&object, "denied", began + LEAST_PAUSE), News::Repeated);
+        assert_eq!(repeats.check(&object, "denied", began), FIRST);
+        assert_eq!(repeats.check(&object, "denied", began + LEAST_PAUSE), LineAction::Suppress);
         assert_eq!(repeats.succeeded(&object), Some(1));
-        assert_eq!(repeats.news(&object, "denied", began + LEAST_PAUSE / 2), News::Repeated, "too soon");
-        let again = repeats.news(&object, "denied", began + LEAST_PAUSE);
-        assert_eq!(again, News::Line { repeated: Some(1) });
+        assert_eq!(
+            repeats.check(&object, "denied", began + LEAST_PAUSE / 2),
+            LineAction::Suppress,
+            "too soon"
+        );
+        let again = repeats.check(&object, "denied", began + LEAST_PAUSE);
+        assert_eq!(again, LineAction::Write { repeated: Some(1) });
     }
 
     #[test]
     fn the_number_of_remembered_lines_is_bounded() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert_eq!(repeats.news(&key("a", &number.to_string()), "parked", now), FIRST);
+            assert_eq!(repeats.check(&key("a", &number.to_string()), "parked", now), FIRST);
         }
         let last = repeats.last();
         assert_eq!((last.lines.len(), last.order.len()), (REMEMBERED, REMEMBERED));

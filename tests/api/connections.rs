@@ -27,11 +27,11 @@ const WATCHES: usize = 100;
 /// Forwards bytes, and counts connections of clients that offer HTTP/2.
 struct Relay {
     address: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<Counters>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Counters {
     http2: AtomicUsize,
     cut: Mutex<CancellationToken>,
 }
@@ -62,7 +62,7 @@ impl Relay {
     }
 }
 
-async fn hand_on(mut client: TcpStream, server: SocketAddr, seen: Arc<Seen>) {
+async fn hand_on(mut client: TcpStream, server: SocketAddr, seen: Arc<Counters>) {
     let mut hello = [0; 2048];
     let length = client.peek(&mut hello).await.unwrap_or(0);
     let is_http2 = hello[..length].windows(HTTP_2.len()).any(|window| window == HTTP_2);

@@ -13,7 +13,7 @@ use crate::conformance::stage::{
 };
 use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Verdict, Webhook};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Webhook, WebhookBehavior};
 
 kube_gc_testkit::scenarios! {
     a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed,
@@ -138,7 +138,7 @@ pub async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
         .await
 }
 
-async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
+async fn a_webhook_denies(behavior: &WebhookBehavior, message: &str) -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
@@ -146,19 +146,19 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let family = Family::make(&ns).await?;
     cluster.settled(&collector).await?;
-    webhook.say(verdict.clone());
+    webhook.set_behavior(behavior.clone());
     let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
     is_asked(cluster, &family.sole).await?;
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     // The collector is suspended meanwhile. Otherwise it would act before the denial takes effect.
     collector.freeze().await?;
     family.delete_what_is_denied(cluster).await?;
-    webhook.say(verdict.clone());
+    webhook.set_behavior(behavior.clone());
     cluster.delete(&family.owner, Policy::Background).await?;
     collector.signal("CONT")?;
 
     family.is_denied(cluster, &collector, message).await?;
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     family.is_done(cluster, &collector, message).await?;
     cluster.delete(&guard, Policy::Background).await?;
     collector.stop().await?;
@@ -168,14 +168,14 @@ async fn a_webhook_denies(verdict: &Verdict, message: &str) -> Result<()> {
 /// A validating webhook denies writes with the code that most webhooks use (rule 9.5).
 async fn a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not before the audit";
-    a_webhook_denies(&Verdict::No(MESSAGE, Some(403)), MESSAGE).await
+    a_webhook_denies(&WebhookBehavior::Reject(MESSAGE, Some(403)), MESSAGE).await
 }
 
 /// A validating webhook denies writes without a code, and the API server answers 400
 /// (rule 9.5).
 async fn a_write_denied_by_a_webhook_without_a_code_is_repeated_until_it_is_allowed() -> Result<()> {
     const MESSAGE: &str = "not on a friday";
-    a_webhook_denies(&Verdict::No(MESSAGE, None), MESSAGE).await
+    a_webhook_denies(&WebhookBehavior::Reject(MESSAGE, None), MESSAGE).await
 }
 
 /// The rights of the collector: everything except writes to Secrets, unless these are allowed.
@@ -250,7 +250,7 @@ async fn a_denial_by_a_webhook_has_the_same_wording_for_every_write() -> Result<
     let held = ns.secret("held").label(LABEL, "yes").finalizer(HOLD).create().await?;
     let free = ns.secret("free").create().await?;
     cluster.delete(&held, Policy::Background).await?;
-    webhook.say(Verdict::No("no", Some(403)));
+    webhook.set_behavior(WebhookBehavior::Reject("no", Some(403)));
     let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
     is_asked(cluster, &held).await?;
     let before = cluster.fresh(&held).await?;
@@ -280,7 +280,7 @@ async fn a_denial_by_a_webhook_has_the_same_wording_for_every_write() -> Result<
     untouched(cluster, [&before]).await?;
     cluster.delete(&free, Policy::Background).await?;
 
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     cluster.delete(&guard, Policy::Background).await?;
     stage.clear().await
 }

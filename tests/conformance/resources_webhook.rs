@@ -8,7 +8,7 @@ use crate::conformance::outcome::Rest;
 use crate::conformance::resources_broken::{Fallible, play};
 use crate::conformance::stage::{MERGE_PATCH, Stage};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Cluster, Crd, Scope, Verdict, Webhook};
+use kube_gc_testkit::{Cluster, Crd, Scope, Webhook, WebhookBehavior};
 
 kube_gc_testkit::scenarios! {
     a_type_whose_conversion_fails_from_the_start_delays_no_other,
@@ -25,11 +25,11 @@ struct Converted {
     cluster: Cluster,
     widgets: Crd,
     webhook: Webhook,
-    failure: Verdict,
+    failure: WebhookBehavior,
 }
 
 impl Converted {
-    async fn create(stage: &Stage, failure: Verdict) -> Result<Self> {
+    async fn create(stage: &Stage, failure: WebhookBehavior) -> Result<Self> {
         let cluster = &stage.cluster;
         let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1beta1", "v1"]).await?;
         let webhook = Webhook::start(stage.plane).await?;
@@ -49,7 +49,7 @@ impl Fallible for Converted {
     }
 
     async fn set(&self, works: bool) -> Result<()> {
-        self.webhook.say(if works { Verdict::Fine } else { self.failure.clone() });
+        self.webhook.set_behavior(if works { WebhookBehavior::Accept } else { self.failure.clone() });
         if !works {
             self.webhook.ends_watches(self.widgets.resource());
         }
@@ -66,7 +66,7 @@ impl Fallible for Converted {
 }
 
 /// Runs the scenario with a webhook that fails before or after the collector starts.
-async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<()> {
+async fn converted(failure: WebhookBehavior, words: &str, broken_first: bool) -> Result<()> {
     let stage = Stage::set().await?;
     let widgets = Converted::create(&stage, failure).await?;
     play(&stage, &widgets, words, Rest::Parked, broken_first).await
@@ -74,16 +74,16 @@ async fn converted(failure: Verdict, words: &str, broken_first: bool) -> Result<
 
 /// The conversion webhook of a type fails when the collector starts (rule 2.14).
 async fn a_type_whose_conversion_fails_from_the_start_delays_no_other() -> Result<()> {
-    converted(Verdict::No(WORDS, None), WORDS, true).await
+    converted(WebhookBehavior::Reject(WORDS, None), WORDS, true).await
 }
 
 /// The conversion webhook of a type fails while the collector runs (rule 2.14). Nothing
 /// but the webhook changes, so no event tells the collector when it works again.
 async fn a_type_whose_conversion_begins_to_fail_delays_no_other() -> Result<()> {
-    converted(Verdict::No(WORDS, None), WORDS, false).await
+    converted(WebhookBehavior::Reject(WORDS, None), WORDS, false).await
 }
 
 /// The configuration of the webhook itself is broken (rule 2.14).
 async fn a_type_whose_conversion_webhook_answers_wrongly_delays_no_other() -> Result<()> {
-    converted(Verdict::Broken, "conversion webhook", true).await
+    converted(WebhookBehavior::Fail, "conversion webhook", true).await
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::conformance::denials::is_asked;
 use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Collector, Obj, Options, Policy, Verdict, Webhook};
+use kube_gc_testkit::{Collector, Obj, Options, Policy, Webhook, WebhookBehavior};
 
 kube_gc_testkit::scenarios! {
     stuck_objects_are_listed_until_they_are_finished,
@@ -69,7 +69,7 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     let denied = ns.secret("denied").label(LABEL, "yes").owned_by(&owner).create().await?;
     let blocking = ns.configmap("blocking").owned_by(&waiting).blocking().finalizer(HOLD).create().await?;
     let invalid = cluster.node(format!("{}-invalid", ns.name())).owned_by(&solid).create().await?;
-    webhook.say(Verdict::No(MESSAGE, Some(403)));
+    webhook.set_behavior(WebhookBehavior::Reject(MESSAGE, Some(403)));
     let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
     is_asked(cluster, &denied).await?;
     cluster.delete(&owner, Policy::Background).await?;
@@ -115,7 +115,7 @@ async fn stuck_objects_are_listed_until_they_are_finished() -> Result<()> {
     ensure!(judged["uid"] == owner.uid.as_str() && judged["class"] == "absent", "{decision}");
     ensure!(["graph", "live", "remembered"].map(Value::from).contains(&judged["evidence"]), "{decision}");
 
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     cluster.set_finalizers(&blocking, &[]).await?;
     cluster.delete(&invalid, Policy::Background).await?;
     cluster.settled(&collector).await?;

@@ -46,12 +46,12 @@ pub struct Answer {
 /// A watch that is read during other steps.
 #[derive(Debug)]
 pub struct Opened {
-    seen: Arc<Seen>,
+    seen: Arc<ReadEvents>,
     reader: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct ReadEvents {
     events: Mutex<Vec<Value>>,
     ended: Mutex<bool>,
     more: Notify,
@@ -134,7 +134,7 @@ impl Side {
             return (Answer { code, content_type: content_type(&head), body, events: None }, None);
         }
         let (head, body) = response.into_parts();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(ReadEvents::default());
         let reader = tokio::spawn(read(Arc::clone(&seen), body));
         let answer = Answer {
             code: head.status.as_u16(),
@@ -173,7 +173,7 @@ impl Side {
     }
 }
 
-async fn read(seen: Arc<Seen>, mut body: Body) {
+async fn read(seen: Arc<ReadEvents>, mut body: Body) {
     let mut text = Vec::new();
     while let Some(Ok(frame)) = body.frame().await {
         text.extend_from_slice(&frame.into_data().unwrap_or_else(|_| Bytes::new()));

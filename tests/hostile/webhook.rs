@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Exchange, On, Verb};
-use kube_gc_testkit::webhook::{Verdict, Webhook};
+use kube_gc_testkit::webhook::{Webhook, WebhookBehavior};
 use kube_gc_testkit::{Cluster, Collector, Ns, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -120,7 +120,7 @@ async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
     let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
-    webhook.say(Verdict::Hangs);
+    webhook.set_behavior(WebhookBehavior::Hang);
     let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
     let garbage = create_all(garbage).await?;
 
@@ -128,7 +128,7 @@ async fn a_webhook_that_hangs_for_deletions_in_one_namespace_delays_no_other() -
     is_not_delayed("garbage", worst, quiet)?;
     cluster.assert_kept(&garbage).await?;
     cluster.delete(&guard, Policy::Background).await?;
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     cluster.settled(&collector).await?;
     cluster.assert_gone(&garbage).await?;
     collector.stop().await
@@ -150,7 +150,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
         .iter()
         .flat_map(|owner| (0..10).map(|n| hostile.configmap(format!("{}-{n}", owner.name)).owned_by(owner)));
     let dependents = create_all(dependents).await?;
-    webhook.say(Verdict::Hangs);
+    webhook.set_behavior(WebhookBehavior::Hang);
     cluster.delete_all(&owners, Policy::Orphan).await?;
 
     let worst = others_go(&stage, healthy, &hostile, Verb::Patch).await?;
@@ -164,7 +164,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
     }
     is_not_delayed("an owner that orphans", worst, quiet_owners)?;
     cluster.delete(&guard, Policy::Background).await?;
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     cluster.settled(&collector).await?;
     for dependent in &dependents {
         stage.assert_owners(dependent, &[]).await?;
@@ -183,7 +183,7 @@ async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> 
     is_asked(cluster, &webhook, &hostile).await?;
     let collector = stage.collector().await?;
     let (quiet, _) = quiet_lifetimes(&stage, &collector, healthy).await?;
-    webhook.say(Verdict::Broken);
+    webhook.set_behavior(WebhookBehavior::Fail);
     let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
     let garbage = create_all(garbage).await?;
     let failing = On::verb(Verb::Delete).within(hostile.name());
@@ -205,7 +205,7 @@ async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> 
     ensure!(tried > 2 * GARBAGE, "only {tried} tries");
     ensure!(lines <= GARBAGE, "{lines} lines about {GARBAGE} objects");
     cluster.delete(&guard, Policy::Background).await?;
-    webhook.say(Verdict::Fine);
+    webhook.set_behavior(WebhookBehavior::Accept);
     cluster.settled(&collector).await?;
     cluster.assert_gone(&garbage).await?;
     collector.stop().await

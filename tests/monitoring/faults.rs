@@ -6,7 +6,7 @@ use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
 use serde_json::json;
 
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Verdict, Webhook};
+use kube_gc_testkit::{Cluster, ControlPlane, Crd, Ns, Obj, Policy, Scope, Webhook, WebhookBehavior};
 
 /// The content type of merge patches.
 pub const MERGE_PATCH: Option<&str> = Some("application/merge-patch+json");
@@ -30,7 +30,7 @@ impl Faults {
         stuck(cluster, ns).await?;
         // Garbage that a webhook protects.
         let webhook = Webhook::start(plane).await?;
-        webhook.say(Verdict::No("not before the audit", Some(403)));
+        webhook.set_behavior(WebhookBehavior::Reject("not before the audit", Some(403)));
         webhook.guard_secrets(cluster, ns, PROTECTED).await?;
         let guarded = ns.secret("guarded").label(PROTECTED, "yes").owner_reference(never()).create().await?;
         let path = guarded.path() + "?dryRun=All";
@@ -43,7 +43,7 @@ impl Faults {
 
     /// Makes the webhook allow everything, and waits until the denied writes are done.
     pub async fn allow(&self, cluster: &Cluster) -> Result<()> {
-        self.webhook.say(Verdict::Fine);
+        self.webhook.set_behavior(WebhookBehavior::Accept);
         poll("what was denied to go", async || Ok(!cluster.exists_with_uid(&self.guarded).await?)).await
     }
 }

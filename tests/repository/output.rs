@@ -12,14 +12,14 @@ use super::{files, read, root};
 
 /// A log line in a document: which module logs it, and the message.
 #[derive(Debug, PartialEq, Eq)]
-struct Shown {
+struct LogLine {
     target: String,
     /// In a line of text, the fields follow.
     message: String,
 }
 
 /// The log lines in the blocks of a document. Long ones are wrapped.
-fn log_lines(document: &str) -> Result<Vec<Shown>> {
+fn log_lines(document: &str) -> Result<Vec<LogLine>> {
     let blocks = document.split("```console\n").skip(1).filter_map(|block| block.split("```").next());
     let mut shown = Vec::new();
     for block in blocks {
@@ -27,12 +27,12 @@ fn log_lines(document: &str) -> Result<Vec<Shown>> {
             if line.starts_with("{\"timestamp\"") {
                 let line: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
                 let text = |field: &str| line[field].as_str().unwrap_or_default().to_owned();
-                shown.push(Shown { target: text("target"), message: text("message") });
+                shown.push(LogLine { target: text("target"), message: text("message") });
             } else if let Some((_, rest)) = line.split_once(" kube_gc::")
                 && line.starts_with("20")
                 && let Some((target, message)) = rest.split_once(": ")
             {
-                shown.push(Shown { target: format!("kube_gc::{target}"), message: message.to_owned() });
+                shown.push(LogLine { target: format!("kube_gc::{target}"), message: message.to_owned() });
             }
         }
     }

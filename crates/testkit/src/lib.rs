@@ -32,4 +32,4 @@ pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
 pub use environment::Environment;
 pub use object::Obj;
-pub use webhook::{Verdict, Webhook};
+pub use webhook::{Webhook, WebhookBehavior};

@@ -39,27 +39,27 @@ const NAME: &str = "guard.example.com";
 
 /// The behaviour of the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum WebhookBehavior {
     /// Allow and convert everything.
-    Fine,
+    Accept,
     /// Deny everything with this message and, optionally, this code.
-    No(&'static str, Option<u16>),
+    Reject(&'static str, Option<u16>),
     /// Answer 500.
-    Broken,
+    Fail,
     /// Do not answer. Only with a real server.
-    Hangs,
+    Hang,
 }
 
 /// A running webhook. It runs on the runtime of the test and ends when it is dropped.
 pub struct Webhook {
-    verdict: Arc<Mutex<Verdict>>,
+    behavior: Arc<Mutex<WebhookBehavior>>,
     asked: Arc<AtomicUsize>,
     config: Value,
-    means: Means,
+    caller: Caller,
 }
 
 /// How the API server gets the verdict.
-enum Means {
+enum Caller {
     /// A real server calls this webhook.
     Server(JoinHandle<()>),
     /// The embedded server uses a guard.
@@ -68,7 +68,7 @@ enum Means {
 
 impl fmt::Debug for Webhook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Webhook").field("verdict", &self.verdict).finish_non_exhaustive()
+        f.debug_struct("Webhook").field("behavior", &self.behavior).finish_non_exhaustive()
     }
 }
 
@@ -76,20 +76,20 @@ impl Webhook {
     /// Starts a webhook that allows everything, with the certificate of the API server, which is
     /// valid for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
-        let (verdict, asked) = (Arc::new(Mutex::new(Verdict::Fine)), Arc::default());
+        let (behavior, asked) = (Arc::new(Mutex::new(WebhookBehavior::Accept)), Arc::default());
         if let Some(embedded) = plane.embedded() {
             // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
-            let (server, says) = (embedded.server().clone(), Arc::clone(&verdict));
+            let (server, handler) = (embedded.server().clone(), Arc::clone(&behavior));
             server.convert_by(Some(Conversion::new(move || {
-                match says.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-                    Verdict::Fine => Ok(()),
-                    Verdict::No(message, _) => Err(message.to_owned()),
-                    Verdict::Broken => Err("the server could not be reached".to_owned()),
-                    Verdict::Hangs => panic!("no conversion of the embedded server hangs"),
+                match handler.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+                    WebhookBehavior::Accept => Ok(()),
+                    WebhookBehavior::Reject(message, _) => Err(message.to_owned()),
+                    WebhookBehavior::Fail => Err("the server could not be reached".to_owned()),
+                    WebhookBehavior::Hang => panic!("no conversion of the embedded server hangs"),
                 }
             })));
-            return Ok(Self { verdict, asked, config, means: Means::Guard(server) });
+            return Ok(Self { behavior, asked, config, caller: Caller::Guard(server) });
         }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
@@ -103,9 +103,9 @@ impl Webhook {
             "url": format!("https://{}/", listener.local_addr()?),
             "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
         });
-        let says = Says { verdict: Arc::clone(&verdict), asked: Arc::clone(&asked) };
-        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), says));
-        Ok(Self { verdict, asked, config, means: Means::Server(server) })
+        let handler = Handler { behavior: Arc::clone(&behavior), asked: Arc::clone(&asked) };
+        let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), handler));
+        Ok(Self { behavior, asked, config, caller: Caller::Server(server) })
     }
 
     /// The `clientConfig` for the API server.
@@ -119,14 +119,14 @@ impl Webhook {
     }
 
     /// Changes the behaviour.
-    pub fn say(&self, verdict: Verdict) {
-        *self.verdict.lock().unwrap_or_else(PoisonError::into_inner) = verdict;
+    pub fn set_behavior(&self, behavior: WebhookBehavior) {
+        *self.behavior.lock().unwrap_or_else(PoisonError::into_inner) = behavior;
     }
 
     /// Ends the watches of a type on a server that does not convert for open watches, as a real
     /// server does when a conversion fails.
     pub fn ends_watches(&self, resource: &ApiResource) {
-        if let Means::Guard(embedded) = &self.means {
+        if let Caller::Guard(embedded) = &self.caller {
             embedded.cut_watches(Some(&ResourceName::new(&resource.group, &resource.plural)));
         }
     }
@@ -134,19 +134,22 @@ impl Webhook {
     /// Registers the webhook for updates and deletions of Secrets of a namespace whose value of
     /// this label is `yes`. Returns the configuration. A real server applies it some time later.
     pub async fn guard_secrets(&self, cluster: &Cluster, ns: &Ns, label: &'static str) -> Result<Obj> {
-        if let Means::Guard(embedded) = &self.means {
-            let (verdict, namespace) = (Arc::clone(&self.verdict), ns.name().to_owned());
+        if let Caller::Guard(embedded) = &self.caller {
+            let (behavior, namespace) = (Arc::clone(&self.behavior), ns.name().to_owned());
             embedded.admit_by(Some(Admission::new(move |review| {
                 let asked = is_secret(review, &namespace) && review.object.label(label) == Some("yes");
-                let verdict = verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match verdict {
-                    Verdict::No(message, code) if asked => {
+                let behavior = behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                match behavior {
+                    WebhookBehavior::Reject(message, code) if asked => {
                         Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
                     }
-                    Verdict::Broken if asked => {
+                    WebhookBehavior::Fail if asked => {
                         panic!("the guards of the embedded server cannot break a webhook")
                     }
-                    Verdict::No(..) | Verdict::Fine | Verdict::Broken | Verdict::Hangs => None,
+                    WebhookBehavior::Reject(..)
+                    | WebhookBehavior::Accept
+                    | WebhookBehavior::Fail
+                    | WebhookBehavior::Hang => None,
                 }
             })));
         }
@@ -202,9 +205,9 @@ impl Webhook {
 
 impl Drop for Webhook {
     fn drop(&mut self) {
-        match &self.means {
-            Means::Server(server) => server.abort(),
-            Means::Guard(embedded) => {
+        match &self.caller {
+            Caller::Server(server) => server.abort(),
+            Caller::Guard(embedded) => {
                 embedded.admit_by(None);
                 embedded.convert_by(None);
             }
@@ -220,22 +223,22 @@ fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
 
 /// The behaviour and the call count of a running webhook.
 #[derive(Clone)]
-struct Says {
-    verdict: Arc<Mutex<Verdict>>,
+struct Handler {
+    behavior: Arc<Mutex<WebhookBehavior>>,
     asked: Arc<AtomicUsize>,
 }
 
-async fn serve(listener: TcpListener, tls: TlsAcceptor, says: Says) {
+async fn serve(listener: TcpListener, tls: TlsAcceptor, handler: Handler) {
     // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
-                let (tls, says) = (tls.clone(), says.clone());
+                let (tls, handler) = (tls.clone(), handler.clone());
                 connections.spawn(async move {
                     let stream = tls.accept(stream).await?;
-                    let service = service_fn(|request| answer(says.clone(), request));
+                    let service = service_fn(|request| answer(handler.clone(), request));
                     http1::Builder::new().serve_connection(TokioIo::new(stream), service).await?;
                     anyhow::Ok(())
                 });
@@ -245,14 +248,17 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, says: Says) {
     }
 }
 
-async fn answer(says: Says, request: http::Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    handler: Handler,
+    request: http::Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-    let verdict = says.verdict.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    says.asked.fetch_add(1, Ordering::SeqCst);
-    if verdict == Verdict::Hangs {
+    let behavior = handler.behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    handler.asked.fetch_add(1, Ordering::SeqCst);
+    if behavior == WebhookBehavior::Hang {
         std::future::pending::<()>().await;
     }
-    let review = body.map_err(anyhow::Error::from).and_then(|body| review(&verdict, &body));
+    let review = body.map_err(anyhow::Error::from).and_then(|body| review(&behavior, &body));
     let mut response = Response::new(Full::default());
     match review {
         Ok(review) => {
@@ -268,20 +274,20 @@ async fn answer(says: Says, request: http::Request<Incoming>) -> Result<Response
     Ok(response)
 }
 
-fn review(verdict: &Verdict, body: &[u8]) -> Result<Value> {
+fn review(behavior: &WebhookBehavior, body: &[u8]) -> Result<Value> {
     let mut review: Value = serde_json::from_slice(body)?;
     let request = review["request"].take();
-    let (allowed, result) = match verdict {
-        Verdict::Fine => (true, json!({ "status": "Success" })),
-        Verdict::No(message, code) => {
+    let (allowed, result) = match behavior {
+        WebhookBehavior::Accept => (true, json!({ "status": "Success" })),
+        WebhookBehavior::Reject(message, code) => {
             let mut result = json!({ "status": "Failure", "message": message });
             if let Some(code) = code {
                 result["code"] = json!(code);
             }
             (false, result)
         }
-        Verdict::Broken => anyhow::bail!("broken by the test"),
-        Verdict::Hangs => unreachable!("the webhook is not called"),
+        WebhookBehavior::Fail => anyhow::bail!("broken by the test"),
+        WebhookBehavior::Hang => unreachable!("the webhook is not called"),
     };
     let mut response = json!({ "uid": request["uid"] });
     if review["kind"] == "ConversionReview" {

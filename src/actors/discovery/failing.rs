@@ -10,7 +10,7 @@ const EVERYTHING: &str = "*";
 
 /// A part of the API that cannot be discovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failing {
+pub struct DiscoveryFailure {
     /// The part, and the error of the server.
     pub failure: GroupFailure,
     /// When the failure began.
@@ -19,24 +19,32 @@ pub struct Failing {
     pub is_logged: bool,
 }
 
-impl Failing {
+impl DiscoveryFailure {
     pub(super) fn is_about(&self, failure: &GroupFailure) -> bool {
         self.failure.group == failure.group && self.failure.version == failure.version
     }
 }
 
 /// What fails after a discovery with these failures. A failure that goes on keeps its start.
-pub(super) fn after(before: &[Failing], failures: &[GroupFailure], now: SystemTime) -> Vec<Failing> {
+pub(super) fn after(
+    before: &[DiscoveryFailure],
+    failures: &[GroupFailure],
+    now: SystemTime,
+) -> Vec<DiscoveryFailure> {
     let known = |failure: &GroupFailure| before.iter().find(|known| known.is_about(failure));
     let each = failures.iter().map(|failure| {
         let (since, is_logged) = known(failure).map_or((now, false), |known| (known.since, known.is_logged));
-        Failing { failure: failure.clone(), since, is_logged }
+        DiscoveryFailure { failure: failure.clone(), since, is_logged }
     });
     each.collect()
 }
 
 /// What fails after a discovery that failed as a whole: everything, and what failed before.
-pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTime) -> Vec<Failing> {
+pub(super) fn after_nothing(
+    before: &[DiscoveryFailure],
+    error: &ApiError,
+    now: SystemTime,
+) -> Vec<DiscoveryFailure> {
     let everything = GroupFailure {
         group: EVERYTHING.into(),
         version: None,
@@ -51,7 +59,7 @@ pub(super) fn after_nothing(before: &[Failing], error: &ApiError, now: SystemTim
 
 /// Logs failures of discovery: one line when one begins, and one when it is over. During an outage
 /// of the API server, the line about that stands for all.
-pub(super) fn log(before: &[Failing], now: &mut [Failing], is_outage: bool) {
+pub(super) fn log(before: &[DiscoveryFailure], now: &mut [DiscoveryFailure], is_outage: bool) {
     for failing in &mut *now {
         let GroupFailure { group, version, error, .. } = &failing.failure;
         let version = version.as_deref();
@@ -71,8 +79,10 @@ pub(super) fn log(before: &[Failing], now: &mut [Failing], is_outage: bool) {
             );
         }
     }
-    let is_over = |known: &&Failing| !now.iter().any(|failing| failing.is_about(&known.failure));
-    for Failing { failure, since, .. } in before.iter().filter(|known| known.is_logged).filter(is_over) {
+    let is_over = |known: &&DiscoveryFailure| !now.iter().any(|failing| failing.is_about(&known.failure));
+    for DiscoveryFailure { failure, since, .. } in
+        before.iter().filter(|known| known.is_logged).filter(is_over)
+    {
         let GroupFailure { group, version, .. } = failure;
         let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
         if **group == *EVERYTHING {
@@ -84,13 +94,13 @@ pub(super) fn log(before: &[Failing], now: &mut [Failing], is_outage: bool) {
 }
 
 /// Updates the metrics.
-pub(super) fn record(before: &[Failing], now: &[Failing]) {
-    for Failing { failure, .. } in before {
+pub(super) fn record(before: &[DiscoveryFailure], now: &[DiscoveryFailure]) {
+    for DiscoveryFailure { failure, .. } in before {
         if !now.iter().any(|failing| failing.is_about(failure)) {
             record::undiscovered(&failure.group, failure.version.as_deref(), false);
         }
     }
-    for Failing { failure, .. } in now {
+    for DiscoveryFailure { failure, .. } in now {
         record::undiscovered(&failure.group, failure.version.as_deref(), true);
     }
 }

@@ -16,7 +16,7 @@ use crate::telemetry::Structured;
 use kube_gc_core::object::{Catalog, GroupResource, KindKey, ResourceType};
 use kube_gc_core::text;
 
-use super::failing::Failing;
+use super::failing::DiscoveryFailure;
 
 /// How long a type, or a kind in some version, must be missing from complete answers before it
 /// counts as gone without a proof. An API server that starts, or is upgraded, knows all of its
@@ -202,7 +202,7 @@ impl Unserved {
     }
 
     /// The kept types as failures, by group and version.
-    pub(super) fn failing(&self) -> Vec<Failing> {
+    pub(super) fn failing(&self) -> Vec<DiscoveryFailure> {
         let mut parts: BTreeMap<(&str, &str), (Vec<String>, SystemTime)> = BTreeMap::new();
         for (resource, missing) in self.types.values() {
             let ResourceType { group_resource: GroupResource { group, resource: plural }, version, .. } =
@@ -225,7 +225,7 @@ impl Unserved {
                     error,
                     forbidden: false,
                 };
-                Failing { failure, since, is_logged: false }
+                DiscoveryFailure { failure, since, is_logged: false }
             })
             .collect()
     }

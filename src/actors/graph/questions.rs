@@ -4,15 +4,15 @@ use actix::{Context, Handler, MessageResult};
 
 use super::GraphActor;
 use crate::actors::messages::{
-    AskConcerned, AskOwner, AskUnread, Expect, Finding, Identify, Locate, Look, LookAtSmall, Page,
+    AskConcerned, AskOwner, AskSnapshot, AskUnread, Expect, Finding, Identify, Locate, LookAtSmall, Page,
     PageOfDependents, Show, Verified,
 };
 use kube_gc_core::graph::Verification;
 
-impl Handler<Look> for GraphActor {
-    type Result = MessageResult<Look>;
+impl Handler<AskSnapshot> for GraphActor {
+    type Result = MessageResult<AskSnapshot>;
 
-    fn handle(&mut self, Look(key): Look, ctx: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, AskSnapshot(key): AskSnapshot, ctx: &mut Context<Self>) -> Self::Result {
         MessageResult(self.update(ctx, |partition, effects| partition.snapshot_and_queue(&key, effects)))
     }
 }

@@ -48,7 +48,7 @@ pub struct UseCatalog(pub Arc<Catalog>);
 /// Asks for the state of a key, as a worker needs it.
 #[derive(Debug, Message)]
 #[rtype(result = "Snapshot")]
-pub struct Look(pub Key);
+pub struct AskSnapshot(pub Key);
 
 /// The same, but `None` for an object with very many owner references.
 #[derive(Debug, Message)]

@@ -53,7 +53,7 @@ pub struct Feed {
 }
 
 /// How a phase of a feed ended.
-pub enum Fed {
+pub enum FeedEnd {
     /// Another phase follows, which may run on another thread.
     PhaseChanged(Phase, Box<Feed>),
     /// The feed has been drained.
@@ -96,7 +96,7 @@ impl Feed {
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn run(mut self: Box<Self>, phase: Phase) -> Result<Fed, PartitionEnded> {
+    pub async fn run(mut self: Box<Self>, phase: Phase) -> Result<FeedEnd, PartitionEnded> {
         loop {
             tokio::select! {
                 biased;
@@ -129,13 +129,13 @@ impl Feed {
                     Ok(None) => break,
                     Err(other) => {
                         self.send();
-                        return Ok(Fed::PhaseChanged(other, self));
+                        return Ok(FeedEnd::PhaseChanged(other, self));
                     }
                 }
             }
         }
         self.batches.drain().await?;
-        Ok(Fed::Drained)
+        Ok(FeedEnd::Drained)
     }
 
     /// Sends the changes in the batches.

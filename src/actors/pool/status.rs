@@ -43,12 +43,12 @@ pub struct PoolStatus {
     /// The time that the longest of them has taken so far.
     pub longest_running: Duration,
     /// Keys whose last try failed.
-    pub failing: Vec<Failing>,
+    pub failing: Vec<FailingObject>,
 }
 
 /// A key whose last try failed.
 #[derive(Clone, Debug)]
-pub struct Failing {
+pub struct FailingObject {
     pub key: Key,
     pub reason: StuckReason,
     pub attempts: u32,
@@ -75,7 +75,7 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
             .mailbox
             .failing()
             .take(failing)
-            .map(|item| Failing {
+            .map(|item| FailingObject {
                 key: item.key.clone(),
                 reason: item.reason,
                 attempts: item.attempts,

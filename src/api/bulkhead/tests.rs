@@ -6,7 +6,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
 use crate::api::decode::Named;
-use crate::api::scripted::{Reply, Seen, Server, widget};
+use crate::api::scripted::{ReceivedRequest, Reply, Server, widget};
 use crate::api::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
 
@@ -18,7 +18,7 @@ async fn delete(api: &Api, namespace: &str, name: &str) -> Result<Deleted, ApiEr
     api.delete(&widget_in(namespace, name), PropagationPolicy::Background, None).await
 }
 
-fn is_in(seen: &Seen, namespace: &str) -> bool {
+fn is_in(seen: &ReceivedRequest, namespace: &str) -> bool {
     seen.path.contains(&format!("/namespaces/{namespace}/"))
 }
 

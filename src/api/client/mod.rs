@@ -62,7 +62,7 @@ impl From<kube::Client> for Clients {
 /// Options of the requests that one clone sends.
 #[derive(Clone, Debug)]
 struct Options {
-    pace: Pace,
+    pace: Admission,
     /// The time limit of a request.
     limit: Duration,
     /// The latest acknowledged disturbance when the write was decided.
@@ -71,7 +71,7 @@ struct Options {
 
 /// When requests about single objects wait for the rate and concurrency limits.
 #[derive(Clone, Debug)]
-enum Pace {
+enum Admission {
     /// Each request waits right before it is sent.
     Each,
     /// The wait is over: the requests have this slot.
@@ -103,7 +103,7 @@ impl Api {
     /// An API client on top of existing HTTP clients.
     #[must_use]
     pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
-        let options = Options { pace: Pace::Each, limit: settings.request_timeout, decided_under: None };
+        let options = Options { pace: Admission::Each, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
             clients: clients.into(),
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
@@ -123,12 +123,12 @@ impl Api {
 
     /// A clone whose requests do not wait: they have this slot.
     pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
-        Self(Arc::clone(&self.0), Options { pace: Pace::Reserved(slot), ..self.1.clone() })
+        Self(Arc::clone(&self.0), Options { pace: Admission::Reserved(slot), ..self.1.clone() })
     }
 
     /// Whether the requests of this clone have a slot already.
     pub(super) const fn is_reserved(&self) -> bool {
-        matches!(self.1.pace, Pace::Reserved(_))
+        matches!(self.1.pace, Admission::Reserved(_))
     }
 
     /// A clone whose requests take no longer than this.

@@ -41,7 +41,7 @@ pub struct ListScanner {
 }
 
 /// Receives the items.
-trait Taker {
+trait ItemSink {
     /// Bytes that begin with an item, which may be incomplete. Reads it and returns its length,
     /// or `None` if it cannot.
     fn take_in_place(&mut self, rest: &[u8]) -> Option<usize>;
@@ -52,10 +52,10 @@ trait Taker {
 
 /// Receives each item as bytes.
 #[cfg(any(test, feature = "fuzzing"))]
-struct Cut<F>(F);
+struct ItemBytes<F>(F);
 
 #[cfg(any(test, feature = "fuzzing"))]
-impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
+impl<F: FnMut(&[u8]) -> Result<(), ListError>> ItemSink for ItemBytes<F> {
     fn take_in_place(&mut self, _: &[u8]) -> Option<usize> {
         None
     }
@@ -68,7 +68,7 @@ impl<F: FnMut(&[u8]) -> Result<(), ListError>> Taker for Cut<F> {
 /// Reads items in place, without finding their ends first.
 struct Read<F>(F);
 
-impl<F: FnMut(ObjectView<'_>)> Taker for Read<F> {
+impl<F: FnMut(ObjectView<'_>)> ItemSink for Read<F> {
     fn take_in_place(&mut self, rest: &[u8]) -> Option<usize> {
         let mut views = serde_json::Deserializer::from_slice(rest).into_iter::<ObjectView<'_>>();
         // Usually the item is only incomplete. A real error is found again, and reported, once
@@ -96,7 +96,7 @@ impl ListScanner {
         chunk: &[u8],
         on_item: impl FnMut(&[u8]) -> Result<(), ListError>,
     ) -> Result<(), ListError> {
-        self.scan(chunk, &mut Cut(on_item))
+        self.scan(chunk, &mut ItemBytes(on_item))
     }
 
     /// Reads the next chunk and its items: in place if the chunk contains the whole item.
@@ -108,7 +108,7 @@ impl ListScanner {
         self.scan(chunk, &mut Read(on_item))
     }
 
-    fn scan(&mut self, chunk: &[u8], taker: &mut impl Taker) -> Result<(), ListError> {
+    fn scan(&mut self, chunk: &[u8], taker: &mut impl ItemSink) -> Result<(), ListError> {
         let mut item_start = 0;
         let mut at = 0;
         while at < chunk.len() {

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use super::document::{MOST_TYPES, MOST_VERSIONS};
 use super::*;
 use crate::api::ErrorClass;
-use crate::api::scripted::{Reply, Seen, Server};
+use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use kube_gc_core::object::{GroupResource, Scope};
 
 const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;
@@ -11,7 +11,7 @@ const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;
 /// A server whose documents are these; anything else is a 404.
 fn server<const N: usize>(documents: [(&'static str, Reply); N]) -> Server {
     let documents = HashMap::from(documents);
-    Server::answering(move |seen: &Seen| {
+    Server::answering(move |seen: &ReceivedRequest| {
         let not_served = || Reply::code(404, "404 page not found");
         documents.get(&*seen.path).cloned().unwrap_or_else(not_served)
     })
@@ -64,7 +64,7 @@ fn core() -> [(&'static str, Reply); 2] {
 fn with<const N: usize>(more: [(&'static str, Reply); N]) -> Server {
     let mut all = HashMap::from(core());
     all.extend(more);
-    Server::answering(move |seen: &Seen| {
+    Server::answering(move |seen: &ReceivedRequest| {
         all.get(&*seen.path).cloned().unwrap_or_else(|| Reply::code(404, "404 page not found"))
     })
 }

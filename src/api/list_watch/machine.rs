@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::pace::Pace;
+use super::pace::RequestPace;
 use super::step::{Step, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::high_water::HighWater;
@@ -47,7 +47,7 @@ pub(super) enum ListFrom {
 
 /// What a list's version means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ListFreshness {
     /// The list is valid.
     Fresh,
     /// The list is older than what was seen, and is discarded.
@@ -89,7 +89,7 @@ pub(super) struct Machine {
     resource: Arc<ResourceType>,
     high_water: HighWater,
     aggregated: bool,
-    pace: Pace,
+    pace: RequestPace,
     plan: Plan,
     /// Set by a refusal: this server supports no lists from its cache.
     only_consistent: bool,
@@ -117,7 +117,7 @@ impl Machine {
             resource,
             high_water: start.high_water,
             aggregated: start.aggregated,
-            pace: Pace::new(settings, seed),
+            pace: RequestPace::new(settings, seed),
             plan: Plan::List { consistent: false },
             only_consistent: false,
             cache_hangs: false,
@@ -188,22 +188,26 @@ impl Machine {
     }
 
     /// The first page of a list has shown the list's version.
-    pub fn list_version(&mut self, found: Option<&ResourceVersion>) -> Verdict {
-        let Some(found) = found else { return Verdict::Fresh };
+    pub fn list_version(&mut self, found: Option<&ResourceVersion>) -> ListFreshness {
+        let Some(found) = found else { return ListFreshness::Fresh };
         let Some(seen) = self.seen().filter(|seen| seen.is_after(found)) else {
             // Even if the list breaks off later: its objects were seen.
             if !matches!(self.plan, Plan::Check) {
                 self.high_water.advance(&self.resource.group_resource, found);
             }
-            return Verdict::Fresh;
+            return ListFreshness::Fresh;
         };
         if !self.is_consistent() {
             self.plan = Plan::List { consistent: true };
-            Verdict::Stale
+            ListFreshness::Stale
         } else {
             self.high_water.set(&self.resource.group_resource, found);
             // The versions of an aggregated API may go back; its lists prove nothing.
-            if self.aggregated { Verdict::Fresh } else { Verdict::Restored { seen, found: found.clone() } }
+            if self.aggregated {
+                ListFreshness::Fresh
+            } else {
+                ListFreshness::Restored { seen, found: found.clone() }
+            }
         }
     }
 
@@ -292,7 +296,7 @@ impl Machine {
     pub fn checked(&mut self, found: Option<&ResourceVersion>) -> Option<Step> {
         self.plan = Plan::Check;
         let seen = self.seen();
-        if let Verdict::Restored { seen, found } = self.list_version(found) {
+        if let ListFreshness::Restored { seen, found } = self.list_version(found) {
             self.plan = Plan::List { consistent: true };
             return Some(Step::StoreRestored { seen, found });
         }

@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(1);
 
 /// The pace of one type's requests.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RequestPace {
     settings: WatchSettings,
     jitter: Jitter,
     not_before: Option<Instant>,
@@ -25,7 +25,7 @@ pub(super) struct Pace {
     soon_until: Option<Instant>,
 }
 
-impl Pace {
+impl RequestPace {
     pub fn new(settings: WatchSettings, seed: u64) -> Self {
         Self { settings, jitter: Jitter::new(seed), not_before: None, failures: 0, soon_until: None }
     }

@@ -5,7 +5,7 @@ use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::driver::{ListWatch, failure};
-use super::machine::{End, Verdict};
+use super::machine::{End, ListFreshness};
 use super::stage::{Listing, Stage};
 use super::step::Step;
 use crate::api::decode::{DecodedEvent, Envelope, EventError, ListError, Status};
@@ -71,12 +71,12 @@ impl ListWatch {
             listing.begun = true;
             let version = listing.items.preview().and_then(|envelope| envelope.resource_version);
             match self.machine.list_version(version.as_ref()) {
-                Verdict::Fresh => {}
-                Verdict::Stale => {
+                ListFreshness::Fresh => {}
+                ListFreshness::Stale => {
                     self.stage = Stage::Idle;
                     return;
                 }
-                Verdict::Restored { seen, found } => {
+                ListFreshness::Restored { seen, found } => {
                     self.ready.push_back(Step::StoreRestored { seen, found });
                 }
             }
@@ -109,12 +109,12 @@ impl ListWatch {
         let verdict = if first {
             self.machine.list_version(envelope.resource_version.as_ref())
         } else {
-            Verdict::Fresh
+            ListFreshness::Fresh
         };
         match verdict {
-            Verdict::Fresh => {}
-            Verdict::Stale => return,
-            Verdict::Restored { seen, found } => {
+            ListFreshness::Fresh => {}
+            ListFreshness::Stale => return,
+            ListFreshness::Restored { seen, found } => {
                 self.ready.push_back(Step::StoreRestored { seen, found });
                 if begun {
                     // A part of it was already delivered as a valid list.

@@ -33,7 +33,7 @@ use tokio::time::Instant;
 
 use super::error::ApiError;
 use crate::telemetry::record;
-use state::{News, State};
+use state::{OutageReport, State};
 
 /// Whether the API server is reachable. Clones share one state.
 #[derive(Clone, Debug)]
@@ -109,9 +109,9 @@ impl Reachability {
         if !self.0.is_troubled.load(Ordering::Acquire) {
             return false;
         }
-        let news = self.with(|state| state.succeeded(Instant::now()));
-        let is_over = news.is_some();
-        log(news);
+        let report = self.with(|state| state.succeeded(Instant::now()));
+        let is_over = report.is_some();
+        log(report);
         if is_over {
             self.0.recoveries.send_modify(|count| *count += 1);
         }
@@ -124,10 +124,10 @@ impl Reachability {
     }
 }
 
-fn log(news: Option<News>) {
-    match news {
+fn log(report: Option<OutageReport>) {
+    match report {
         None => {}
-        Some(News::Down { more, error }) => {
+        Some(OutageReport::Down { more, error }) => {
             record::api_server_reachable(false);
             record::api_server_outage(more);
             tracing::error!(
@@ -135,12 +135,12 @@ fn log(news: Option<News>) {
                 "the API server is unreachable; requests are held until it answers a probe"
             );
         }
-        Some(News::StillDown { more, lasts, probes, held, error }) => {
+        Some(OutageReport::StillDown { more, lasts, probes, held, error }) => {
             record::api_server_outage(more);
             let seconds = lasts.as_secs_f64();
             tracing::warn!(seconds, probes, held, error, "the API server is still unreachable");
         }
-        Some(News::Back { more, lasted, probes, held }) => {
+        Some(OutageReport::Back { more, lasted, probes, held }) => {
             record::api_server_reachable(true);
             record::api_server_outage(more);
             let seconds = lasted.as_secs_f64();

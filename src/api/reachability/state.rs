@@ -32,7 +32,7 @@ pub(super) enum Admission {
 
 /// A change to log. `more` is the duration of the outage since the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum OutageReport {
     /// The API server is unreachable.
     Down { more: Duration, error: String },
     /// It is still unreachable.
@@ -105,11 +105,11 @@ impl State {
     }
 
     /// A request was answered.
-    pub fn succeeded(&mut self, now: Instant) -> Option<News> {
+    pub fn succeeded(&mut self, now: Instant) -> Option<OutageReport> {
         self.failures = 0;
         self.first_failure = None;
         let Outage { since, said, probes, held, .. } = self.outage.take()?;
-        said.map(|said| News::Back { more: now - said, lasted: now - since, probes, held })
+        said.map(|said| OutageReport::Back { more: now - said, lasted: now - since, probes, held })
     }
 
     /// Whether a caller that would send a request now is to probe.
@@ -118,7 +118,7 @@ impl State {
     }
 
     /// Whether a request may be sent, and what to log.
-    pub fn admit(&mut self, now: Instant) -> (Admission, Option<News>) {
+    pub fn admit(&mut self, now: Instant) -> (Admission, Option<OutageReport>) {
         let Some(outage) = &mut self.outage else { return (Admission::Pass, None) };
         if now < outage.next_probe {
             outage.held += 1;
@@ -128,26 +128,26 @@ impl State {
         outage.next_probe = now + outage.wait;
         outage.wait = (outage.wait * 2).min(LONGEST_WAIT);
         let is_confirmed = now - outage.suspected >= CONFIRMED_AFTER;
-        let news = outage.news(now, is_confirmed);
+        let report = outage.report(now, is_confirmed);
         outage.probes += 1;
-        (Admission::Probe, news)
+        (Admission::Probe, report)
     }
 
     /// A probe failed.
-    pub fn probe_failed(&mut self, now: Instant, error: &str) -> Option<News> {
+    pub fn probe_failed(&mut self, now: Instant, error: &str) -> Option<OutageReport> {
         let outage = self.outage.as_mut()?;
         error.clone_into(&mut outage.error);
-        outage.news(now, true)
+        outage.report(now, true)
     }
 }
 
 impl Outage {
-    fn news(&mut self, now: Instant, is_confirmed: bool) -> Option<News> {
+    fn report(&mut self, now: Instant, is_confirmed: bool) -> Option<OutageReport> {
         let error = || self.error.clone();
         let more = now - self.said.unwrap_or(self.since);
-        let news = match self.said {
-            None if is_confirmed => News::Down { more, error: error() },
-            Some(said) if now - said >= SAID_EVERY => News::StillDown {
+        let report = match self.said {
+            None if is_confirmed => OutageReport::Down { more, error: error() },
+            Some(said) if now - said >= SAID_EVERY => OutageReport::StillDown {
                 more,
                 lasts: now - self.since,
                 probes: self.probes,
@@ -157,6 +157,6 @@ impl Outage {
             _ => return None,
         };
         self.said = Some(now);
-        Some(news)
+        Some(report)
     }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::api::list_watch::{ListWatch, Step, WatchStart};
-use crate::api::scripted::{Part, Reply, Seen, Server, lines, widget, widget_json, widgets};
+use crate::api::scripted::{Part, ReceivedRequest, Reply, Server, lines, widget, widget_json, widgets};
 use crate::api::{Api, ApiError, ApiSettings, Deleted, ErrorClass, GateClosed};
 use kube_gc_core::object::PropagationPolicy;
 
@@ -9,7 +9,7 @@ fn list(version: u64) -> Reply {
 }
 
 /// A server that shows widgets up to version 60; what is asked then is up to the test.
-fn server(mut then: impl FnMut(&Seen) -> Reply + Send + 'static) -> Server {
+fn server(mut then: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> Server {
     Server::answering(move |seen| match (seen.query("watch"), seen.query("limit")) {
         (Some(_), _) => {
             let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"60"}}}"#;
@@ -33,7 +33,8 @@ async fn delete(api: &Api) -> Result<Deleted, ApiError> {
 
 /// The requests since the watch began.
 fn asked(server: &Server) -> Vec<String> {
-    let line = |seen: &Seen| format!("{} {}", seen.method, seen.path.split('/').next_back().unwrap());
+    let line =
+        |seen: &ReceivedRequest| format!("{} {}", seen.method, seen.path.split('/').next_back().unwrap());
     let all: Vec<_> = server.seen().iter().map(line).collect();
     let began = all.iter().rposition(|line| line.contains("watch=1")).unwrap();
     all[began + 1..].to_vec()

@@ -1,4 +1,4 @@
-//! What is on the node before the first act.
+//! What is on the node before the first scenario.
 
 use kube_gc_cri::messages::ContainerState;
 
@@ -13,7 +13,7 @@ pub const DISK: u64 = 100 * GIB;
 pub const OTHER: u64 = 20 * GIB;
 /// What `keep` names.
 pub const KEEP: &str = "registry.example.com/base/*";
-/// The image that is unused until something starts it in the second act.
+/// The image that is unused until something starts it in the second scenario.
 pub const LATE: &str = "registry.example.com/shop/checkout:1";
 
 /// An image.

@@ -1,18 +1,18 @@
 //! `kube-gc demo --node`: a container runtime with a full disk, an API server and node collection in
-//! one process, and three acts: what would go and why; something that begins to be used meanwhile;
+//! one process, and three scenarios: what would go and why; something that begins to be used meanwhile;
 //! and a disk that is full of something else.
 //!
 //! | module | content |
 //! |---|---|
 //! | `fixtures` | the pods, images and containers of the node: data |
 //! | `host` | the runtime, the API server, the logs, and the collector on them |
-//! | `acts` | what happens, and what must have come of it |
+//! | `scenarios` | what happens, and what must have come of it |
 //! | `report`, `text` | the results as data, which is also the JSON; as text |
 
-mod acts;
 mod fixtures;
 mod host;
 mod report;
+mod scenarios;
 mod text;
 
 use serde::Serialize;
@@ -21,14 +21,14 @@ use serde_json::{Value, json};
 use super::READING_PAUSE;
 use super::output::{Format, Output};
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
-use acts::Act;
 use host::Host;
 use report::{Overview, Pass};
+use scenarios::Scenario;
 
 /// Runs the demo of node collection.
 ///
 /// # Errors
-/// The demo cannot start, or an act does not end as expected.
+/// The demo cannot start, or a scenario does not end as expected.
 pub fn run(format: Format) -> Result<(), Error> {
     block_on_one_runtime(demo(format))?
 }
@@ -52,16 +52,19 @@ async fn play(output: &Output) -> Result<(), String> {
     let mut host = Host::set_up().await?;
     begin(output, &host.overview());
     output.pause(2 * READING_PAUSE).await;
-    for (number, act) in (1..).zip(Act::ALL) {
-        output.write(|| text::act(number, Act::ALL.len(), act.title(), act.about()), || None);
+    for (number, scenario) in (1..).zip(Scenario::ALL) {
+        output.write(
+            || text::scenario(number, Scenario::ALL.len(), scenario.title(), scenario.about()),
+            || None,
+        );
         output.pause(READING_PAUSE).await;
-        act.prepare(&host);
+        scenario.prepare(&host);
         let (plan, look) = host.look().await?;
-        output.write(|| text::plan(&plan), || Some(line("plan", number, act, &plan)));
+        output.write(|| text::plan(&plan), || Some(line("plan", number, scenario, &plan)));
         output.pause(2 * READING_PAUSE).await;
         let pass = host.carry_out(&look).await?;
-        let verified = act.verify(&host, &plan, &pass)?;
-        show_pass(output, number, act, &pass, &verified);
+        let verified = scenario.verify(&host, &plan, &pass)?;
+        show_pass(output, number, scenario, &pass, &verified);
         output.pause(READING_PAUSE).await;
     }
     Ok(())
@@ -71,14 +74,14 @@ fn begin(output: &Output, overview: &Overview) {
     output.write(|| text::begin(overview), || Some(json!({ "event": "node", "node": overview })));
 }
 
-fn show_pass(output: &Output, number: usize, act: &Act, pass: &Pass, verified: &[String]) {
+fn show_pass(output: &Output, number: usize, scenario: &Scenario, pass: &Pass, verified: &[String]) {
     let content = || json!({ "pass": pass, "verified": verified });
-    output.write(|| text::pass(pass, verified), || Some(line("pass", number, act, &content())));
+    output.write(|| text::pass(pass, verified), || Some(line("pass", number, scenario, &content())));
 }
 
-/// A line of JSON about an act.
-fn line(event: &str, number: usize, act: &Act, content: &impl Serialize) -> Value {
-    let mut line = json!({ "event": event, "act": number, "name": act.name() });
+/// A line of JSON about a scenario.
+fn line(event: &str, number: usize, scenario: &Scenario, content: &impl Serialize) -> Value {
+    let mut line = json!({ "event": event, "scenario": number, "name": scenario.name() });
     if let (Some(line), Ok(Value::Object(fields))) = (line.as_object_mut(), serde_json::to_value(content)) {
         line.extend(fields);
     }

@@ -55,7 +55,7 @@ pub fn begin(overview: &Overview) -> String {
     })
 }
 
-pub fn act(number: usize, of: usize, title: &str, about: &str) -> String {
+pub fn scenario(number: usize, of: usize, title: &str, about: &str) -> String {
     text(|out| {
         writeln!(out, "\n{}", Styled(TITLE, format_args!("{number}/{of}  {title}")))?;
         for line in wrapped(about, 92) {

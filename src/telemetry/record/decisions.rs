@@ -9,7 +9,7 @@ pub(in crate::telemetry) const AFTER_CONFLICT: [&str; 6] =
 
 /// Counts a decision about an object of this type.
 pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
-    let labels = [Value::Static(action), Value::Text(outcome), Value::Shown(resource)];
+    let labels = [Value::Static(action), Value::Text(outcome), Value::Display(resource)];
     counter(&names::DECISIONS, labels).increment(1);
 }
 
@@ -35,7 +35,7 @@ pub fn delete_conflict(next: &'static str) {
 
 /// Counts a write that the API server denied.
 pub fn denied_write(action: &'static str, resource: &GroupResource) {
-    counter(&names::DENIED_WRITES, [Value::Static(action), Value::Shown(resource)]).increment(1);
+    counter(&names::DENIED_WRITES, [Value::Static(action), Value::Display(resource)]).increment(1);
 }
 
 /// What follows a conflict of a patch.

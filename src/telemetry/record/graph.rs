@@ -34,7 +34,7 @@ pub fn graph(partition: usize, size: &GraphSize) {
         (&names::UNRESOLVED_REFERENCES, unresolved),
         (&names::GRAPH_OUTBOX, outbox),
     ] {
-        gauge(metric, [Value::Shown(&partition)]).set(float(count));
+        gauge(metric, [Value::Display(&partition)]).set(float(count));
     }
 }
 

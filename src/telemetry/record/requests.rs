@@ -8,7 +8,7 @@ use kube_gc_core::object::GroupResource;
 /// Counts a request with the status `code` of its response, or `"timeout"` or `"error"`
 /// without one. Discovery uses an empty [`GroupResource`].
 pub fn request(verb: &'static str, resource: &GroupResource, code: &str, duration: Duration) {
-    let labels = [Value::Static(verb), Value::Shown(resource), Value::Text(code)];
+    let labels = [Value::Static(verb), Value::Display(resource), Value::Text(code)];
     counter(&names::REQUESTS, labels).increment(1);
     histogram(&names::REQUEST_DURATION, [Value::Static(verb)]).record(duration);
 }

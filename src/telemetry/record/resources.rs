@@ -52,8 +52,9 @@ impl EventMetrics {
     /// Looks up the counters of a type, and creates their series with the value zero.
     #[must_use]
     pub fn new(resource: &GroupResource) -> Self {
-        let of =
-            |kind: EventKind| counter(&names::EVENTS, [Value::Shown(resource), Value::Static(kind.label())]);
+        let of = |kind: EventKind| {
+            counter(&names::EVENTS, [Value::Display(resource), Value::Static(kind.label())])
+        };
         Self {
             listed: of(EventKind::Listed),
             added: of(EventKind::Added),

@@ -22,7 +22,7 @@ pub const DELETION_RESUMED: &str = "DeletionResumed";
 const LATER: Duration = Duration::from_secs(5);
 
 /// An event to record.
-struct News {
+struct BrakeEvent {
     kind: EventType,
     reason: &'static str,
     message: String,
@@ -57,15 +57,15 @@ pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeBraked>>, end
 }
 
 /// The events between two states. The brake may have been released and have engaged again.
-fn between(told: &State, now: &State, brake: &Brake) -> Vec<News> {
+fn between(told: &State, now: &State, brake: &Brake) -> Vec<BrakeEvent> {
     let released = now.releases != told.releases;
-    let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| News {
+    let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| BrakeEvent {
         kind: EventType::Normal,
         reason: DELETION_RESUMED,
         message: format!("deletion is resumed; it was paused {engagement}"),
     });
     let fresh = released || told.engaged.is_none();
-    let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| News {
+    let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| BrakeEvent {
         kind: EventType::Warning,
         reason: DELETION_PAUSED,
         message: format!("deletion is paused {engagement}; {}", brake.resume()),
@@ -82,11 +82,11 @@ enum Recorded {
     Later,
 }
 
-async fn record(brake: &Brake, api: &Api, news: &News) -> Recorded {
+async fn record(brake: &Brake, api: &Api, news: &BrakeEvent) -> Recorded {
     let variable = |name: &str| std::env::var(name).ok();
     let about = brake.lease().identity.clone().or_else(|| ourselves(variable));
     let Some(about) = about else { return Recorded::Finally };
-    let News { kind, reason, message } = news;
+    let BrakeEvent { kind, reason, message } = news;
     let Err(error) = api.tell(&about, *kind, reason, message).await else { return Recorded::Finally };
     match error.class {
         ErrorClass::GateClosed

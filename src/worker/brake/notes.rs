@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{Brake, Engagement};
 use crate::leader::LeaseAnnotations;
-use kube_gc_core::brake::lease::{Seen, inherited, write};
+use kube_gc_core::brake::lease::{LastRead, inherited, write};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 impl Engagement {
@@ -56,7 +56,7 @@ impl LeaseAnnotations for Brake {
     }
 
     fn deposed(&self) {
-        self.lease().seen = Seen::default();
+        self.lease().seen = LastRead::default();
         self.release("another replica is the leader now, and its brake applies");
     }
 

@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Comparison;
-use super::ledger::{Afresh, Next, Tally};
+use super::ledger::{Next, Reevaluation, Tally};
 use super::prediction::Subject;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::lifecycle::Phase;
@@ -47,7 +47,7 @@ pub struct Deciders {
 
 /// What the comparison needs.
 #[derive(Debug)]
-pub struct Means {
+pub struct ComparisonContext {
     /// The graph.
     pub graph: GraphHandle,
     /// Which types are synced.
@@ -59,11 +59,11 @@ pub struct Means {
 }
 
 /// Settles predictions until the end of the process.
-pub async fn compare(comparison: Comparison, means: Means, ending: CancellationToken) {
-    ending.run_until_cancelled(settle(&comparison, &means)).await;
+pub async fn compare(comparison: Comparison, context: ComparisonContext, ending: CancellationToken) {
+    ending.run_until_cancelled(settle(&comparison, &context)).await;
 }
 
-async fn settle(comparison: &Comparison, means: &Means) {
+async fn settle(comparison: &Comparison, context: &ComparisonContext) {
     let mut told = Tally::default();
     let mut tell_at = comparison.now() + SUMMARY_EVERY;
     loop {
@@ -72,11 +72,11 @@ async fn settle(comparison: &Comparison, means: &Means) {
         // A new decision may be due before the one that the task waits for.
         let _ = timeout(wait, comparison.0.heard.notified()).await;
         sleep(PAUSE).await;
-        if *means.phase.borrow() != Phase::Collecting {
+        if *context.phase.borrow() != Phase::Collecting {
             sleep(NOT_COLLECTING).await;
             continue;
         }
-        if let Err(error) = look(comparison, means).await {
+        if let Err(error) = look(comparison, context).await {
             // The process is about to end.
             tracing::debug!(%error, "the comparison stops, because the process is shutting down");
             return;
@@ -88,33 +88,33 @@ async fn settle(comparison: &Comparison, means: &Means) {
     }
 }
 
-async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnded> {
+async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<(), PartitionEnded> {
     let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
     // One decision may settle many predictions: the decision on an owner releases all its
     // dependents.
-    let mut afresh: HashMap<(Queue, Key), Vec<Asked>> = HashMap::new();
-    for (subject, seen) in see(means, due).await? {
+    let mut afresh: HashMap<(Queue, Key), Vec<Reevaluated>> = HashMap::new();
+    for (subject, seen) in see(context, due).await? {
         let next = comparison.update(|ledger, now| match &seen {
-            Seen::Nothing => {
+            ObjectState::Unknown => {
                 ledger.postpone(&subject, now);
                 Next::Later
             }
-            Seen::Now(shown) => ledger.looked(&subject, shown.as_ref(), now),
+            ObjectState::Known(shown) => ledger.looked(&subject, shown.as_ref(), now),
         });
         if let Next::Decide(heard) = comparison.note(&subject, next) {
             afresh.entry(subject.decided_by()).or_default().push((subject, heard));
         }
     }
-    let decisions = afresh
-        .into_iter()
-        .map(|((queue, key), subjects)| async move { (decide(&means.deciders, queue, key).await, subjects) });
+    let decisions = afresh.into_iter().map(|((queue, key), subjects)| async move {
+        (decide(&context.deciders, queue, key).await, subjects)
+    });
     let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
     while let Some((afresh, subjects)) = decisions.next().await {
         let heard: HashMap<_, _> = subjects.iter().cloned().collect();
         let subjects = subjects.into_iter().map(|(subject, _)| subject).collect();
-        for (subject, seen) in see(means, subjects).await? {
+        for (subject, seen) in see(context, subjects).await? {
             let next = comparison.update(|ledger, now| match (&seen, heard.get(&subject)) {
-                (Seen::Now(shown), Some(&heard)) => {
+                (ObjectState::Known(shown), Some(&heard)) => {
                     ledger.decided(&subject, heard, afresh, shown.as_ref(), (now, SystemTime::now()))
                 }
                 _ => {
@@ -129,22 +129,22 @@ async fn look(comparison: &Comparison, means: &Means) -> Result<(), PartitionEnd
 }
 
 /// A prediction that is re-evaluated, and how often its decision was made before.
-type Asked = (Arc<Subject>, u64);
+type Reevaluated = (Arc<Subject>, u64);
 
 /// What can be said of an object.
-enum Seen {
+enum ObjectState {
     /// The type is not synced, so an object that is missing from the graph may exist.
-    Nothing,
+    Unknown,
     /// The object, if it is there.
-    Now(Option<ObservedObject>),
+    Known(Option<ObservedObject>),
 }
 
 async fn see(
-    means: &Means,
+    context: &ComparisonContext,
     subjects: Vec<Arc<Subject>>,
-) -> Result<Vec<(Arc<Subject>, Seen)>, PartitionEnded> {
+) -> Result<Vec<(Arc<Subject>, ObjectState)>, PartitionEnded> {
     let keys: Vec<_> = subjects.iter().map(|subject| subject.object.key()).collect();
-    let shown = means.graph.show(&keys).await?;
+    let shown = context.graph.show(&keys).await?;
     let each = subjects.into_iter().zip(shown);
     Ok(each
         .map(|(subject, shown)| {
@@ -152,16 +152,16 @@ async fn see(
             // before. The objects of a type that is no longer served are gone with it.
             let resource = &subject.object.resource.group_resource;
             let is_clear = shown.is_some()
-                || means.registry.is_synced(resource)
-                || !means.registry.is_monitored(resource);
-            let seen = if is_clear { Seen::Now(shown) } else { Seen::Nothing };
+                || context.registry.is_synced(resource)
+                || !context.registry.is_monitored(resource);
+            let seen = if is_clear { ObjectState::Known(shown) } else { ObjectState::Unknown };
             (subject, seen)
         })
         .collect())
 }
 
 /// Re-evaluates a key now. The decision is observed as any other.
-async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
+async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Reevaluation {
     let Deciders { delete, orphan } = deciders.clone();
     // A task of its own, so that a panic counts as a failure.
     let decision = match queue {
@@ -170,18 +170,18 @@ async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Afresh {
             task(async move { delete.work(key, WorkerSlot::none()).await })
         }
     };
-    decision.await.map_or(Afresh::Failed, |outcome| ended(&outcome))
+    decision.await.map_or(Reevaluation::Failed, |outcome| ended(&outcome))
 }
 
 /// How a re-evaluation ended. A parked key has been decided on.
-const fn ended(outcome: &Outcome) -> Afresh {
+const fn ended(outcome: &Outcome) -> Reevaluation {
     match outcome {
-        Completion::Done | Completion::Park { .. } => Afresh::Made,
-        Completion::Retry { reason, .. } if reason.is_parked() => Afresh::Made,
+        Completion::Done | Completion::Park { .. } => Reevaluation::Made,
+        Completion::Retry { reason, .. } if reason.is_parked() => Reevaluation::Made,
         Completion::Again
         | Completion::Retry { .. }
         | Completion::RetryAfter { .. }
-        | Completion::Defer { .. } => Afresh::Failed,
+        | Completion::Defer { .. } => Reevaluation::Failed,
     }
 }
 

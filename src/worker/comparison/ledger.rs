@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::prediction::{Act, Grounds, Progress, Subject, progress};
+use super::prediction::{Grounds, PredictedAction, Progress, Subject, progress};
 use crate::worker::decision::DecisionRecord;
 use kube_gc_core::graph::ObservedObject;
 
@@ -62,8 +62,8 @@ pub struct Tally {
 
 /// A disagreement: kube-gc would do something that the other collector has not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dispute {
-    /// The object and the act.
+pub struct Disagreement {
+    /// The object and the action.
     pub subject: Arc<Subject>,
     /// Why.
     pub grounds: Grounds,
@@ -84,7 +84,7 @@ pub enum Next {
 
 /// How a re-evaluation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Afresh {
+pub enum Reevaluation {
     /// It was made, whatever it says.
     Made,
     /// Something failed, so there is no result yet.
@@ -110,7 +110,7 @@ pub struct Ledger {
     looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
     disputed: HashSet<Arc<Subject>>,
     order: VecDeque<Arc<Subject>>,
-    disputes: VecDeque<Dispute>,
+    disagreements: VecDeque<Disagreement>,
     tally: Tally,
 }
 
@@ -132,7 +132,7 @@ impl Ledger {
             looks: BTreeMap::new(),
             disputed: HashSet::new(),
             order: VecDeque::new(),
-            disputes: VecDeque::new(),
+            disagreements: VecDeque::new(),
             tally: Tally::default(),
         }
     }
@@ -144,9 +144,9 @@ impl Ledger {
         decision: &DecisionRecord,
         now: Duration,
         at: SystemTime,
-    ) -> Option<(Act, ComparisonResult)> {
-        let act = Act::of(decision)?;
-        let subject = Arc::new(Subject { object: decision.object.clone(), act });
+    ) -> Option<(PredictedAction, ComparisonResult)> {
+        let action = PredictedAction::of(decision)?;
+        let subject = Arc::new(Subject { object: decision.object.clone(), action });
         if let Some(known) = self.pending.get_mut(&subject) {
             known.heard += 1;
             known.grounds = Grounds::of(decision, known.grounds.at);
@@ -157,7 +157,7 @@ impl Ledger {
         }
         if self.pending.len() >= self.room {
             self.count(ComparisonResult::Dropped);
-            return Some((subject.act.clone(), ComparisonResult::Dropped));
+            return Some((subject.action.clone(), ComparisonResult::Dropped));
         }
         let grounds = Grounds::of(decision, at);
         let prediction = Prediction { grounds, since: now, interval: FIRST_LOOK, heard: 1 };
@@ -169,8 +169,8 @@ impl Ledger {
     /// Whether the same decision was made before and is not settled, or is a known disagreement.
     #[must_use]
     pub fn knows(&self, decision: &DecisionRecord) -> bool {
-        Act::of(decision).is_some_and(|act| {
-            let subject = Subject { object: decision.object.clone(), act };
+        PredictedAction::of(decision).is_some_and(|action| {
+            let subject = Subject { object: decision.object.clone(), action };
             self.pending.contains_key(&subject) || self.disputed.contains(&subject)
         })
     }
@@ -202,7 +202,7 @@ impl Ledger {
     pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&ObservedObject>, now: Duration) -> Next {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
-        match progress(&subject.act, &prediction.grounds, shown) {
+        match progress(&subject.action, &prediction.grounds, shown) {
             Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
             Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
             Progress::Changed => Next::Decide(prediction.heard),
@@ -231,20 +231,20 @@ impl Ledger {
         &mut self,
         subject: &Arc<Subject>,
         heard: u64,
-        afresh: Afresh,
+        afresh: Reevaluation,
         shown: Option<&ObservedObject>,
         (now, at): (Duration, SystemTime),
     ) -> Next {
         let Some(prediction) = self.pending.get(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
-        match (progress(&subject.act, &prediction.grounds, shown), prediction.heard > heard, afresh) {
+        match (progress(&subject.action, &prediction.grounds, shown), prediction.heard > heard, afresh) {
             (Progress::CameTrue, _, _) => self.settle(subject, ComparisonResult::Agreed),
-            (Progress::Overtaken, _, _) | (_, false, Afresh::Made) => {
+            (Progress::Overtaken, _, _) | (_, false, Reevaluation::Made) => {
                 self.settle(subject, ComparisonResult::Overtaken)
             }
             (Progress::Stands, true, _) if is_over => {
                 let grounds = prediction.grounds.clone();
-                self.dispute(Dispute { subject: Arc::clone(subject), grounds, at });
+                self.add_disagreement(Disagreement { subject: Arc::clone(subject), grounds, at });
                 self.settle(subject, ComparisonResult::Disagreed)
             }
             // The object has changed and the decision is still the same, or the result is not known
@@ -262,16 +262,16 @@ impl Ledger {
         Next::Settled(result)
     }
 
-    fn dispute(&mut self, dispute: Dispute) {
-        self.disputed.insert(Arc::clone(&dispute.subject));
-        self.order.push_back(Arc::clone(&dispute.subject));
+    fn add_disagreement(&mut self, disagreement: Disagreement) {
+        self.disputed.insert(Arc::clone(&disagreement.subject));
+        self.order.push_back(Arc::clone(&disagreement.subject));
         if self.order.len() > DISPUTED_AT_MOST
             && let Some(oldest) = self.order.pop_front()
         {
             self.disputed.remove(&oldest);
         }
-        self.disputes.push_front(dispute);
-        self.disputes.truncate(DISAGREEMENTS_AT_MOST);
+        self.disagreements.push_front(disagreement);
+        self.disagreements.truncate(DISAGREEMENTS_AT_MOST);
     }
 
     fn look_at(&mut self, subject: Arc<Subject>, at: Duration) {
@@ -301,7 +301,7 @@ impl Ledger {
     }
 
     /// The disagreements, newest first.
-    pub fn disputes(&self) -> impl Iterator<Item = &Dispute> {
-        self.disputes.iter()
+    pub fn disagreements(&self) -> impl Iterator<Item = &Disagreement> {
+        self.disagreements.iter()
     }
 }

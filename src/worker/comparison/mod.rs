@@ -17,17 +17,17 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use self::ledger::{ComparisonResult, Dispute, Ledger, Next};
-use self::prediction::{Act, Subject};
+use self::ledger::{ComparisonResult, Disagreement, Ledger, Next};
+use self::prediction::{PredictedAction, Subject};
 use crate::actors::graph_handle::GraphHandle;
-use crate::http::{ComparisonCounts, Disagreement, ObjectView, OwnerView, Timestamp};
+use crate::http::{ComparisonCounts, DisagreementView, ObjectView, OwnerView, Timestamp};
 use crate::telemetry::{Structured, record};
-use crate::worker::decision::{DecisionObserver, DecisionRecord, Heard, LoggedOwners};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence};
 use crate::worker::event_recorder::Written;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::text::listed;
 
-pub use self::compare::{Deciders, Means, compare};
+pub use self::compare::{ComparisonContext, Deciders, compare};
 
 /// The state of the comparison. Clones share it.
 ///
@@ -74,7 +74,7 @@ impl Comparison {
     /// Records the result of a look at an object.
     fn note(&self, subject: &Subject, next: Next) -> Next {
         if let Next::Settled(result) = next {
-            record::comparison(subject.act.word(), result.word());
+            record::comparison(subject.action.word(), result.word());
             if result == ComparisonResult::Disagreed {
                 self.warn(subject);
             }
@@ -83,14 +83,15 @@ impl Comparison {
     }
 
     fn warn(&self, subject: &Subject) {
-        let found = self.ledger().disputes().find(|dispute| *dispute.subject == *subject).cloned();
-        let Some(dispute) = found else { return };
-        let Dispute { grounds, .. } = &dispute;
+        let found =
+            self.ledger().disagreements().find(|disagreement| *disagreement.subject == *subject).cloned();
+        let Some(disagreement) = found else { return };
+        let Disagreement { grounds, .. } = &disagreement;
         tracing::warn!(
             object = Structured::object(&subject.object).logged(),
-            action = subject.act.word(),
+            action = subject.action.word(),
             policy = grounds.policy.map(tracing::field::display),
-            detail = detail(&subject.act),
+            detail = detail(&subject.action),
             owners = LoggedOwners::field(grounds.owners.clone(), grounds.more_owners)
                 .as_ref()
                 .map(Structured::logged),
@@ -107,20 +108,21 @@ impl Comparison {
     }
 
     /// The disagreements, newest first, with what the graph shows of each object now.
-    pub async fn disagreements(&self, graph: &GraphHandle) -> Vec<Disagreement> {
-        let disputes: Vec<Dispute> = self.ledger().disputes().cloned().collect();
-        let keys: Vec<_> = disputes.iter().map(|dispute| dispute.subject.object.key()).collect();
+    pub async fn disagreements(&self, graph: &GraphHandle) -> Vec<DisagreementView> {
+        let disagreements: Vec<Disagreement> = self.ledger().disagreements().cloned().collect();
+        let keys: Vec<_> =
+            disagreements.iter().map(|disagreement| disagreement.subject.object.key()).collect();
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
-        let each = disputes.iter().zip(&shown);
-        each.map(|(dispute, shown)| Disagreement {
-            object: ObjectView::from(&dispute.subject.object),
-            action: dispute.subject.act.word(),
-            policy: dispute.grounds.policy.map(|policy| policy.to_string()),
-            detail: detail(&dispute.subject.act),
-            owners: dispute.grounds.owners.iter().map(OwnerView::from).collect(),
-            more_owners: dispute.grounds.more_owners,
-            predicted: Timestamp(dispute.grounds.at),
-            found: Timestamp(dispute.at),
+        let each = disagreements.iter().zip(&shown);
+        each.map(|(disagreement, shown)| DisagreementView {
+            object: ObjectView::from(&disagreement.subject.object),
+            action: disagreement.subject.action.word(),
+            policy: disagreement.grounds.policy.map(|policy| policy.to_string()),
+            detail: detail(&disagreement.subject.action),
+            owners: disagreement.grounds.owners.iter().map(OwnerView::from).collect(),
+            more_owners: disagreement.grounds.more_owners,
+            predicted: Timestamp(disagreement.grounds.at),
+            found: Timestamp(disagreement.at),
             now: state(shown.as_ref()),
         })
         .collect()
@@ -128,29 +130,29 @@ impl Comparison {
 }
 
 impl DecisionObserver for Comparison {
-    fn decided(&self, decision: &DecisionRecord) -> Heard {
+    fn decided(&self, decision: &DecisionRecord) -> Occurrence {
         let at = SystemTime::now();
         let (heard, result) = self.update(|ledger, now| {
-            let heard = if ledger.knows(decision) { Heard::Again } else { Heard::First };
+            let heard = if ledger.knows(decision) { Occurrence::Repeated } else { Occurrence::First };
             (heard, ledger.hear(decision, now, at))
         });
-        if let Some((act, result)) = result {
-            record::comparison(act.word(), result.word());
+        if let Some((action, result)) = result {
+            record::comparison(action.word(), result.word());
         }
         self.0.heard.notify_one();
         heard
     }
 }
 
-/// The details of an act.
-fn detail(act: &Act) -> Option<String> {
-    match act {
-        Act::Delete | Act::StopBlocking => None,
-        Act::RemoveReferences(gone) => {
+/// The details of an action.
+fn detail(action: &PredictedAction) -> Option<String> {
+    match action {
+        PredictedAction::Delete | PredictedAction::StopBlocking => None,
+        PredictedAction::RemoveReferences(gone) => {
             Some(format!("without {}", listed("; ", gone.count, gone.some.iter().map(Written))))
         }
-        Act::Release(owner) => Some(format!("without {owner}")),
-        Act::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
+        PredictedAction::Release(owner) => Some(format!("without {owner}")),
+        PredictedAction::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
     }
 }
 

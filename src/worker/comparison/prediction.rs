@@ -11,7 +11,7 @@ use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, Propaga
 
 /// What would have been done to an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Act {
+pub enum PredictedAction {
     /// It would have been deleted.
     Delete,
     /// It would have lost these references.
@@ -24,8 +24,8 @@ pub enum Act {
     StopBlocking,
 }
 
-impl Act {
-    /// The act that only the dry run kept from being carried out, if there is one.
+impl PredictedAction {
+    /// The action that only the dry run kept from being carried out, if there is one.
     #[must_use]
     pub fn of(decision: &DecisionRecord) -> Option<Self> {
         if decision.outcome != "dry_run" {
@@ -60,20 +60,22 @@ pub struct Subject {
     /// The object.
     pub object: Identity,
     /// What would have been done.
-    pub act: Act,
+    pub action: PredictedAction,
 }
 
 impl Subject {
     /// The queue and the key for a re-evaluation.
     #[must_use]
     pub fn decided_by(&self) -> (Queue, Key) {
-        match &self.act {
-            Act::Release(owner) => (Queue::AttemptToOrphan, owner.key()),
-            Act::RemoveFinalizer(Finalizer::Orphan) => (Queue::AttemptToOrphan, self.object.key()),
-            Act::Delete
-            | Act::RemoveReferences(_)
-            | Act::RemoveFinalizer(Finalizer::Foreground)
-            | Act::StopBlocking => (Queue::AttemptToDelete, self.object.key()),
+        match &self.action {
+            PredictedAction::Release(owner) => (Queue::AttemptToOrphan, owner.key()),
+            PredictedAction::RemoveFinalizer(Finalizer::Orphan) => {
+                (Queue::AttemptToOrphan, self.object.key())
+            }
+            PredictedAction::Delete
+            | PredictedAction::RemoveReferences(_)
+            | PredictedAction::RemoveFinalizer(Finalizer::Foreground)
+            | PredictedAction::StopBlocking => (Queue::AttemptToDelete, self.object.key()),
         }
     }
 }
@@ -119,16 +121,16 @@ pub enum Progress {
 
 /// Compares what would have been done to what the graph shows; `None` if the object is gone.
 #[must_use]
-pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&ObservedObject>) -> Progress {
-    match act {
-        Act::Delete => match shown {
+pub fn progress(action: &PredictedAction, grounds: &Grounds, shown: Option<&ObservedObject>) -> Progress {
+    match action {
+        PredictedAction::Delete => match shown {
             None => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
             // An object without owners is not garbage.
             Some(now) if now.references.is_empty() => Progress::Overtaken,
             Some(now) => unless_changed(grounds, now),
         },
-        Act::RemoveReferences(gone) => match shown {
+        PredictedAction::RemoveReferences(gone) => match shown {
             // kube-gc would have kept it, but a user may have deleted it.
             None => Progress::Overtaken,
             Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
@@ -136,16 +138,16 @@ pub fn progress(act: &Act, grounds: &Grounds, shown: Option<&ObservedObject>) ->
             Some(now) => unless_changed(grounds, now),
         },
         // Orphaning does not ask whether the dependent is being deleted itself.
-        Act::Release(owner) => match shown {
+        PredictedAction::Release(owner) => match shown {
             None => Progress::Overtaken,
             Some(now) if now.references.iter().any(|reference| names(reference, owner)) => Progress::Stands,
             Some(_) => Progress::CameTrue,
         },
-        Act::RemoveFinalizer(finalizer) => match shown {
+        PredictedAction::RemoveFinalizer(finalizer) => match shown {
             None => Progress::CameTrue,
             Some(now) => finalizer_progress(*finalizer, now),
         },
-        Act::StopBlocking => match shown {
+        PredictedAction::StopBlocking => match shown {
             None => Progress::CameTrue,
             Some(now) if !now.references.iter().any(|reference| reference.block_owner_deletion) => {
                 Progress::CameTrue

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::ledger::{Afresh, ComparisonResult, Ledger, Next, Tally};
-use super::prediction::{Act, Grounds, Progress, Subject, progress};
+use super::ledger::{ComparisonResult, Ledger, Next, Reevaluation, Tally};
+use super::prediction::{Grounds, PredictedAction, Progress, Subject, progress};
 use crate::api::Finalizer;
 use crate::worker::classified::Evidence;
 use crate::worker::decision::{DecisionRecord, JudgedOwner};
@@ -76,16 +76,16 @@ fn live(owners: &[&str]) -> ObservedObject {
 
 fn of(decision: &DecisionRecord, now: Option<&ObservedObject>) -> Progress {
     let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
-    progress(&Act::of(decision).unwrap(), &grounds, now)
+    progress(&PredictedAction::of(decision).unwrap(), &grounds, now)
 }
 
 #[test]
 fn only_writes_withheld_by_a_dry_run_are_predictions() {
-    assert_eq!(Act::of(&deletion()), Some(Act::Delete));
+    assert_eq!(PredictedAction::of(&deletion()), Some(PredictedAction::Delete));
     for outcome in ["already_gone", "conflict", "failed", "parked"] {
-        assert_eq!(Act::of(&DecisionRecord { outcome, ..deletion() }), None, "{outcome}");
+        assert_eq!(PredictedAction::of(&DecisionRecord { outcome, ..deletion() }), None, "{outcome}");
     }
-    assert_eq!(Act::of(&DecisionRecord { action: "keep", ..deletion() }), None);
+    assert_eq!(PredictedAction::of(&DecisionRecord { action: "keep", ..deletion() }), None);
 }
 
 #[test]
@@ -125,9 +125,9 @@ fn without_a_solid_owner_only_references_to_orphaned_owners_are_expected_to_be_r
 }
 
 fn gone_in(decision: &DecisionRecord) -> Vec<OwnerReference> {
-    match Act::of(decision) {
-        Some(Act::RemoveReferences(gone)) => gone.some,
-        act => panic!("{act:?}"),
+    match PredictedAction::of(decision) {
+        Some(PredictedAction::RemoveReferences(gone)) => gone.some,
+        action => panic!("{action:?}"),
     }
 }
 
@@ -207,8 +207,8 @@ impl Book {
         next
     }
 
-    fn decided(&mut self, heard: u64, afresh: Afresh, shown: Option<&ObservedObject>) -> Next {
-        let subject = Arc::new(Subject { object: identity("x"), act: Act::Delete });
+    fn decided(&mut self, heard: u64, afresh: Reevaluation, shown: Option<&ObservedObject>) -> Next {
+        let subject = Arc::new(Subject { object: identity("x"), action: PredictedAction::Delete });
         self.ledger.decided(&subject, heard, afresh, shown, (self.now, SystemTime::UNIX_EPOCH))
     }
 }
@@ -232,11 +232,11 @@ fn an_unchanged_object_after_the_grace_period_is_a_disagreement_if_the_decision_
     assert_eq!(book.look_until(GRACE - SECOND, Some(&lives)), Next::Later, "there is time left");
     assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
     book.hear(&deletion());
-    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(ComparisonResult::Disagreed));
-    let disputes: Vec<_> = book.ledger.disputes().collect();
-    assert_eq!(disputes.len(), 1);
-    assert_eq!(disputes[0].subject.object, identity("x"));
-    assert_eq!(disputes[0].grounds.policy, Some(PropagationPolicy::Background));
+    assert_eq!(book.decided(1, Reevaluation::Made, Some(&lives)), Next::Settled(ComparisonResult::Disagreed));
+    let disagreements: Vec<_> = book.ledger.disagreements().collect();
+    assert_eq!(disagreements.len(), 1);
+    assert_eq!(disagreements[0].subject.object, identity("x"));
+    assert_eq!(disagreements[0].grounds.policy, Some(PropagationPolicy::Background));
 
     // However often the key is queued again, it is reported once.
     book.hear(&deletion());
@@ -250,7 +250,7 @@ fn a_decision_that_is_not_repeated_is_overtaken() {
     book.hear(&deletion());
     let lives = live(&["owner"]);
     assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    assert_eq!(book.decided(1, Afresh::Made, Some(&lives)), Next::Settled(ComparisonResult::Overtaken));
+    assert_eq!(book.decided(1, Reevaluation::Made, Some(&lives)), Next::Settled(ComparisonResult::Overtaken));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn an_object_that_is_deleted_during_the_second_decision_is_an_agreement() {
     book.hear(&deletion());
     assert_eq!(book.look_until(GRACE, Some(&live(&["owner"]))), Next::Decide(1));
     book.hear(&deletion());
-    assert_eq!(book.decided(1, Afresh::Made, None), Next::Settled(ComparisonResult::Agreed));
+    assert_eq!(book.decided(1, Reevaluation::Made, None), Next::Settled(ComparisonResult::Agreed));
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn an_undecidable_object_is_neither_agreement_nor_disagreement() {
     book.hear(&deletion());
     let lives = live(&["owner"]);
     assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    assert_eq!(book.decided(1, Afresh::Failed, Some(&lives)), Next::Later);
+    assert_eq!(book.decided(1, Reevaluation::Failed, Some(&lives)), Next::Later);
     assert_eq!(book.look_until(GRACE + 5 * SECOND, Some(&lives)), Next::Later);
     assert_eq!(book.look_until(GRACE * 2, Some(&lives)), Next::Decide(1), "it is tried again");
 }
@@ -282,7 +282,11 @@ fn a_changed_object_is_decided_at_once_and_gets_a_new_grace_period() {
     let other = judged("other", ReferenceClass::Absent);
     let again = DecisionRecord { owners: [deletion().owners, vec![other]].concat(), ..deletion() };
     book.hear(&again);
-    assert_eq!(book.decided(1, Afresh::Made, Some(&changed)), Next::Later, "the same, but not yet late");
+    assert_eq!(
+        book.decided(1, Reevaluation::Made, Some(&changed)),
+        Next::Later,
+        "the same, but not yet late"
+    );
     assert_eq!(book.look_until(GRACE, Some(&changed)), Next::Decide(2));
 }
 
@@ -292,7 +296,10 @@ fn predictions_beyond_the_bound_are_counted_and_not_compared() {
     let at = SystemTime::UNIX_EPOCH;
     assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None);
     let other = DecisionRecord { object: identity("y"), ..deletion() };
-    assert_eq!(ledger.hear(&other, Duration::ZERO, at), Some((Act::Delete, ComparisonResult::Dropped)));
+    assert_eq!(
+        ledger.hear(&other, Duration::ZERO, at),
+        Some((PredictedAction::Delete, ComparisonResult::Dropped))
+    );
     assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None, "what is in stays in");
     assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
 }
@@ -338,7 +345,7 @@ proptest! {
                     if name > 0 {
                         ledger.hear(&predict(&subject.object.name), now, SystemTime::UNIX_EPOCH);
                     }
-                    let afresh = if name == 3 { Afresh::Failed } else { Afresh::Made };
+                    let afresh = if name == 3 { Reevaluation::Failed } else { Reevaluation::Made };
                     let at = (now, SystemTime::UNIX_EPOCH);
                     let next = ledger.decided(&subject, heard, afresh, seen.as_ref(), at);
                     if next == Next::Settled(ComparisonResult::Disagreed) {

@@ -8,14 +8,14 @@ use tracing::Level;
 
 use super::ended::Ended;
 use super::owners::LoggedOwners;
-use super::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
-use super::summaries::{Counted, Shown, Subject, Summaries};
+use super::record::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
+use super::summaries::{Counted, LoggedAs, Subject, Summaries};
 use crate::api::{Api, ApiError, Effect, ErrorClass, Finalizer};
 use crate::telemetry::{Structured, record};
 use crate::worker::classified::Classified;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::reference_digest::ReferenceDigest;
-use crate::worker::repeats::{News, Repeats};
+use crate::worker::repeats::{LineAction, Repeats};
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::text::{bounded, word};
@@ -98,7 +98,7 @@ impl<'a> DecisionLine<'a> {
     }
 
     /// The write was answered. Returns how the log shows the decision.
-    pub fn finish(&self, result: &Result<impl Ended, ApiError>) -> Shown {
+    pub fn finish(&self, result: &Result<impl Ended, ApiError>) -> LoggedAs {
         match result {
             Ok(ended) => self.write(ended.word(), None),
             Err(error) => self.failed(error),
@@ -153,8 +153,8 @@ impl<'a> DecisionLine<'a> {
         let owners = self.logged_owners();
         let shown_owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
         let action = self.action;
-        match self.news(&format!("{action} {shown_owners} {reason}")) {
-            News::Line { repeated } => {
+        match self.line_action(&format!("{action} {shown_owners} {reason}")) {
+            LineAction::Write { repeated } => {
                 tracing::warn!(
                     object = self.logged_object().logged(),
                     action,
@@ -165,7 +165,7 @@ impl<'a> DecisionLine<'a> {
                     "decision"
                 );
             }
-            News::Repeated => {
+            LineAction::Suppress => {
                 tracing::trace!(
                     object = self.logged_object().logged(),
                     action,
@@ -178,8 +178,8 @@ impl<'a> DecisionLine<'a> {
     }
 
     /// Whether to log a line that says this about the object.
-    fn news(&self, line: &str) -> News {
-        self.recorder.repeats.news(&self.object.key(), line, Instant::now())
+    fn line_action(&self, line: &str) -> LineAction {
+        self.recorder.repeats.check(&self.object.key(), line, Instant::now())
     }
 
     fn logged_object(&self) -> Structured {
@@ -225,7 +225,7 @@ impl<'a> DecisionLine<'a> {
         );
     }
 
-    fn failed(&self, error: &ApiError) -> Shown {
+    fn failed(&self, error: &ApiError) -> LoggedAs {
         let effect = error.effect();
         // An outage, or one broken connection, fails every request that is in flight.
         let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
@@ -233,7 +233,7 @@ impl<'a> DecisionLine<'a> {
             ErrorClass::DryRun => return self.write("dry_run", None),
             ErrorClass::Deferred { .. } => {
                 self.deferred(error);
-                return Shown::Hidden;
+                return LoggedAs::Hidden;
             }
             ErrorClass::Denied => {
                 record::denied_write(self.action, &self.object.resource.group_resource);
@@ -251,11 +251,11 @@ impl<'a> DecisionLine<'a> {
         self.log(outcome, Some(error), is_one_of_many)
     }
 
-    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) -> Shown {
+    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) -> LoggedAs {
         self.log(outcome, error, false)
     }
 
-    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) -> Shown {
+    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) -> LoggedAs {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
         let heard = self.observed(outcome, error);
         let mut repeated = None;
@@ -282,26 +282,26 @@ impl<'a> DecisionLine<'a> {
         }
         let shown = match error {
             // A dry run decides again to compare itself with another collector.
-            None if heard == Heard::Again => Shown::Hidden,
+            None if heard == Occurrence::Repeated => LoggedAs::Hidden,
             None if tracing::enabled!(Level::INFO) => {
                 self.recorder.summaries.add(|| (self.subject(), self.counted(outcome)))
             }
             // In a dry run the other collector is expected to be faster.
-            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => Shown::Hidden,
+            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => LoggedAs::Hidden,
             // What fails is tried again and again.
-            Some(error) => match self.news(&format!("{} {outcome} {error}", self.action)) {
-                News::Line { repeated: before } => {
+            Some(error) => match self.line_action(&format!("{} {outcome} {error}", self.action)) {
+                LineAction::Write { repeated: before } => {
                     repeated = before;
                     decision!(Level::WARN);
-                    return Shown::Line;
+                    return LoggedAs::Line;
                 }
-                News::Repeated => Shown::Hidden,
+                LineAction::Suppress => LoggedAs::Hidden,
             },
-            None => Shown::Hidden,
+            None => LoggedAs::Hidden,
         };
         match shown {
-            Shown::Line => decision!(Level::INFO),
-            Shown::Summary | Shown::FirstSummary | Shown::Hidden => decision!(Level::DEBUG),
+            LoggedAs::Line => decision!(Level::INFO),
+            LoggedAs::Summary | LoggedAs::FirstSummary | LoggedAs::Hidden => decision!(Level::DEBUG),
         }
         shown
     }
@@ -328,8 +328,8 @@ impl<'a> DecisionLine<'a> {
         Subject { namespace: self.object.namespace.clone(), owner }
     }
 
-    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) -> Heard {
-        let mut heard = Heard::First;
+    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) -> Occurrence {
+        let mut heard = Occurrence::First;
         if !self.recorder.observers.is_empty() {
             let (owners, more_owners) = self.judged_owners();
             let decision = DecisionRecord {
@@ -348,8 +348,8 @@ impl<'a> DecisionLine<'a> {
                 error: error.map(bounded),
             };
             for observer in &*self.recorder.observers {
-                if observer.decided(&decision) == Heard::Again {
-                    heard = Heard::Again;
+                if observer.decided(&decision) == Occurrence::Repeated {
+                    heard = Occurrence::Repeated;
                 }
             }
         }

@@ -9,5 +9,5 @@ mod summaries;
 pub use self::ended::Ended;
 pub use self::line::{DecisionLine, DecisionRecorder};
 pub use self::owners::{LoggedOwners, owner_reference};
-pub use self::record::{DecisionObserver, DecisionRecord, Heard, JudgedOwner};
-pub use self::summaries::{DecisionLines, Shown, Summaries};
+pub use self::record::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
+pub use self::summaries::{DecisionLines, LoggedAs, Summaries};

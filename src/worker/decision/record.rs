@@ -18,16 +18,16 @@ const LONGEST_ERROR: usize = LONGEST / 4;
 /// Observes every decision when it has ended.
 pub trait DecisionObserver: Debug + Send + Sync {
     /// A decision has ended. The log does not repeat a decision that an observer knows already.
-    fn decided(&self, decision: &DecisionRecord) -> Heard;
+    fn decided(&self, decision: &DecisionRecord) -> Occurrence;
 }
 
 /// Whether an observer has seen the decision before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Occurrence {
     /// The decision is new, or the observer does not compare decisions.
     First,
     /// The same decision about the same object was made before, and is not settled.
-    Again,
+    Repeated,
 }
 
 /// A decision and how it ended.

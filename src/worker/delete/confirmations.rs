@@ -6,7 +6,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 use tokio::time::Instant;
 
-use super::look_ups::Asked;
+use super::look_ups::SentAt;
 use crate::api::RestoreFence;
 use kube_gc_core::graph::OwnerState;
 use kube_gc_core::object::{Identity, ObjectFacts};
@@ -63,7 +63,7 @@ impl Confirmations {
         owner: &Identity,
         seen: OwnerState,
         facts: &ObjectFacts,
-        asked: &Asked,
+        asked: &SentAt,
     ) -> Option<Confirmation> {
         let confirmation = Confirmation::new(seen, facts, self.at(asked.at))?;
         if self.entries.len() >= AT_MOST {

@@ -22,7 +22,7 @@ pub(super) const LOOK_UPS_AT_ONCE: usize = 8;
 
 /// When a look-up was sent.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct SentAt {
     /// A caller that joins a look-up gets an answer that is as old as the request.
     pub at: Instant,
     /// The latest disturbance then.
@@ -33,7 +33,7 @@ pub struct Asked {
 #[derive(Clone, Debug)]
 pub struct LookedUp {
     /// When it was sent.
-    pub asked: Asked,
+    pub asked: SentAt,
     /// The answer.
     pub answer: Result<LookupResult, ApiError>,
 }
@@ -105,8 +105,8 @@ impl LookUps {
     }
 
     /// A look-up that is sent now.
-    fn asked(&self) -> Asked {
-        Asked { at: Instant::now(), under: self.api.restore_fence().acknowledged() }
+    fn asked(&self) -> SentAt {
+        SentAt { at: Instant::now(), under: self.api.restore_fence().acknowledged() }
     }
 
     fn remember(&self, identity: &Identity, looked_up: &LookedUp) {
@@ -120,10 +120,10 @@ impl LookUps {
 
 /// The look-ups under way.
 #[derive(Clone, Default)]
-struct InFlight(Arc<DashMap<Identity, UnderWay>>);
+struct InFlight(Arc<DashMap<Identity, PendingLookUp>>);
 
 /// One of them, and the latest disturbance when it was sent.
-type UnderWay = (u64, Shared<BoxFuture<'static, LookedUp>>);
+type PendingLookUp = (u64, Shared<BoxFuture<'static, LookedUp>>);
 
 impl std::fmt::Debug for InFlight {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -162,7 +162,7 @@ impl InFlight {
     }
 }
 
-async fn send(api: Api, identity: Identity, asked: Asked) -> LookedUp {
+async fn send(api: Api, identity: Identity, asked: SentAt) -> LookedUp {
     let answer = api.within(AT_MOST).look_up(&identity).await;
     LookedUp { asked, answer }
 }
@@ -194,7 +194,7 @@ mod tests {
 
     fn absent() -> LookedUp {
         LookedUp {
-            asked: Asked { at: Instant::now(), under: 0 },
+            asked: SentAt { at: Instant::now(), under: 0 },
             answer: Ok(LookupResult::Absent(crate::api::AbsenceProof::NotFound)),
         }
     }

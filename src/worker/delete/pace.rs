@@ -31,15 +31,15 @@ impl Turns {
 
 /// A rate limit for look-ups. Clones share it.
 #[derive(Clone, Debug)]
-pub(super) struct Pace(Arc<Mutex<Instant>>);
+pub(super) struct LookUpLimiter(Arc<Mutex<Instant>>);
 
-impl Default for Pace {
+impl Default for LookUpLimiter {
     fn default() -> Self {
         Self(Arc::new(Mutex::new(Instant::now())))
     }
 }
 
-impl Pace {
+impl LookUpLimiter {
     /// Waits for the turn of one look-up.
     pub(super) async fn turn(&self) {
         let at = self.next(Instant::now());
@@ -65,7 +65,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn lookups_keep_their_rate_after_a_burst() {
-        let pace = Pace::default();
+        let pace = LookUpLimiter::default();
         assert_eq!((BURST, LOOK_UPS_PER_SECOND), (250, 250), "the documented limit");
         let began = Instant::now();
         tokio::time::advance(Duration::from_secs(60)).await;

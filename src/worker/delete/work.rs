@@ -7,7 +7,7 @@ use actix::Recipient;
 use super::confirmations::Confirmations;
 use super::context::DeleteContext;
 use super::look_ups::LookUps;
-use super::pace::Pace;
+use super::pace::LookUpLimiter;
 use crate::actors::messages::Enqueue;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::telemetry::{Queue, Structured};
@@ -27,7 +27,7 @@ pub struct DeleteWork {
     /// The pool for large objects.
     pub(super) large: Recipient<Enqueue>,
     /// Limits how fast the owners of large objects are looked up.
-    pub(super) pace: Pace,
+    pub(super) pace: LookUpLimiter,
 }
 
 impl Work for DeleteWork {
@@ -50,7 +50,7 @@ impl DeleteWork {
     pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners));
         let confirmations = Confirmations::new(context.api.restore_fence().clone());
-        Self { context, look_ups, confirmations, large, pace: Pace::default() }
+        Self { context, look_ups, confirmations, large, pace: LookUpLimiter::default() }
     }
 
     /// The work on one decision, which begins now.

@@ -38,7 +38,7 @@ pub type Owners<'a> = HashMap<Uid, OrphaningOwner<'a>>;
 
 /// What was seen of one type.
 #[derive(Debug)]
-pub struct Look {
+pub struct TypeDependents {
     /// The type.
     pub resource: Arc<ResourceType>,
     /// How it is followed.
@@ -76,7 +76,7 @@ pub struct Looker<'a> {
 impl Looker<'_> {
     /// Lists one type. A type that is not synced gets a second try, because nothing else would show
     /// its dependents.
-    pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> Look {
+    pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> TypeDependents {
         let found = match followed {
             Followed::Somehow | Followed::ByVersion => self.list(resource, *followed).await,
             Followed::Not => match self.list_in_time(resource).await {
@@ -84,7 +84,7 @@ impl Looker<'_> {
                 found => found,
             },
         };
-        Look { resource: Arc::clone(resource), followed: *followed, found }
+        TypeDependents { resource: Arc::clone(resource), followed: *followed, found }
     }
 
     async fn list_in_time(&self, resource: &Arc<ResourceType>) -> Result<Found, ApiError> {

@@ -19,7 +19,7 @@ use tracing::Level;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
 use crate::telemetry::{Queue, Structured, StuckReason};
-use crate::worker::decision::{DecisionLine, Shown};
+use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::after_finalizer_removal;
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
@@ -290,7 +290,7 @@ impl OrphanWork {
 }
 
 /// Logs the end of an orphan deletion. If the log has summaries, only what is unusual has a line.
-fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, shown: Shown) {
+fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, shown: LoggedAs) {
     let skipped = Structured::list("skipped_types", confirmed.skipped.iter());
     macro_rules! orphaned {
         ($level:expr) => {
@@ -304,7 +304,7 @@ fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, show
             )
         };
     }
-    if shown == Shown::Line || confirmed.late > 0 || skipped.is_some() {
+    if shown == LoggedAs::Line || confirmed.late > 0 || skipped.is_some() {
         orphaned!(Level::INFO);
     } else {
         orphaned!(Level::DEBUG);

@@ -20,7 +20,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::context::OrphanContext;
 use super::horizon::Horizon;
-use super::look::{Look, Looker, OrphaningOwner, Owners};
+use super::look::{Looker, OrphaningOwner, Owners, TypeDependents};
 use super::round_types::{Confirmed, Followed, RoundTypes, Stage};
 use super::unlistable::Unlistable;
 use crate::actors::supervision::{Vital, task};
@@ -79,7 +79,7 @@ impl Rounds {
 type RoundResult = Result<Confirmed, ApiError>;
 
 #[derive(Debug)]
-struct Asked {
+struct RoundRequest {
     owner: Identity,
     stage: Stage,
     answer: oneshot::Sender<RoundResult>,
@@ -89,7 +89,7 @@ struct Asked {
 #[derive(Debug, Default)]
 struct Scoped {
     running: bool,
-    waiting: Vec<Asked>,
+    waiting: Vec<RoundRequest>,
 }
 
 #[derive(Debug)]
@@ -118,7 +118,7 @@ impl Handler<Confirm> for RoundsActor {
     fn handle(&mut self, Confirm { owner, stage }: Confirm, ctx: &mut Self::Context) -> Self::Result {
         let (answer, answered) = oneshot::channel();
         let scope = owner.namespace.clone();
-        self.scopes.entry(scope.clone()).or_default().waiting.push(Asked { owner, stage, answer });
+        self.scopes.entry(scope.clone()).or_default().waiting.push(RoundRequest { owner, stage, answer });
         self.next_round(&scope, ctx);
         Box::pin(async { answered.await.ok() })
     }
@@ -156,11 +156,11 @@ async fn round(
     scope: Option<Namespace>,
     types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
-    asked: Vec<Asked>,
+    asked: Vec<RoundRequest>,
 ) {
     let owners: Owners<'_> = asked
         .iter()
-        .map(|Asked { owner, stage, .. }| {
+        .map(|RoundRequest { owner, stage, .. }| {
             (owner.uid.clone(), OrphaningOwner { identity: owner, stage: *stage })
         })
         .collect();
@@ -188,7 +188,7 @@ async fn round(
 
     let (mut late, mut shown): (HashMap<Uid, usize>, HashMap<Uid, Horizon>) = Default::default();
     let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
-    for Look { resource, followed, found } in looks {
+    for TypeDependents { resource, followed, found } in looks {
         match found {
             Ok(found) => {
                 unlistable.listed(&resource.group_resource);
@@ -210,7 +210,7 @@ async fn round(
         }
     }
     skipped.sort();
-    for Asked { owner, answer, .. } in asked {
+    for RoundRequest { owner, answer, .. } in asked {
         let result = match (unreleased.remove(&owner.uid), &failed) {
             (Some(error), _) => Err(error),
             (None, Some(error)) => Err(error.clone()),

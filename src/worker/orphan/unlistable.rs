@@ -18,10 +18,10 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// Remembers since when lists of each synced type fail. One broken type must not block every
 /// orphaning forever, and a short failure must not lose a late dependent.
 #[derive(Clone, Debug, Default)]
-pub struct Unlistable(Arc<DashMap<GroupResource, Failing>>);
+pub struct Unlistable(Arc<DashMap<GroupResource, ListFailure>>);
 
 #[derive(Debug)]
-struct Failing {
+struct ListFailure {
     since: Instant,
     last: Instant,
 }
@@ -30,7 +30,8 @@ impl Unlistable {
     /// A round could not list a synced type. Returns whether to skip it.
     pub fn failed(&self, resource: &GroupResource) -> bool {
         let now = Instant::now();
-        let mut failing = self.0.entry(resource.clone()).or_insert_with(|| Failing { since: now, last: now });
+        let mut failing =
+            self.0.entry(resource.clone()).or_insert_with(|| ListFailure { since: now, last: now });
         if now - failing.last > FORGOTTEN_AFTER {
             failing.since = now;
         }

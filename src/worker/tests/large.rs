@@ -14,7 +14,7 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
-use crate::api::scripted::{Reply, Seen, Server};
+use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use crate::telemetry::StuckReason;
 use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::delete::{DeleteContext, DeleteWork};
@@ -42,7 +42,7 @@ fn nobody(kind: &str, number: usize) -> OwnerReference {
 }
 
 /// The API server knows no owner, and the object is gone when it is to be deleted.
-fn answer(request: &Seen) -> Reply {
+fn answer(request: &ReceivedRequest) -> Reply {
     let name = request.path.rsplit('/').next().unwrap();
     Reply::status(404, "not found", &format!(r#"{{"name":"{name}","kind":"configmaps"}}"#))
 }

@@ -10,7 +10,8 @@ use crate::telemetry::testing::logged as logged_text;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
 use crate::worker::decision::{
-    DecisionLine, DecisionLines, DecisionObserver, DecisionRecord, DecisionRecorder, Heard, Shown, Summaries,
+    DecisionLine, DecisionLines, DecisionObserver, DecisionRecord, DecisionRecorder, LoggedAs, Occurrence,
+    Summaries,
 };
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
@@ -134,9 +135,9 @@ fn what_is_nobody_elses_doing_is_an_alarm_in_a_dry_run_too() {
 struct Observed(Mutex<usize>);
 
 impl DecisionObserver for Observed {
-    fn decided(&self, _: &DecisionRecord) -> Heard {
+    fn decided(&self, _: &DecisionRecord) -> Occurrence {
         *self.0.lock().unwrap() += 1;
-        Heard::First
+        Occurrence::First
     }
 }
 
@@ -157,7 +158,7 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
                 let error = ApiError { class, action: "DELETE", target, message, code: None };
                 let object = identity("a", &format!("{class:?}"));
                 let line = DecisionLine::new(recorder, &object, "delete");
-                assert_eq!(line.finish(&Err::<Deleted, _>(error)), Shown::Line);
+                assert_eq!(line.finish(&Err::<Deleted, _>(error)), LoggedAs::Line);
             }
             let item = item(1);
             let object = identity("a", "y");

@@ -5,7 +5,7 @@ use std::ops::Bound;
 use serde_json::Map;
 
 use super::accept::Form;
-use super::options::{Asked, Match, Options};
+use super::options::{Match, Options, RequestedVersion};
 use super::show::{reply_list, reply_object};
 use super::token::Token;
 use super::view::{Read, View, expired, too_large};
@@ -17,10 +17,10 @@ use crate::status::Status;
 /// One object.
 pub(super) fn get(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
     let name = read.path.name.unwrap_or_default();
-    let asked = Asked::parse(read.call.query("resourceVersion"), false)?;
+    let asked = RequestedVersion::parse(read.call.query("resourceVersion"), false)?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
-        Asked::Newest => view.store.get(&read.resource.stored_as, &key),
+        RequestedVersion::Newest => view.store.get(&read.resource.stored_as, &key),
         asked => {
             let version = view.cached(asked)?.version;
             view.past(version)?.get(&key)
@@ -46,7 +46,7 @@ impl Plan {
         let head = view.store.head();
         if let Some(token) = options.token {
             let token = Token::read(token)?;
-            if matches!(options.version, Asked::Version(_)) {
+            if matches!(options.version, RequestedVersion::Version(_)) {
                 let message = "specifying resource version is not allowed when using continue";
                 return Err(Status::new(400, "BadRequest", message));
             }
@@ -58,8 +58,8 @@ impl Plan {
             return Ok(exactly(version, Some(token)));
         }
         match (options.version, options.matching) {
-            (Asked::Newest, _) => Ok(exactly(head, None)),
-            (Asked::Version(version), matching)
+            (RequestedVersion::Newest, _) => Ok(exactly(head, None)),
+            (RequestedVersion::Version(version), matching)
                 if matching == Some(Match::Exact) || matching.is_none() && options.limit.is_some() =>
             {
                 if version > head {
@@ -69,7 +69,7 @@ impl Plan {
                 }
             }
             // Earlier pages came from etcd, not from the cache.
-            (Asked::Version(version), Some(Match::NotOlderThan))
+            (RequestedVersion::Version(version), Some(Match::NotOlderThan))
                 if options.limit.is_some() && view.settings.release == Release::V1_20 =>
             {
                 if version > head {
@@ -81,7 +81,7 @@ impl Plan {
             (asked, _) => {
                 let cached = view.cached(asked)?;
                 // A list at any version (0) ignores the limit.
-                let limit = options.limit.filter(|_| asked != Asked::Any);
+                let limit = options.limit.filter(|_| asked != RequestedVersion::Any);
                 Ok(Self { version: cached.version, shown: cached.shown, limit, token: None })
             }
         }

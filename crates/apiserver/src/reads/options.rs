@@ -33,7 +33,7 @@ impl Selection {
 
 /// The meaning of `resourceVersion` for reads that may return older state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedVersion {
     /// Absent: the newest state.
     Newest,
     /// 0: any state.
@@ -42,7 +42,7 @@ pub(super) enum Asked {
     Version(u64),
 }
 
-impl Asked {
+impl RequestedVersion {
     /// Parses a version. The watch cache reports a malformed one as an internal error, the store as
     /// an error of the client.
     pub(super) fn parse(text: Option<&str>, stored: bool) -> Result<Self, Status> {
@@ -76,7 +76,7 @@ pub(super) struct Options<'a> {
     /// `None` if there is no limit.
     pub(super) limit: Option<usize>,
     pub(super) token: Option<&'a str>,
-    pub(super) version: Asked,
+    pub(super) version: RequestedVersion,
     pub(super) matching: Option<Match>,
     pub(super) bookmarks: bool,
     pub(super) timeout: Option<Duration>,
@@ -105,7 +105,7 @@ impl<'a> Options<'a> {
             selection,
             limit,
             token: call.query("continue"),
-            version: Asked::parse(call.query("resourceVersion"), stored)?,
+            version: RequestedVersion::parse(call.query("resourceVersion"), stored)?,
             matching: match call.query("resourceVersionMatch") {
                 Some("Exact") => Some(Match::Exact),
                 Some(_) => Some(Match::NotOlderThan),

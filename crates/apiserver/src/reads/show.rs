@@ -32,7 +32,7 @@ pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply
         Form::Table(meta) => shown_table(&[object], &metadata_of_one(object, None), meta, read),
         form => {
             let api_version = api_version(path.group, path.version);
-            written(&Shown {
+            written(&ObjectInForm {
                 object: object.value(),
                 version: None,
                 api_version: &api_version,
@@ -93,7 +93,7 @@ fn written(value: &impl Serialize) -> Body {
 }
 
 /// An object to serialize.
-pub(super) struct Shown<'a> {
+pub(super) struct ObjectInForm<'a> {
     pub(super) object: &'a Value,
     /// A different resource version to write.
     pub(super) version: Option<u64>,
@@ -103,7 +103,7 @@ pub(super) struct Shown<'a> {
     pub(super) typed: bool,
 }
 
-impl Serialize for Shown<'_> {
+impl Serialize for ObjectInForm<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.form {
@@ -179,7 +179,7 @@ struct Items<'a>(&'a List<'a>);
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let List { item_version: api_version, form, typed, .. } = *self.0;
-        serializer.collect_seq(self.0.objects.iter().map(|object| Shown {
+        serializer.collect_seq(self.0.objects.iter().map(|object| ObjectInForm {
             object: object.value(),
             version: None,
             api_version,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::options::Asked;
+use super::options::RequestedVersion;
 use super::token::Token;
 use crate::call::{Call, ObjectPath};
 use crate::resources::Resource;
@@ -63,12 +63,12 @@ impl<'a> View<'a> {
     }
 
     /// The cache, if it has reached the requested version.
-    pub(super) fn cached(&self, asked: Asked) -> Result<Cached, Status> {
+    pub(super) fn cached(&self, asked: RequestedVersion) -> Result<Cached, Status> {
         let cached = self.cache();
         let least = match asked {
-            Asked::Any => 0,
-            Asked::Newest => self.store.head(),
-            Asked::Version(version) => version,
+            RequestedVersion::Any => 0,
+            RequestedVersion::Newest => self.store.head(),
+            RequestedVersion::Version(version) => version,
         };
         if least > cached.shown { Err(too_large(least, cached.shown, true)) } else { Ok(cached) }
     }

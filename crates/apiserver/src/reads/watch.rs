@@ -9,8 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::accept::Form;
-use super::options::{Asked, Options, Selection};
-use super::show::{Shown, api_version, metadata_of_one};
+use super::options::{Options, RequestedVersion, Selection};
+use super::show::{ObjectInForm, api_version, metadata_of_one};
 use super::table::table;
 use super::view::{Read, View};
 use crate::call::Call;
@@ -35,7 +35,7 @@ pub struct Watch {
     pub resource: ResourceName,
     /// Events up to this version were sent.
     pub shown: u64,
-    look: Arc<Look>,
+    look: Arc<EventForm>,
     initial: Option<Initial>,
     /// Bookmarks report a newer version.
     known: u64,
@@ -49,7 +49,7 @@ pub struct Watch {
 
 /// The selection and the form of events.
 #[derive(Debug)]
-struct Look {
+struct EventForm {
     selection: Selection,
     form: Form,
     api_version: String,
@@ -93,10 +93,10 @@ impl Watch {
             view.cached(options.version)?;
         }
         let (began, initial) = match options.version {
-            Asked::Version(version) if !streamed_list => (version, None),
+            RequestedVersion::Version(version) if !streamed_list => (version, None),
             // Without a version and with initial events explicitly off, the watch starts now.
-            Asked::Newest if options.initial_events == Some(false) => (view.store.head(), None),
-            Asked::Any if options.initial_events == Some(false) => (cached.version, None),
+            RequestedVersion::Newest if options.initial_events == Some(false) => (view.store.head(), None),
+            RequestedVersion::Any if options.initial_events == Some(false) => (cached.version, None),
             _ => {
                 let bookmark = (streamed_list && options.bookmarks).then_some(cached.shown);
                 (cached.version, Some(Initial { version: cached.version, after: None, bookmark }))
@@ -113,7 +113,7 @@ impl Watch {
                 Release::V1_20 => began.max(cached.shown),
                 Release::V1_36 => began.saturating_sub(1),
             },
-            look: Arc::new(Look {
+            look: Arc::new(EventForm {
                 selection: options.selection,
                 form,
                 api_version: api_version(read.path.group, read.path.version),
@@ -260,7 +260,7 @@ fn write_line(lines: &mut Vec<u8>, kind: &str, object: &impl Serialize) {
     lines.push(b'\n');
 }
 
-impl Look {
+impl EventForm {
     fn event(
         &self,
         lines: &mut Vec<u8>,
@@ -275,7 +275,7 @@ impl Look {
             return;
         }
         let (api_version, form) = (self.api_version.as_str(), self.form);
-        let shown = Shown { object: object.value(), version, api_version, form, typed: true };
+        let shown = ObjectInForm { object: object.value(), version, api_version, form, typed: true };
         write_line(lines, kind, &shown);
     }
 

@@ -18,11 +18,11 @@ pub type Annotations = BTreeMap<String, String>;
 
 /// What the leader remembers of the last Lease that it read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct LastRead {
     resume: Option<String>,
 }
 
-impl Seen {
+impl LastRead {
     /// Takes note of the Lease as read. Returns whether a person asks to resume.
     pub fn read(&mut self, annotations: Option<&Annotations>, engaged: bool) -> bool {
         let resume = annotations.and_then(|annotations| annotations.get(RESUME)).cloned();

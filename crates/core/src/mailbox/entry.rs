@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use crate::object::Keyed;
 
 use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
-use super::report::Failing;
+use super::report::FailingKey;
 use super::time::Time;
 
 #[derive(Debug)]
@@ -93,9 +93,9 @@ pub(super) struct Failure<R> {
 
 impl<K, R: Copy> Entry<K, R> {
     /// Its failures, if it has any.
-    pub(super) fn failing(&self) -> Option<Failing<'_, K, R>> {
+    pub(super) fn failing(&self) -> Option<FailingKey<'_, K, R>> {
         let failure = self.failure.as_deref()?;
-        Some(Failing {
+        Some(FailingKey {
             key: &self.key,
             attempts: failure.attempts,
             since: failure.since,

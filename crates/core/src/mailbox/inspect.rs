@@ -4,7 +4,7 @@ use std::fmt;
 use std::hash::Hash;
 
 use super::entry::{Entry, State};
-use super::{Failing, FlowKey, Mailbox, Stats, Time};
+use super::{FailingKey, FlowKey, Mailbox, Stats, Time};
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// The number of keys, in any state.
@@ -55,12 +55,12 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// Every key that has failed since it was last done.
-    pub fn failing(&self) -> impl Iterator<Item = Failing<'_, K, R>> {
+    pub fn failing(&self) -> impl Iterator<Item = FailingKey<'_, K, R>> {
         self.store.entries.iter().filter_map(Entry::failing)
     }
 
     /// A key's failures since it was last done, if any.
-    pub fn failure_of(&self, key: &K) -> Option<Failing<'_, K, R>> {
+    pub fn failure_of(&self, key: &K) -> Option<FailingKey<'_, K, R>> {
         self.store[self.store.find(key)?].failing()
     }
 

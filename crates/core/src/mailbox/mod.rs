@@ -29,7 +29,7 @@ use std::time::Duration;
 pub use backoff::Backoff;
 pub use errors::MAX_ERROR_BYTES;
 pub use flows::FlowKey;
-pub use report::{Added, Completion, Failing, Job, Stats};
+pub use report::{Added, Completion, FailingKey, Job, Stats};
 pub use time::Time;
 
 use delays::Delays;

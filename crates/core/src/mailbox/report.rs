@@ -103,7 +103,7 @@ pub struct Stats<R> {
 
 /// A failing key, for debug pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failing<'a, K, R> {
+pub struct FailingKey<'a, K, R> {
     pub key: &'a K,
     /// Consecutive attempts that failed.
     pub attempts: u32,

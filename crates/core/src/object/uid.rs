@@ -56,8 +56,8 @@ impl Uid {
 impl Uid {
     /// The uid for people, truncated, because references may have texts of any length.
     pub fn shown(&self) -> impl fmt::Display {
-        struct Shown<'a>(&'a Uid);
-        impl fmt::Display for Shown<'_> {
+        struct TruncatedUid<'a>(&'a Uid);
+        impl fmt::Display for TruncatedUid<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match &self.0.0 {
                     Repr::Text(text) => word(text).fmt(f),
@@ -65,7 +65,7 @@ impl Uid {
                 }
             }
         }
-        Shown(self)
+        TruncatedUid(self)
     }
 
     /// The bytes that its text allocates.

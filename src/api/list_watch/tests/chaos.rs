@@ -49,7 +49,7 @@ impl Store {
     }
 }
 
-fn reply(store: &mut Store, seen: &Seen, dice: u64) -> Reply {
+fn reply(store: &mut Store, seen: &ReceivedRequest, dice: u64) -> Reply {
     store.change(dice / 11);
     let from = seen.query("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
     let watch = seen.query("watch").is_some();

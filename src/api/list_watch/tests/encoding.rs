@@ -29,7 +29,7 @@ fn protobuf_watch(events: &[&str]) -> Reply {
 
 /// Whether each request would take protobuf. All take JSON, in metadata or in full.
 fn asked_for_protobuf(server: &Server) -> Vec<bool> {
-    let asks = |seen: &Seen| {
+    let asks = |seen: &ReceivedRequest| {
         let accept = seen.header("accept");
         assert!(accept.contains("application/json;as=PartialObjectMetadata"), "{accept}");
         assert!(accept.ends_with(",application/json"), "{accept}");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::api::scripted::{Part, Reply, Seen, Server, lines, widgets};
+use crate::api::scripted::{Part, ReceivedRequest, Reply, Server, lines, widgets};
 use crate::api::{Api, ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
@@ -98,7 +98,7 @@ fn kinds(server: &Server) -> Vec<String> {
     server.seen().iter().map(kind).collect()
 }
 
-fn kind(seen: &Seen) -> String {
+fn kind(seen: &ReceivedRequest) -> String {
     let version = seen.query("resourceVersion");
     if seen.query("watch").is_some() {
         format!("watch {}", version.unwrap_or("-"))

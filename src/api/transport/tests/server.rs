@@ -53,11 +53,11 @@ impl Default for Manners {
 pub struct Server {
     certificate: Vec<u8>,
     port: u16,
-    seen: Arc<Seen>,
+    seen: Arc<Observed>,
     _task: AbortOnDropHandle<()>,
 }
 
-struct Seen {
+struct Observed {
     connections: AtomicUsize,
     /// Connections that are open.
     open: watch::Sender<usize>,
@@ -88,7 +88,7 @@ impl Server {
         let tls = TlsAcceptor::from(Arc::new(tls));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen = Arc::new(Seen {
+        let seen = Arc::new(Observed {
             connections: AtomicUsize::new(0),
             open: watch::channel(0).0,
             requests: Mutex::default(),
@@ -155,7 +155,7 @@ impl Server {
     }
 }
 
-async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<Seen>) {
+async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<Observed>) {
     seen.connections.fetch_add(1, Ordering::SeqCst);
     // A client that rejects the certificate ends here.
     let Ok(stream) = tls.accept(stream).await else { return };
@@ -196,7 +196,7 @@ fn hello() -> Sent {
 
 /// An endless body that counts as flooded when this much of it was taken. It is not asked for
 /// more when its window is full.
-fn flood(seen: Arc<Seen>, enough: usize) -> Sent {
+fn flood(seen: Arc<Observed>, enough: usize) -> Sent {
     let mut sent = 0;
     let waves = futures::stream::repeat_with(move || {
         sent += WAVE.len();

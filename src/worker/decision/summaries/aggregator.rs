@@ -23,7 +23,7 @@ pub enum DecisionLines {
 
 /// How the log shows a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum LoggedAs {
     /// By a line of its own.
     Line,
     /// In the number of a summary.
@@ -58,7 +58,7 @@ pub struct Aggregator {
     decisions: u32,
     /// Until when there are summaries because of the decisions of the last period.
     summaries_until: Option<Instant>,
-    /// Whether decisions are in summaries, for [`Shown::FirstSummary`].
+    /// Whether decisions are in summaries, for [`LoggedAs::FirstSummary`].
     is_above: bool,
     period: Period,
 }
@@ -82,7 +82,7 @@ impl Aggregator {
         &mut self,
         now: Instant,
         decision: impl FnOnce() -> (Subject, Counted),
-    ) -> (Shown, Option<Finished>) {
+    ) -> (LoggedAs, Option<Finished>) {
         let finished = self.end_period(now);
         if self.began.is_none() {
             (self.began, self.decisions) = (Some(now), 0);
@@ -90,17 +90,17 @@ impl Aggregator {
         }
         self.decisions = self.decisions.saturating_add(1);
         let shown = match self.lines {
-            DecisionLines::All => Shown::Line,
-            DecisionLines::None => Shown::Hidden,
-            DecisionLines::Summaries => Shown::Summary,
-            DecisionLines::Auto if self.is_above => Shown::Summary,
-            DecisionLines::Auto if self.decisions <= MAX_RATE => Shown::Line,
+            DecisionLines::All => LoggedAs::Line,
+            DecisionLines::None => LoggedAs::Hidden,
+            DecisionLines::Summaries => LoggedAs::Summary,
+            DecisionLines::Auto if self.is_above => LoggedAs::Summary,
+            DecisionLines::Auto if self.decisions <= MAX_RATE => LoggedAs::Line,
             DecisionLines::Auto => {
                 self.is_above = true;
-                Shown::FirstSummary
+                LoggedAs::FirstSummary
             }
         };
-        if matches!(shown, Shown::Summary | Shown::FirstSummary) {
+        if matches!(shown, LoggedAs::Summary | LoggedAs::FirstSummary) {
             let (subject, counted) = decision();
             self.period.add(subject, counted);
         }

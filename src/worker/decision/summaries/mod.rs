@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-pub use self::aggregator::{DecisionLines, Shown};
+pub use self::aggregator::{DecisionLines, LoggedAs};
 pub use self::counts::Counted;
 pub use self::period::Subject;
 
@@ -62,18 +62,18 @@ impl Summaries {
     }
 
     /// Counts a decision that succeeded, and returns how the log is to show it.
-    pub fn add(&self, decision: impl FnOnce() -> (Subject, Counted)) -> Shown {
+    pub fn add(&self, decision: impl FnOnce() -> (Subject, Counted)) -> LoggedAs {
         let mut aggregator = self.0.aggregator();
         let (shown, finished) = aggregator.add(Instant::now(), decision);
         drop(aggregator);
         write(finished);
-        if shown == Shown::FirstSummary {
+        if shown == LoggedAs::FirstSummary {
             tracing::info!(
                 "more than {MAX_RATE} decisions in a second: the log has summaries per owner and second until the \
                  rate falls; to log each decision, set log.decisions = \"all\""
             );
         }
-        if matches!(shown, Shown::Summary | Shown::FirstSummary) {
+        if matches!(shown, LoggedAs::Summary | LoggedAs::FirstSummary) {
             record::decision_in_summary();
             self.0.begun.notify_one();
         }

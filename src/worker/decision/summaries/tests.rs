@@ -51,11 +51,11 @@ fn finished_total(finished: Option<&Finished>) -> u64 {
 }
 
 /// How each of so many decisions at one moment is shown.
-fn shown(aggregator: &mut Aggregator, now: Instant, decisions: u32) -> Vec<Shown> {
+fn shown(aggregator: &mut Aggregator, now: Instant, decisions: u32) -> Vec<LoggedAs> {
     (0..decisions).map(|_| aggregator.add(now, || decision("web")).0).collect()
 }
 
-fn count(all: &[Shown], which: Shown) -> u32 {
+fn count(all: &[LoggedAs], which: LoggedAs) -> u32 {
     u32::try_from(all.iter().filter(|shown| **shown == which).count()).unwrap()
 }
 
@@ -63,25 +63,25 @@ fn count(all: &[Shown], which: Shown) -> u32 {
 fn a_decision_has_a_line_until_there_are_too_many_and_again_when_there_are_few() {
     let (mut aggregator, began) = (Aggregator::new(DecisionLines::Auto), Instant::now());
     let slow = shown(&mut aggregator, began, MAX_RATE);
-    assert_eq!(count(&slow, Shown::Line), MAX_RATE);
+    assert_eq!(count(&slow, LoggedAs::Line), MAX_RATE);
     assert_eq!(aggregator.ends(), None, "nothing to sum up");
 
     let first = shown(&mut aggregator, began + SECOND, MAX_RATE + 10);
     assert_eq!(
-        [Shown::Line, Shown::FirstSummary, Shown::Summary].map(|which| count(&first, which)),
+        [LoggedAs::Line, LoggedAs::FirstSummary, LoggedAs::Summary].map(|which| count(&first, which)),
         [MAX_RATE, 1, 9]
     );
     let next = began + 2 * SECOND;
     assert_eq!(aggregator.ends(), Some(next));
     assert_eq!(finished_total(aggregator.end_period(next).as_ref()), 10);
     let storm = shown(&mut aggregator, next, 1000);
-    assert_eq!(count(&storm, Shown::Summary), 1000, "no line and no announcement while it lasts");
+    assert_eq!(count(&storm, LoggedAs::Summary), 1000, "no line and no announcement while it lasts");
     assert_eq!(finished_total(aggregator.end_period(next + SECOND).as_ref()), 1000);
     let few = shown(&mut aggregator, next + SECOND, MAX_RATE);
-    assert_eq!(count(&few, Shown::Summary), MAX_RATE, "they follow the storm");
+    assert_eq!(count(&few, LoggedAs::Summary), MAX_RATE, "they follow the storm");
     assert_eq!(finished_total(aggregator.end_period(next + 2 * SECOND).as_ref()), u64::from(MAX_RATE));
     let few = shown(&mut aggregator, next + 2 * SECOND, MAX_RATE);
-    assert_eq!(count(&few, Shown::Line), MAX_RATE);
+    assert_eq!(count(&few, LoggedAs::Line), MAX_RATE);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_pause_ends_the_summaries_although_nobody_looks() {
     let (mut aggregator, began) = (Aggregator::new(DecisionLines::Auto), Instant::now());
     shown(&mut aggregator, began, 100);
     let (shown, finished) = aggregator.add(began + 60 * SECOND, || decision("web"));
-    assert_eq!(shown, Shown::Line);
+    assert_eq!(shown, LoggedAs::Line);
     assert_eq!(finished_total(finished.as_ref()), 80);
     assert_eq!(finished.unwrap().lasted, 60 * SECOND);
 
@@ -100,21 +100,21 @@ fn a_pause_ends_the_summaries_although_nobody_looks() {
         drop(aggregator.end_period(now + SECOND));
         shown
     });
-    assert_eq!(all[1], [Shown::Line], "the second after the storm was quiet");
+    assert_eq!(all[1], [LoggedAs::Line], "the second after the storm was quiet");
 }
 
 #[test]
 fn the_setting_decides_without_a_rate() {
     for (lines, expected) in [
-        (DecisionLines::All, Shown::Line),
-        (DecisionLines::Summaries, Shown::Summary),
-        (DecisionLines::None, Shown::Hidden),
+        (DecisionLines::All, LoggedAs::Line),
+        (DecisionLines::Summaries, LoggedAs::Summary),
+        (DecisionLines::None, LoggedAs::Hidden),
     ] {
         let (mut aggregator, now) = (Aggregator::new(lines), Instant::now());
         assert_eq!(count(&shown(&mut aggregator, now, 1000), expected), 1000, "{lines:?}");
         let sum = if lines == DecisionLines::Summaries { 1000 } else { 0 };
         assert_eq!(finished_total(aggregator.close(now).as_ref()), sum);
-        let after = if lines == DecisionLines::None { Shown::Hidden } else { Shown::Line };
+        let after = if lines == DecisionLines::None { LoggedAs::Hidden } else { LoggedAs::Line };
         assert_eq!(shown(&mut aggregator, now, 1), [after], "nobody ends another period");
     }
 }
@@ -176,7 +176,7 @@ proptest! {
             for _ in 0..number {
                 let (shown, finished) = aggregator.add(now, || decision(&owner.to_string()));
                 sums += finished_total(finished.as_ref());
-                lines += u64::from(shown == Shown::Line);
+                lines += u64::from(shown == LoggedAs::Line);
                 decisions += 1;
             }
         }
@@ -220,7 +220,7 @@ async fn the_last_second_is_written_although_no_further_decision_follows() {
     tokio::spawn(task);
     for _ in 0..3 {
         for _ in 0..500 {
-            assert_eq!(summaries.add(|| decision("web")), Shown::Summary);
+            assert_eq!(summaries.add(|| decision("web")), LoggedAs::Summary);
         }
         tokio::task::yield_now().await;
         assert!(sink.lines().is_empty(), "the second is not over");
@@ -255,7 +255,7 @@ async fn nothing_is_lost_when_the_collector_stops_or_is_dropped() {
         advance(SECOND / 4).await;
         if stops {
             summaries.close();
-            assert_eq!(summaries.add(|| decision("late")), Shown::Line);
+            assert_eq!(summaries.add(|| decision("late")), LoggedAs::Line);
         }
         ending.cancel();
         task.await.unwrap();

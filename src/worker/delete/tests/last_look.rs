@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
 use crate::api::ApiSettings;
-use crate::api::scripted::{Reply, Seen, Server};
+use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::Completion;
 
@@ -16,7 +16,7 @@ fn slow() -> ApiSettings {
     ApiSettings { seed: 1, qps: 1, burst: 1, ..ApiSettings::default() }
 }
 
-fn deletes(server: &Server) -> Vec<Seen> {
+fn deletes(server: &Server) -> Vec<ReceivedRequest> {
     server.seen().into_iter().filter(|seen| seen.method == "DELETE").collect()
 }
 

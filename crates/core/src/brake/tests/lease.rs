@@ -1,6 +1,6 @@
 //! The brake's annotations on the Lease.
 
-use crate::brake::lease::{Annotations, ENGAGED, RESUME, Seen, inherited, write};
+use crate::brake::lease::{Annotations, ENGAGED, LastRead, RESUME, inherited, write};
 
 fn annotations(pairs: &[(&str, &str)]) -> Annotations {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -8,7 +8,7 @@ fn annotations(pairs: &[(&str, &str)]) -> Annotations {
 
 #[test]
 fn only_an_annotation_written_after_the_brake_engaged_releases_it() {
-    let mut seen = Seen::default();
+    let mut seen = LastRead::default();
     let (old, new) = (annotations(&[(RESUME, "now")]), annotations(&[(RESUME, "again")]));
     assert!(!seen.read(Some(&old), false));
     assert!(!seen.read(Some(&old), true), "an older annotation approves nothing");

@@ -10,9 +10,9 @@ use super::fixtures::{GIB, IMAGES, LATE, OTHER};
 use super::host::Host;
 use super::report::{Pass, Plan};
 
-/// An act.
+/// A scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Scenario {
     /// The disk is full, and a plan is carried out.
     FullDisk,
     /// An image begins to be used between the plan and its removal.
@@ -21,7 +21,7 @@ pub enum Act {
     NotEnough,
 }
 
-impl Act {
+impl Scenario {
     /// All of them, in their order.
     pub const ALL: &[Self] = &[Self::FullDisk, Self::LateUse, Self::NotEnough];
 
