@@ -6,6 +6,7 @@ mod exit;
 #[cfg(feature = "node")]
 mod node;
 mod run;
+mod shared;
 
 use std::process::ExitCode;
 

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::Args;
 
 use super::exit::Exit;
 use super::report;
-use crate::app::{self, Error, ErrorKind};
-use crate::config::{ConfigError, DecisionLines, Loader, LogFormat, Settings};
-use crate::telemetry::logging::{self, verbose_filter};
+use super::shared::{ConnectionArgs, LogArgs, begin, ended};
+use crate::app;
+use crate::config::{ConfigError, DecisionLines, Loader, Settings};
 
 /// The end of `kube-gc run --help`.
 const EXAMPLES: &str = "\
@@ -35,16 +35,8 @@ documents all settings.";
 #[derive(Args, Clone, Debug, Default)]
 #[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::HELP))]
 pub struct RunArgs {
-    /// Kubeconfig to connect with
-    ///
-    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
-    /// a pod, its service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: the current context]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 
     /// TOML file with settings
     ///
@@ -86,42 +78,23 @@ pub struct RunArgs {
     #[arg(long, value_name = "DURATION")]
     discovery_interval: Option<String>,
 
-    /// Format of the log on standard error [default: text]
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
-
     /// Successful decisions that have a line each in the log [default: auto]
     ///
     /// Failures, refusals and warnings always have a line. With -v, every decision has one.
     #[arg(long, value_name = "WHICH", value_enum)]
     log_decisions: Option<DecisionLines>,
 
-    /// Log more: -v decisions in detail, -vv everything in kube-gc, -vvv libraries, too
-    ///
-    /// These stand for a `log.filter` of "info,kube_gc=debug", "info,kube_gc=trace" and
-    /// "debug,kube_gc=trace". They override RUST_LOG.
-    #[arg(short, long, action = ArgAction::Count)]
-    verbose: u8,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 /// Runs the collector. Errors are in the log once there is one, and on standard error before.
 pub fn run(args: &RunArgs) -> Exit {
-    let settings = match args.settings() {
+    let settings = match begin(args.settings()) {
         Ok(settings) => settings,
-        Err(error) => return report(&Error::new(ErrorKind::Settings, error)),
+        Err(error) => return report(&error),
     };
-    if let Err(error) = logging::init(&settings.log) {
-        return report(&Error::new(ErrorKind::Internal, error));
-    }
-    let target = app::Target { kubeconfig: args.kubeconfig.clone(), context: args.context.clone() };
-    match app::run(&target, &settings) {
-        Ok(()) => Exit::Success,
-        Err(error) => {
-            let exit = Exit::from(error.kind());
-            tracing::error!(exit_code = exit.code(), "{error}");
-            exit
-        }
-    }
+    ended(app::run(&args.connection.target(), &settings))
 }
 
 impl RunArgs {
@@ -139,8 +112,7 @@ impl RunArgs {
     ) -> Result<Settings, ConfigError> {
         let Self {
             // The connection is not a setting.
-            kubeconfig: _,
-            context: _,
+            connection: _,
             config,
             dry_run,
             listen,
@@ -148,21 +120,16 @@ impl RunArgs {
             delete_workers,
             orphan_workers,
             discovery_interval,
-            log_format,
             log_decisions,
-            verbose,
+            log,
         } = self;
-        let log_format = log_format.map(|format| match format {
-            LogFormat::Text => "text",
-            LogFormat::Json => "json",
-        });
         let log_decisions = log_decisions.map(|lines| match lines {
             DecisionLines::Auto => "auto",
             DecisionLines::All => "all",
             DecisionLines::Summaries => "summaries",
             DecisionLines::None => "none",
         });
-        Loader::new()
+        let loader = Loader::new()
             .file(config.as_deref())
             .environment(environment)
             .flag("--dry-run", "dry_run", dry_run.then_some(true))
@@ -171,10 +138,8 @@ impl RunArgs {
             .flag("--delete-workers", "workers.delete", *delete_workers)
             .flag("--orphan-workers", "workers.orphan", *orphan_workers)
             .flag("--discovery-interval", "discovery.interval", discovery_interval.as_deref())
-            .flag("--log-format", "log.format", log_format)
-            .flag("--log-decisions", "log.decisions", log_decisions)
-            .flag("--verbose", "log.filter", verbose_filter(*verbose))
-            .load()
+            .flag("--log-decisions", "log.decisions", log_decisions);
+        log.add_to(loader).load()
     }
 }
 
@@ -186,6 +151,7 @@ mod tests {
 
     use super::super::{Cli, Command};
     use super::*;
+    use crate::config::LogFormat;
 
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
@@ -219,8 +185,8 @@ mod tests {
             "kube-gc run --kubeconfig /k --context c --dry-run --listen [::]:1 --debug-listen 127.0.0.1:0 \
              --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json --log-decisions none -vv",
         );
-        assert_eq!(args.kubeconfig, Some("/k".into()));
-        assert_eq!(args.context.as_deref(), Some("c"));
+        assert_eq!(args.connection.kubeconfig, Some("/k".into()));
+        assert_eq!(args.connection.context.as_deref(), Some("c"));
         let settings = args.settings_with([]).unwrap();
         assert!(settings.dry_run);
         assert_eq!(settings.http.listen.to_string(), "[::]:1");

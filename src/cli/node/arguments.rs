@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::Args;
 
-use crate::app::{Error, ErrorKind, Target};
-use crate::config::{ConfigError, Loader, LogFormat, Settings};
-use crate::telemetry::logging::{self, verbose_filter};
+use crate::app::Target;
+use crate::cli::shared::{ConnectionArgs, LogArgs};
+use crate::config::Loader;
 
 /// Where the node is described, and how it is reached.
 #[derive(Args, Clone, Debug, Default)]
@@ -26,16 +26,8 @@ pub struct CommonArgs {
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
 
-    /// Kubeconfig to connect with
-    ///
-    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
-    /// a pod, its service account.
-    #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: the current context]
-    #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionArgs,
 
     /// TOML file with settings, those of `[node]` among them
     ///
@@ -43,13 +35,8 @@ pub struct CommonArgs {
     #[arg(long, value_name = "FILE", env = "KUBE_GC_CONFIG")]
     config: Option<PathBuf>,
 
-    /// Format of the log on standard error [default: text]
-    #[arg(long, value_name = "FORMAT", value_enum)]
-    log_format: Option<LogFormat>,
-
-    /// Log more: -v decisions in detail, -vv everything in kube-gc, -vvv libraries, too
-    #[arg(short, long, action = ArgAction::Count)]
-    verbose: u8,
+    #[command(flatten)]
+    log: LogArgs,
 }
 
 impl CommonArgs {
@@ -57,36 +44,22 @@ impl CommonArgs {
     pub fn loader(&self, environment: impl IntoIterator<Item = (OsString, OsString)>) -> Loader {
         let Self {
             // The connection is not a setting.
-            kubeconfig: _,
-            context: _,
+            connection: _,
             runtime_endpoint,
             node,
             config,
-            log_format,
-            verbose,
+            log,
         } = self;
-        let log_format = log_format.map(|format| match format {
-            LogFormat::Text => "text",
-            LogFormat::Json => "json",
-        });
-        Loader::new()
+        let loader = Loader::new()
             .file(config.as_deref())
             .environment(environment)
             .flag("--runtime-endpoint", "node.runtime_endpoint", runtime_endpoint.as_deref())
-            .flag("--node", "node.name", node.as_deref())
-            .flag("--log-format", "log.format", log_format)
-            .flag("--verbose", "log.filter", verbose_filter(*verbose))
+            .flag("--node", "node.name", node.as_deref());
+        log.add_to(loader)
     }
 
     /// Which API server to ask.
     pub fn target(&self) -> Target {
-        Target { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+        self.connection.target()
     }
-}
-
-/// Loads the settings and starts the log.
-pub fn begin(loaded: Result<Settings, ConfigError>) -> Result<Settings, Error> {
-    let settings = loaded.map_err(|error| Error::new(ErrorKind::Settings, error))?;
-    logging::init(&settings.log).map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    Ok(settings)
 }

@@ -2,11 +2,12 @@
 
 use clap::Args;
 
-use super::arguments::{CommonArgs, begin};
+use super::arguments::CommonArgs;
 use super::table;
 use crate::app::{self, Error};
 use crate::cli::exit::Exit;
 use crate::cli::report;
+use crate::cli::shared::begin;
 
 /// The end of `kube-gc node once --help`.
 const EXAMPLES: &str = "\

@@ -2,11 +2,12 @@
 
 use clap::{Args, ValueEnum};
 
-use super::arguments::{CommonArgs, begin};
+use super::arguments::CommonArgs;
 use super::table;
 use crate::app::{self, Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::cli::report;
+use crate::cli::shared::begin;
 
 /// The end of `kube-gc node plan --help`.
 const EXAMPLES: &str = "\

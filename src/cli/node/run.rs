@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-use super::arguments::{CommonArgs, begin};
+use super::arguments::CommonArgs;
 use crate::app;
 use crate::cli::exit::Exit;
 use crate::cli::report;
+use crate::cli::shared::{begin, ended};
 
 /// The end of `kube-gc node run --help`.
 const EXAMPLES: &str = "\
@@ -57,12 +58,5 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(settings) => settings,
         Err(error) => return report(&error),
     };
-    match app::node::run(&common.target(), &settings) {
-        Ok(()) => Exit::Success,
-        Err(error) => {
-            let exit = Exit::from(error.kind());
-            tracing::error!(exit_code = exit.code(), "{error}");
-            exit
-        }
-    }
+    ended(app::node::run(&common.target(), &settings))
 }

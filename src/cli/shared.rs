@@ -1,0 +1,85 @@
+//! What several subcommands share: arguments, the start, and the end.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args};
+
+use super::exit::Exit;
+use crate::app::{Error, ErrorKind, Target};
+use crate::config::{ConfigError, Loader, LogFormat, Settings};
+use crate::telemetry::logging::{self, verbose_filter};
+
+/// Which API server to connect to. This is no setting: a file of settings fits several clusters.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ConnectionArgs {
+    /// Kubeconfig to connect with
+    ///
+    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
+    /// a pod, its service account.
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig [default: the current context]
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+impl ConnectionArgs {
+    /// Which API server to ask.
+    pub fn target(&self) -> Target {
+        Target { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
+}
+
+/// How much to log, and in which format.
+#[derive(Args, Clone, Debug, Default)]
+pub struct LogArgs {
+    /// Format of the log on standard error [default: text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    log_format: Option<LogFormat>,
+
+    /// Log more: -v decisions in detail, -vv everything in kube-gc, -vvv libraries, too
+    ///
+    /// These stand for a `log.filter` of "info,kube_gc=debug", "info,kube_gc=trace" and
+    /// "debug,kube_gc=trace". They override RUST_LOG.
+    #[arg(short, long, action = ArgAction::Count)]
+    verbose: u8,
+}
+
+impl LogArgs {
+    /// Adds these flags to the sources of the configuration.
+    pub fn add_to(&self, loader: Loader) -> Loader {
+        let Self { log_format, verbose } = self;
+        let log_format = log_format.map(|format| match format {
+            LogFormat::Text => "text",
+            LogFormat::Json => "json",
+        });
+        loader.flag("--log-format", "log.format", log_format).flag(
+            "--verbose",
+            "log.filter",
+            verbose_filter(*verbose),
+        )
+    }
+}
+
+/// Starts the log as the loaded settings say.
+///
+/// # Errors
+/// The settings could not be loaded, or the log cannot be started.
+pub fn begin(loaded: Result<Settings, ConfigError>) -> Result<Settings, Error> {
+    let settings = loaded.map_err(|error| Error::new(ErrorKind::Settings, error))?;
+    logging::init(&settings.log).map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    Ok(settings)
+}
+
+/// The exit code of a collector that has ended. The log has its error.
+pub fn ended(result: Result<(), Error>) -> Exit {
+    match result {
+        Ok(()) => Exit::Success,
+        Err(error) => {
+            let exit = Exit::from(error.kind());
+            tracing::error!(exit_code = exit.code(), "{error}");
+            exit
+        }
+    }
+}
