@@ -25,9 +25,9 @@ use crate::actors::messages::{
 use crate::actors::monitor::Monitor;
 use crate::actors::pending_discovery::PendingDiscovery;
 use crate::actors::registry::Registry;
+use crate::actors::round_types::RoundTypes;
 use crate::actors::supervision::{Placement, Vital};
 use crate::api::{Api, Discovered, HighWater, Watchable};
-use crate::worker::orphan::RoundTypes;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 

@@ -12,15 +12,15 @@ use actix::{
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_queue::Arrival;
 use crate::actors::messages::{
     Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
 };
 use crate::actors::outbox::{Outbox, Sequence};
 use crate::actors::supervision::{Fatal, die};
+use crate::api::EventRecorder;
 use crate::api::RestoreFence;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
-use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, WatchEvent};
 
 /// Links in one message to another partition.

@@ -9,16 +9,13 @@ use futures::future::try_join_all;
 
 use crate::actors::graph::GraphActor;
 use crate::actors::messages::{
-    AskAround, AskBetter, AskConcerned, AskEdges, AskNodes, AskNodesOf, AskOwner, AskPopulation, AskSnapshot,
-    AskStatus, AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate,
-    LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
-    UseCatalog, Verified,
+    AskConcerned, AskOwner, AskPopulation, AskSnapshot, AskStatus, AskUnread, AskWaiting, Disturbed, Expect,
+    Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall, Page, PageOfDependents, PartitionStatus,
+    Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
-use crate::introspect::graph_export::PartitionReader;
-use kube_gc_core::graph::dump::{DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{
-    Bookmark, Cursor, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, Sharding,
-    Snapshot, StuckFilter, StuckObjects, Verification,
+    Bookmark, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, Sharding, Snapshot,
+    StuckFilter, StuckObjects, Verification,
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
@@ -73,7 +70,8 @@ impl GraphHandle {
         (0..self.sharding.count()).map(PartitionId)
     }
 
-    async fn ask<M>(&self, partition: PartitionId, message: M) -> Answer<M::Result>
+    /// Asks one partition.
+    pub(crate) async fn ask<M>(&self, partition: PartitionId, message: M) -> Answer<M::Result>
     where
         M: Message + Send + 'static,
         M::Result: Send,
@@ -258,36 +256,5 @@ impl GraphHandle {
             }
         }
         Ok(found)
-    }
-}
-
-impl PartitionReader for GraphHandle {
-    fn count(&self) -> u16 {
-        self.sharding.count()
-    }
-
-    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<NodePage> {
-        self.ask(of, AskNodes { after, slots }).await
-    }
-
-    async fn edges(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<EdgePage> {
-        self.ask(of, AskEdges { after, slots }).await
-    }
-
-    async fn better(
-        &self,
-        at: PartitionId,
-        asker: PartitionId,
-        shown: Arc<Vec<(DumpId, DumpNode)>>,
-    ) -> Answer<Vec<bool>> {
-        self.ask(at, AskBetter { asker, shown }).await
-    }
-
-    async fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> Answer<Vec<(DumpId, DumpNode)>> {
-        self.ask(at, AskNodesOf(uids)).await
-    }
-
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Neighborhood> {
-        self.ask(at, AskAround(ids)).await
     }
 }

@@ -18,6 +18,7 @@ use std::time::Duration;
 use actix::{Actor, AsyncContext, Context, Handler, Recipient, SpawnHandle};
 use tokio::sync::watch;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::{
     AbsencesForgotten, Close, Open, Rediscover, Resume, StopMonitors, Suspend, SyncProgress, WakeRecovered,
@@ -26,7 +27,6 @@ use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
 use crate::api::{Api, HighWater, ReplicaRole};
 use crate::telemetry::Structured;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 
 /// What Lifecycle acts on.
 #[derive(Clone, Debug)]

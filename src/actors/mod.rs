@@ -8,6 +8,7 @@
 //! decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
 //! [`crate::worker`] contains the work that pools do on a key.
 
+pub mod absent_owner_cache;
 pub mod batch;
 pub mod discovery;
 pub mod graph;
@@ -15,7 +16,6 @@ pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;
 pub mod messages;
-pub mod metrics;
 pub mod monitor;
 #[cfg(feature = "node")]
 pub mod node;
@@ -23,6 +23,7 @@ pub mod outbox;
 pub mod pending_discovery;
 pub mod pool;
 pub mod registry;
+pub mod round_types;
 pub mod supervision;
 
 #[cfg(test)]

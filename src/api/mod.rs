@@ -21,6 +21,7 @@ mod discovery;
 mod error;
 mod error_chain;
 mod event;
+mod event_recorder;
 mod finalizer;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
@@ -59,6 +60,7 @@ pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub(crate) use error_chain::error_chain;
 pub use event::{EVENT_MESSAGE_LIMIT, EventType};
+pub use event_recorder::{EventRecorder, OWNER_REF_INVALID_NAMESPACE};
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::fixtures::ObjectRef;
 use super::recorder::request;
 use super::report::Request;
-use crate::worker::event_recorder::OWNER_REF_INVALID_NAMESPACE;
+use crate::api::OWNER_REF_INVALID_NAMESPACE;
 use kube_gc_core::object::PropagationPolicy;
 
 /// A client that acts like kubectl.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
-use crate::actors::graph_handle::PartitionEnded;
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::messages::{AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf};
 use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{Cursor, Dump, PartitionId};
 use kube_gc_core::object::Uid;
@@ -57,6 +58,37 @@ pub trait PartitionReader: Clone + Send + Sync + 'static {
         at: PartitionId,
         ids: Arc<Vec<DumpId>>,
     ) -> impl Future<Output = Answer<Neighborhood>> + Send;
+}
+
+impl PartitionReader for GraphHandle {
+    fn count(&self) -> u16 {
+        u16::try_from(self.partitions().count()).unwrap_or(u16::MAX)
+    }
+
+    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<NodePage> {
+        self.ask(of, AskNodes { after, slots }).await
+    }
+
+    async fn edges(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<EdgePage> {
+        self.ask(of, AskEdges { after, slots }).await
+    }
+
+    async fn better(
+        &self,
+        at: PartitionId,
+        asker: PartitionId,
+        shown: Arc<Vec<(DumpId, DumpNode)>>,
+    ) -> Answer<Vec<bool>> {
+        self.ask(at, AskBetter { asker, shown }).await
+    }
+
+    async fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> Answer<Vec<(DumpId, DumpNode)>> {
+        self.ask(at, AskNodesOf(uids)).await
+    }
+
+    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Neighborhood> {
+        self.ask(at, AskAround(ids)).await
+    }
 }
 
 fn all<R: PartitionReader>(partitions: &R) -> impl Iterator<Item = PartitionId> + use<R> {

@@ -1,8 +1,9 @@
-//! Read models of the collector: its status, stuck objects, the last decisions, the graph.
+//! Read models of the collector: its status, its metrics, stuck objects, the last decisions, the graph.
 
 pub mod decision_log;
 pub mod graph_export;
 pub mod introspection;
+pub mod metrics;
 #[cfg(feature = "node")]
 pub mod node;
 pub mod status;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use actix::{Addr, MailboxError};
 use tokio::sync::watch;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::discovery::DiscoveryStatus;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
@@ -16,7 +17,6 @@ use crate::actors::registry::Registry;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::telemetry::Queue;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::Brake;
 use crate::worker::comparison::Comparison;
 use crate::worker::delete::{DeleteWork, LargeWork};

@@ -19,6 +19,7 @@ mod line_limit;
 mod log_writer;
 pub mod logging;
 pub mod names;
+mod owner_reference;
 pub mod record;
 mod recorder;
 mod structured;
@@ -28,6 +29,7 @@ mod threads;
 
 pub use exporter::Exporter;
 pub use kube_gc_core::text::escape::Escaped;
+pub use owner_reference::{PrintedReference, owner_reference};
 pub use record::{
     ApiSide, DeletionLag, EventKind, EventLag, EventMetrics, GraphSize, InvalidReference, MonitorState,
     Queue, QueueMetrics, QueueSample, StuckReason,

@@ -1,12 +1,10 @@
 //! What a pool's worker does with one key: it decides, writes and reports.
 
-pub mod absent_owner_cache;
 pub mod brake;
 pub mod classified;
 pub mod comparison;
 pub mod decision;
 pub mod delete;
-pub mod event_recorder;
 pub mod interrupted;
 pub mod namespace_check;
 pub mod orphan;

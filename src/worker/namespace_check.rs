@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::api::EventRecorder;
 use crate::telemetry::record;
-use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 

@@ -8,8 +8,8 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{Discovery, Running, unserved, worth_of_deletes};
 use crate::actors::messages::{Drain, Stop, SyncProgress, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
+use crate::actors::round_types::{Followed, RoundType, RoundTypes};
 use crate::api::Watchable;
-use crate::worker::orphan::{Followed, RoundType, RoundTypes};
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
 use kube_gc_core::object::{GroupResource, ResourceType};
 

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::messages::Enqueue;
 use crate::actors::supervision::Threads;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
-use crate::worker::event_recorder::EventRecorder;
+use crate::api::EventRecorder;
 use kube_gc_core::graph::{Partition, PartitionId, Sharding};
 use kube_gc_core::object::{Catalog, HashSeed, Identity, Key, config_map};
 

@@ -21,9 +21,9 @@ use self::ledger::{ComparisonResult, Disagreement, Ledger, Next};
 use self::prediction::{PredictedAction, Subject};
 use crate::actors::graph_handle::GraphHandle;
 use crate::http::{ComparisonCounts, DisagreementView, ObjectView, OwnerView, Timestamp};
+use crate::telemetry::PrintedReference;
 use crate::telemetry::{Structured, record};
 use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence};
-use crate::worker::event_recorder::Written;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::text::listed;
 
@@ -149,7 +149,7 @@ fn detail(action: &PredictedAction) -> Option<String> {
     match action {
         PredictedAction::Delete | PredictedAction::StopBlocking => None,
         PredictedAction::RemoveReferences(gone) => {
-            Some(format!("without {}", listed("; ", gone.count, gone.some.iter().map(Written))))
+            Some(format!("without {}", listed("; ", gone.count, gone.some.iter().map(PrintedReference))))
         }
         PredictedAction::Release(owner) => Some(format!("without {owner}")),
         PredictedAction::RemoveFinalizer(finalizer) => Some(format!("without {finalizer}")),
@@ -174,7 +174,7 @@ fn state(shown: Option<&ObservedObject>) -> String {
     }
     let owners = references.iter().map(|reference| {
         let blocks = if reference.block_owner_deletion { ", which it blocks" } else { "" };
-        format!("{}{blocks}", Written(reference))
+        format!("{}{blocks}", PrintedReference(reference))
     });
     state + ", owned by " + &listed("; ", references.len(), owners)
 }

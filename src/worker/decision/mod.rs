@@ -8,6 +8,6 @@ mod summaries;
 
 pub use self::ended::Ended;
 pub use self::line::{DecisionLine, DecisionRecorder};
-pub use self::owners::{LoggedOwners, owner_reference};
+pub use self::owners::LoggedOwners;
 pub use self::record::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 pub use self::summaries::{DecisionLines, LoggedAs, Summaries};

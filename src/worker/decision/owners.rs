@@ -5,10 +5,9 @@ use std::fmt::{self, Display};
 use serde::ser::{Serialize, SerializeStruct as _, Serializer};
 
 use super::record::JudgedOwner;
-use crate::telemetry::Structured;
-use crate::worker::event_recorder::Written;
+use crate::telemetry::{PrintedReference, Structured};
 use kube_gc_core::object::OwnerReference;
-use kube_gc_core::text::{bounded, listed, word};
+use kube_gc_core::text::listed;
 
 /// Owners as a field of the log. JSON has an array of objects, with the names that the debug
 /// pages use.
@@ -43,7 +42,7 @@ struct LoggedOwner(JudgedOwner);
 impl Display for LoggedOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let JudgedOwner { reference, class, evidence, .. } = &self.0;
-        write!(f, "{} is {class} ({evidence})", Written(reference))
+        write!(f, "{} is {class} ({evidence})", PrintedReference(reference))
     }
 }
 
@@ -58,33 +57,6 @@ impl Serialize for LoggedOwner {
         fields.serialize_field("uid", &uid.shown().to_string())?;
         fields.serialize_field("class", &class.to_string())?;
         fields.serialize_field("evidence", &evidence.to_string())?;
-        fields.end()
-    }
-}
-
-/// An owner reference as a field of the log.
-#[must_use]
-pub fn owner_reference(reference: &OwnerReference) -> Structured {
-    Structured::field(LoggedReference(reference.clone()))
-}
-
-#[derive(Debug)]
-struct LoggedReference(OwnerReference);
-
-impl Display for LoggedReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&bounded(Written(&self.0)), f)
-    }
-}
-
-impl Serialize for LoggedReference {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let OwnerReference { api_version, kind, name, uid, .. } = &self.0;
-        let mut fields = serializer.serialize_struct("Owner", 4)?;
-        fields.serialize_field("api_version", &word(api_version).to_string())?;
-        fields.serialize_field("kind", &word(kind).to_string())?;
-        fields.serialize_field("name", &word(name).to_string())?;
-        fields.serialize_field("uid", &uid.shown().to_string())?;
         fields.end()
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
 use crate::api::Api;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::brake::Brake;
 use crate::worker::decision::DecisionRecorder;
 #[cfg(test)]

@@ -8,8 +8,8 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::api::{Api, ApiError, LookupResult, WriteSlot};
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use kube_gc_core::object::Identity;
 
 /// The timeout of a look-up. It is shorter than that of a write: a look-up occupies a worker, and

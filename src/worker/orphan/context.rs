@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::releases::Releases;
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::registry::Registry;
 use crate::api::Api;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::decision::DecisionRecorder;
 
 /// What the workers of the orphan pool and their confirmation rounds share.

@@ -5,7 +5,7 @@ mod dependent;
 mod horizon;
 mod look;
 mod releases;
-mod round_types;
+mod round;
 mod rounds;
 mod unlistable;
 
@@ -31,7 +31,7 @@ pub use self::context::OrphanContext;
 use self::dependent::orphan_dependent;
 use self::horizon::Horizon;
 pub use self::releases::Releases;
-pub use self::round_types::{Confirmed, Followed, RoundType, RoundTypes, Stage};
+pub use self::round::{Confirmed, Stage};
 pub use self::rounds::Rounds;
 
 /// The number of dependents of one owner that are taken from the graph at a time, by default.

@@ -9,16 +9,16 @@ use std::time::Duration;
 use actix::{Actor, Addr};
 use tokio::time::Instant;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
+use crate::api::EventRecorder;
 use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use crate::telemetry::StuckReason;
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::delete::{DeleteContext, DeleteWork};
-use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, WatchEvent};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{

@@ -24,9 +24,8 @@ pub use self::period::Subject;
 
 use self::aggregator::{Aggregator, Finished, MAX_RATE};
 use self::period::{Kind, Summary, SummaryOf};
-use super::owners::owner_reference;
 use crate::telemetry::logging::{self, PendingLines};
-use crate::telemetry::{Structured, record};
+use crate::telemetry::{Structured, owner_reference, record};
 use kube_gc_core::object::Namespace;
 use kube_gc_core::text::word;
 

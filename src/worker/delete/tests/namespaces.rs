@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use super::scene::{Scene, Thing, in_system};
 use crate::actors::tests::identity;
 use crate::api::ApiSettings;
+use crate::api::EventRecorder;
 use crate::api::scripted::{Reply, Server};
-use crate::worker::event_recorder::EventRecorder;
 use crate::worker::namespace_check::NamespaceCheck;
 
 /// Fails if the check waits for the graph, or if a mistake is not reported.

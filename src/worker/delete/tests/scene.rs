@@ -7,6 +7,7 @@ use actix::{Actor as _, System};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
@@ -14,11 +15,10 @@ use crate::actors::messages::{TakeIn, TakeInChanges};
 use crate::actors::pool::{Outcome, WorkerSlot};
 use crate::actors::supervision::on_fatal;
 use crate::actors::tests::{Sink, identity};
+use crate::api::EventRecorder;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
-use crate::worker::absent_owner_cache::AbsentOwnerCache;
 use crate::worker::delete::{DeleteContext, DeleteWork};
-use crate::worker::event_recorder::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,

@@ -8,6 +8,7 @@ use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
 use tokio::runtime::Handle;
 
 use crate::actors::discovery::DiscoveryFailure;
+use crate::actors::registry;
 use crate::actors::supervision::task;
 use crate::introspect::status::CollectorStatus;
 use crate::telemetry::{
@@ -159,11 +160,11 @@ fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
 
 /// Whether the graph may lack changes of a type. A watch that cannot be opened counts, too: its
 /// type may have been synced long ago.
-const fn is_incomplete(monitor: &super::registry::MonitorState) -> bool {
+const fn is_incomplete(monitor: &registry::MonitorState) -> bool {
     !monitor.synced || monitor.last_error.is_some()
 }
 
-const fn state_of(monitor: &super::registry::MonitorState) -> MonitorState {
+const fn state_of(monitor: &registry::MonitorState) -> MonitorState {
     match monitor {
         monitor if monitor.draining => MonitorState::Draining,
         monitor if monitor.last_error.is_some() => MonitorState::Failing,

@@ -1,9 +1,8 @@
-//! What a confirmation round lists, and what it finds.
+//! What a confirmation round of the orphan workers needs to know of the monitored types.
 
 use std::sync::Arc;
 
-use super::horizon::Horizon;
-use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
+use kube_gc_core::object::{Catalog, ResourceType};
 
 /// The types that a round has to list. Discovery publishes them.
 #[derive(Clone, Debug, Default)]
@@ -33,24 +32,4 @@ pub enum Followed {
     Somehow,
     /// The type is synced, and its versions show how far the monitor is.
     ByVersion,
-}
-
-/// The stage of the work on an owner when a round begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The dependents that the graph knows are being released.
-    Releasing,
-    /// They have been released. Every dependent that the round finds is late.
-    Released,
-}
-
-/// What a round found for one owner.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Confirmed {
-    /// Dependents that the graph had not shown; they are released.
-    pub late: usize,
-    /// The versions at which the round saw dependents that are late or still being released.
-    pub shown: Horizon,
-    /// Types that could not be listed and are not synced either.
-    pub skipped: Vec<GroupResource>,
 }

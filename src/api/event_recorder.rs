@@ -6,12 +6,11 @@ use std::mem::{Discriminant, discriminant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, EVENT_MESSAGE_LIMIT, ErrorClass};
-use crate::telemetry::{InvalidReference, Structured, record};
-use crate::worker::decision::owner_reference;
+use super::{Api, EVENT_MESSAGE_LIMIT, ErrorClass};
+use crate::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 use kube_gc_core::graph::Report;
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
-use kube_gc_core::text::{LISTED, excerpt, word};
+use kube_gc_core::text::{LISTED, excerpt};
 
 /// Reports that wait to be recorded. More at once is a flood of the same mistake: the rest is
 /// counted, and the decision lines still name each of them.
@@ -149,23 +148,11 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
 /// The message of the event, as kube-controller-manager writes it. If it is too long for an event,
 /// the reference is cut and not the end of the sentence.
 fn mismatch_message(reference: &OwnerReference, place: &str) -> String {
-    let reference = Written(reference).to_string();
+    let reference = PrintedReference(reference).to_string();
     let message =
         |reference: &dyn std::fmt::Display| format!("ownerRef [{reference}] does not exist in {place}");
     let room = EVENT_MESSAGE_LIMIT.saturating_sub(message(&"").len());
     message(&excerpt(&reference, room))
-}
-
-/// A reference as its author wrote it, cut to what can be printed.
-#[derive(Debug)]
-pub struct Written<'a>(pub &'a OwnerReference);
-
-impl std::fmt::Display for Written<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let OwnerReference { api_version, kind, name, uid, .. } = self.0;
-        let (api_version, kind, name) = (word(api_version), word(kind), word(name));
-        write!(f, "{api_version}/{kind}, name: {name}, uid: {}", uid.shown())
-    }
 }
 
 /// What was reported lately.
