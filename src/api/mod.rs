@@ -60,7 +60,9 @@ pub use discovery::{Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub(crate) use error_chain::error_chain;
 pub use event::{EVENT_MESSAGE_LIMIT, EventType};
-pub use event_recorder::{EventRecorder, OWNER_REF_INVALID_NAMESPACE};
+pub use event_recorder::EventRecorder;
+#[cfg(feature = "demo")]
+pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
 pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
