@@ -12,6 +12,7 @@ kube_gc_testkit::scenarios! {
     the_pods_of_the_node_overlay_are_admitted_and_have_no_more_than_they_need,
     the_components_for_other_hosts_change_the_paths_and_nothing_else,
     the_role_of_node_collection_grants_nothing_else,
+    prometheus_finds_the_metrics_of_the_pods_and_the_rules_by_the_operators_objects,
 }
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -166,5 +167,31 @@ async fn the_role_of_node_collection_grants_nothing_else() -> Result<()> {
     ] {
         ensure!(!installation.may(verb, group, resource).await?, "it may {verb} {resource}");
     }
+    Ok(())
+}
+
+async fn prometheus_finds_the_metrics_of_the_pods_and_the_rules_by_the_operators_objects() -> Result<()> {
+    let installation = Installation::of(plane()?, "node").await?;
+    let component = "deploy/components/node-prometheus-operator";
+    installation.add("components", json!([component]))?;
+    installation.apply().await?;
+    let of_operator = format!("/apis/monitoring.coreos.com/v1/namespaces/{NODE}");
+    let monitor = installation.get(&format!("{of_operator}/podmonitors/{NODE}")).await?;
+    let template = installation.workload().await?["spec"]["template"].take();
+    let labels = &template["metadata"]["labels"];
+    let selected = monitor["spec"]["selector"]["matchLabels"].as_object().context("it selects nothing")?;
+    ensure!(!selected.is_empty(), "{monitor}");
+    ensure!(
+        selected.iter().all(|(name, value)| labels[name] == *value),
+        "{monitor} does not select {labels}"
+    );
+    // What the rules select.
+    let job = monitor["spec"]["jobLabel"].as_str().context("no job")?;
+    ensure!(labels[job] == NODE, "{labels}");
+    let endpoint = &monitor["spec"]["podMetricsEndpoints"][0];
+    let ports = template["spec"]["containers"][0]["ports"].as_array().context("no ports")?;
+    ensure!(ports.iter().any(|port| port["name"] == endpoint["port"]), "{endpoint} is none of {ports:?}");
+    let rule = installation.get(&format!("{of_operator}/prometheusrules/{NODE}")).await?;
+    ensure!(rule["spec"]["groups"].as_array().is_some_and(|groups| !groups.is_empty()), "{rule}");
     Ok(())
 }

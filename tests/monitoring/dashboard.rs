@@ -256,18 +256,22 @@ fn datasource() -> Value {
 fn variables() -> Value {
     let of = |name: &str, label: &str, selector: &str| {
         let query = format!("label_values(kube_gc_build_info{selector}, {name})");
-        json!({
+        let mut variable = json!({
             "name": name, "label": label, "type": "query", "datasource": datasource(),
             "query": { "query": query, "refId": name }, "definition": query, "refresh": 2, "sort": 1,
+            "includeAll": true, "multi": true, "current": { "text": "All", "value": "$__all" },
+        });
+        // All jobs are those of the list, and no other programs or nodes.
+        if name != "job" {
             // Also matches series without the label, because without the operator there is no
             // pod.
-            "includeAll": true, "allValue": ".*", "multi": true,
-            "current": { "text": "All", "value": "$__all" },
-        })
+            variable["allValue"] = json!(".*");
+        }
+        variable
     };
     json!([
         { "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {} },
-        of("job", "Job", ""),
+        of("job", "Job", r#"{job!="kube-gc-node"}"#),
         of("namespace", "Namespace", r#"{job=~"$job"}"#),
         of("pod", "Pod", r#"{job=~"$job", namespace=~"$namespace"}"#),
     ])

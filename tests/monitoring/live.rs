@@ -18,6 +18,7 @@ use tokio::try_join;
 
 use crate::dashboard::source;
 use crate::faults::{Faults, Load, MERGE_PATCH, OF_UNKNOWN};
+use crate::nodes::{self, Node};
 use crate::picture;
 use crate::prometheus::{Prometheus, Series, Target};
 use crate::replica::Replica;
@@ -29,7 +30,7 @@ use kube_gc_testkit::proxy::{How, On, Outage, Proxy, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// The alert of each fault, and the installation that has the fault.
-const FIRES: [(&str, &str); 12] = [
+const FIRES: [(&str, &str); 15] = [
     ("KubeGcNoLeader", "leaderless"),
     ("KubeGcNothingSynced", "blind"),
     ("KubeGcResourceNotSynced", "kube-gc"),
@@ -42,6 +43,9 @@ const FIRES: [(&str, &str); 12] = [
     ("KubeGcLeaseFlapping", "flapping"),
     ("KubeGcBraked", "braked"),
     ("KubeGcDisagrees", "beside"),
+    ("KubeGcNodeNotReady", nodes::DEAF),
+    ("KubeGcNodeFailing", nodes::FULL),
+    ("KubeGcNodeFull", nodes::FULL),
 ];
 /// The alert when the API server becomes unreachable for one installation, after all others have
 /// fired.
@@ -52,7 +56,7 @@ const AT_THE_END: &str = "KubeGcDown";
 /// data, and the unit tests of the rule show when it fires.
 const WITHOUT_FAULT: &str = "KubeGcThreadBusy";
 /// Installations that have nothing to do with a fault, and for which its alert must not fire.
-const QUIET: [(&str, &[&str]); 7] = [
+const QUIET: [(&str, &[&str]); 10] = [
     ("KubeGcApiServerUnreachable", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
     ("KubeGcNoLeader", &["blind", "braked", "beside"]),
     ("KubeGcNothingSynced", &["kube-gc", "leaderless", "flapping", "braked", "beside"]),
@@ -60,6 +64,9 @@ const QUIET: [(&str, &[&str]); 7] = [
     ("KubeGcWorkersFailing", &["kube-gc", "blind", "leaderless", "flapping", "beside"]),
     ("KubeGcBraked", &["kube-gc", "blind", "leaderless", "flapping", "beside"]),
     ("KubeGcDisagrees", &["kube-gc", "blind", "leaderless", "flapping", "braked"]),
+    ("KubeGcNodeNotReady", &[nodes::FULL]),
+    ("KubeGcNodeFailing", &[nodes::DEAF]),
+    ("KubeGcNodeFull", &[nodes::DEAF]),
 ];
 const ACQUIRED: &str = "kube_gc_leader_transitions_total{transition=\"acquired\"}";
 
@@ -98,8 +105,11 @@ impl Stage {
 
     /// Makes Prometheus scrape this replica at its present address.
     fn scrape(&self, replica: &Replica) -> Result<()> {
+        self.scrape_target(replica.target())
+    }
+
+    fn scrape_target(&self, target: Target) -> Result<()> {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
-        let target = replica.target();
         targets.insert(target.pod, target);
         self.prometheus.scrape(&targets.values().cloned().collect::<Vec<_>>())
     }
@@ -128,7 +138,7 @@ impl Stage {
     /// The result of a query over the whole time, with the dashboard's variables filled in.
     async fn history(&self, query: &str, namespace: &str, step: f64) -> Result<Vec<Series>> {
         let query = query.replace("$__rate_interval", "5s").replace("$namespace", namespace);
-        let query = query.replace("$job", ".*").replace("$pod", ".*");
+        let query = query.replace("$job", "kube-gc").replace("$pod", ".*");
         self.prometheus.between(&query, self.begun, unix_now()?, step).await
     }
 
@@ -325,6 +335,10 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
 
     let stage = Stage::set().await?;
+    let nodes = [Node::full().await?, Node::deaf().await?];
+    for node in &nodes {
+        stage.scrape_target(node.target())?;
+    }
     let mut all = Installations::start(&stage).await?;
     try_join!(
         loaded(&stage, &mut all.one, &mut all.two),
@@ -349,6 +363,9 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     }
     every_query_has_had_data(&stage).await?;
 
+    for node in nodes {
+        node.end().await?;
+    }
     let Installations { one, two, beside, braked, leaderless, blind, flapping, proxies: _proxies } = all;
     for mut replica in [one, two, beside, braked, leaderless, blind, flapping] {
         replica.kill()?;

@@ -4,6 +4,7 @@
 mod dashboard;
 mod faults;
 mod live;
+mod nodes;
 mod picture;
 mod prometheus;
 mod replica;

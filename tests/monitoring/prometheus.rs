@@ -16,9 +16,12 @@ use tokio::net::TcpStream;
 use crate::repository;
 use kube_gc_testkit::cluster::poll;
 
+/// The job of node collection, whose targets also have the name of their node.
+pub const NODES: &str = "kube-gc-node";
+
 /// Scrapes every second, because the minutes of the rules are seconds here.
 const CONFIG: &str = "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
-rule_files: [kube-gc.rules.yaml]
+rule_files: ['*.rules.yaml']
 scrape_configs:
   - job_name: kube-gc
     file_sd_configs: [{files: [targets.json]}]
@@ -41,9 +44,11 @@ fn found() -> Result<PathBuf> {
     Ok(String::from_utf8(output.stdout)?.trim_end().into())
 }
 
-/// A target, with the labels that the operator's ServiceMonitor sets.
+/// A target, with the labels that the operator's ServiceMonitor and PodMonitor set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
+    /// The job.
+    pub job: &'static str,
     /// The namespace of the installation.
     pub namespace: &'static str,
     /// The pod.
@@ -77,12 +82,14 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts Prometheus with these rules and without targets.
-    pub async fn start(rules: &str) -> Result<Self> {
+    /// Starts Prometheus with these files of rules and without targets.
+    pub async fn start(rules: &BTreeMap<String, String>) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("kube-gc-prometheus-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
         std::fs::write(path("prometheus.yaml"), CONFIG)?;
-        std::fs::write(path("kube-gc.rules.yaml"), rules)?;
+        for (name, text) in rules {
+            std::fs::write(path(name), text)?;
+        }
         std::fs::write(path("targets.json"), "[]")?;
         // Prometheus cannot choose a free port and takes a while to listen, so it gets a port on
         // an address that no other test uses.
@@ -113,9 +120,12 @@ impl Prometheus {
 
     /// Sets the targets.
     pub fn scrape(&self, targets: &[Target]) -> Result<()> {
-        let groups = targets.iter().map(|Target { namespace, pod, address }| {
+        let groups = targets.iter().map(|Target { job, namespace, pod, address }| {
             // A pod keeps its name when it returns with another port.
-            let labels = json!({ "namespace": namespace, "pod": pod, "instance": pod });
+            let mut labels = json!({ "job": job, "namespace": namespace, "pod": pod, "instance": pod });
+            if *job == NODES {
+                labels["node"] = json!(pod);
+            }
             json!({ "targets": [address], "labels": labels })
         });
         let next = self.directory.path().join("targets.next");

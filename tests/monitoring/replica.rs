@@ -78,7 +78,7 @@ impl Replica {
     /// Its target in Prometheus. A replica that is not running is unreachable.
     pub fn target(&self) -> Target {
         let address = self.collector.as_ref().map_or("127.0.0.1:1", Collector::health_address).to_owned();
-        Target { namespace: self.namespace, pod: self.pod, address }
+        Target { job: "kube-gc", namespace: self.namespace, pod: self.pod, address }
     }
 
     /// The value of one series.

@@ -1,6 +1,6 @@
 //! The rules: checks with Prometheus' own tool, and against deploy/README.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,8 +12,8 @@ use crate::{read, repository};
 
 /// The page that explains the alerts, and how to use the rules without the operator.
 const README: &str = "deploy/README.md";
-/// The name of the rules as a plain file, to which the unit tests refer.
-const PLAIN: &str = "kube-gc.rules.yaml";
+/// How the names of plain files with rules end. The unit tests refer to these names.
+pub const PLAIN: &str = ".rules.yaml";
 
 /// A rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,27 +42,40 @@ impl Rule {
     }
 }
 
-/// The rules as a plain file, generated as deploy/README.md says.
-pub fn plain() -> Result<String> {
+/// The rules as plain files, by their names, generated as deploy/README.md says.
+pub fn plain() -> Result<BTreeMap<String, String>> {
     let readme = read(README)?;
-    let lines =
-        readme.lines().filter(|line| line.starts_with("sed ") && line.contains("prometheus-rule.yaml"));
-    let command = lines.map(|line| line.split(" >").next().unwrap_or(line)).next();
-    let command =
-        command.context("deploy/README.md does not say how to have the rules without the operator")?;
     // The directory of an operator's overlay, with this repository next to it.
     let overlay = tempfile::tempdir()?;
     std::os::unix::fs::symlink(repository(""), overlay.path().join("kube-gc"))?;
-    let output = Command::new("sh").arg("-c").arg(command).current_dir(overlay.path()).output()?;
-    ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
+    let commands =
+        readme.lines().filter(|line| line.starts_with("sed ") && line.contains("prometheus-rule.yaml"));
+    for command in commands {
+        let output = Command::new("sh").arg("-c").arg(command).current_dir(overlay.path()).output()?;
+        ensure!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(overlay.path())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(PLAIN) {
+            files.insert(name.clone(), std::fs::read_to_string(overlay.path().join(name))?);
+        }
+    }
+    let sources = ["", "node-"].map(|of| format!("deploy/components/{of}prometheus-operator"));
+    ensure!(
+        files.len() == sources.len(),
+        "{README} does not say how to have the rules of {sources:?} without the operator: {:?}",
+        files.keys()
+    );
+    Ok(files)
 }
 
 /// All rules, in order. promtool does not check that each value is on the line of its key; this
 /// does.
 pub fn rules() -> Result<Vec<Rule>> {
     let mut rules: Vec<Rule> = Vec::new();
-    for line in plain()?.lines() {
+    let files = plain()?;
+    for line in files.values().flat_map(|text| text.lines()) {
         let line = line.trim();
         let (begins, line) = line.strip_prefix("- ").map_or((false, line), |line| (true, line));
         let Some((key, value)) = line.split_once(": ") else { continue };
@@ -99,7 +112,9 @@ fn promtool(arguments: &[&str], directory: &Path) -> Result<String> {
 /// A directory with the rules and their unit tests.
 fn laid_out() -> Result<(TempDir, Vec<String>)> {
     let directory = tempfile::Builder::new().prefix("kube-gc-rules-").tempdir()?;
-    std::fs::write(directory.path().join(PLAIN), plain()?)?;
+    for (name, text) in plain()? {
+        std::fs::write(directory.path().join(name), text)?;
+    }
     let mut tests = Vec::new();
     for entry in std::fs::read_dir(repository("tests/monitoring/rules"))? {
         let path = entry?.path();
@@ -114,9 +129,14 @@ fn laid_out() -> Result<(TempDir, Vec<String>)> {
 #[test]
 fn prometheus_understands_the_rules() -> Result<()> {
     let (directory, _) = laid_out()?;
-    let text = promtool(&["check", "rules", PLAIN], directory.path())?;
-    let count = rules()?.len();
-    ensure!(count > 0 && text.contains(&format!("SUCCESS: {count} rules found")), "{text}");
+    let files = plain()?;
+    let arguments: Vec<&str> =
+        ["check", "rules"].into_iter().chain(files.keys().map(String::as_str)).collect();
+    let text = promtool(&arguments, directory.path())?;
+    let found =
+        text.split("SUCCESS: ").skip(1).filter_map(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+    let (found, count) = (found.sum::<usize>(), rules()?.len());
+    ensure!(count > 0 && found == count, "{count} rules, and promtool found {found}: {text}");
     Ok(())
 }
 

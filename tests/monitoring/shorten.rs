@@ -4,13 +4,16 @@
 //! window, minutes become seconds and hours become minutes, and a threshold that is written as
 //! minutes times 60 becomes that many seconds. Nothing else changes.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, ensure};
 
 use crate::rules::{plain, rules};
 
-/// The rules with all times divided by 60.
-pub fn shortened() -> Result<String> {
-    Ok(plain()?.lines().map(|line| line_shortened(line) + "\n").collect())
+/// The rules, by their files, with all times divided by 60.
+pub fn shortened() -> Result<BTreeMap<String, String>> {
+    let shortened = |text: &str| text.lines().map(|line| line_shortened(line) + "\n").collect();
+    Ok(plain()?.into_iter().map(|(name, text)| (name, shortened(&text))).collect())
 }
 
 fn line_shortened(line: &str) -> String {

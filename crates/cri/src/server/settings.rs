@@ -18,6 +18,8 @@ pub struct Settings {
     pub sandbox_image: String,
     /// The runtime's handlers, apart from the default one.
     pub handlers: Vec<String>,
+    /// Where the file system of the images is mounted.
+    pub mountpoint: String,
 }
 
 impl Default for Settings {
@@ -29,6 +31,7 @@ impl Default for Settings {
             image_ids: false,
             sandbox_image: "registry.k8s.io/pause:3.6".to_owned(),
             handlers: Vec::new(),
+            mountpoint: "/var/lib/containerd".to_owned(),
         }
     }
 }

@@ -47,11 +47,11 @@ impl Answer for RemoveImageRequest {
 }
 
 impl Answer for ImageFsInfoRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
+    fn answer(self, settings: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
         let used = world.disk.used();
         let usage = FilesystemUsage {
             timestamp: now(),
-            fs_id: Some(FilesystemIdentifier { mountpoint: "/var/lib/containerd".to_owned() }),
+            fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
             used_bytes: Some(UInt64Value { value: used.bytes }),
             inodes_used: Some(UInt64Value { value: used.inodes }),
         };

@@ -1,0 +1,115 @@
+//! Nodes with their collector, `kube-gc node run`, on container runtimes inside this process.
+
+use std::process::Command;
+
+use anyhow::Result;
+use kube_gc_cri::Rpc;
+use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::server::{
+    Code, CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+};
+use kube_gc_testkit::Collector;
+use tempfile::TempDir;
+
+use crate::prometheus::{NODES, Target};
+
+/// The installation whose file system stays full, with a container that cannot be removed.
+pub const FULL: &str = "full-node";
+/// The installation whose container runtime lists nothing.
+pub const DEAF: &str = "deaf-node";
+
+/// A node.
+pub struct Node {
+    name: &'static str,
+    collector: Collector,
+    _runtime: CriServer,
+    _directory: TempDir,
+}
+
+impl Node {
+    /// A node on which one container and one image can be removed, one container cannot, and nothing
+    /// suffices.
+    pub async fn full() -> Result<Self> {
+        let mut world = World::new(Disk::default());
+        world.add_image(image("unused"));
+        let image = world.add_image(image("app"));
+        let pod = PodSandboxMetadata {
+            name: "web".to_owned(),
+            uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
+            namespace: "default".to_owned(),
+            attempt: 0,
+        };
+        let sandbox = world.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
+        // The newest one stays.
+        let containers: Vec<String> = (0..3)
+            .map(|attempt| {
+                world.add_container(NewContainer {
+                    sandbox: sandbox.clone(),
+                    name: "app".to_owned(),
+                    attempt,
+                    image: image.clone(),
+                    state: ContainerState::ContainerExited,
+                    created_at: 1 + i64::from(attempt),
+                    image_volumes: Vec::new(),
+                    log_path: String::new(),
+                    written: Space::default(),
+                })
+            })
+            .collect();
+        let busy = Effect::Fail(Code::Unknown, "device busy".to_owned());
+        Self::start(FULL, world, Fault::about(Rpc::RemoveContainer, &containers[0], busy)).await
+    }
+
+    /// A node whose container runtime fails to list containers.
+    pub async fn deaf() -> Result<Self> {
+        let failing = Effect::Fail(Code::Unavailable, "the database is locked".to_owned());
+        Self::start(DEAF, World::new(Disk::default()), Fault::every(Rpc::ListContainers, failing)).await
+    }
+
+    async fn start(name: &'static str, world: World, fault: Fault) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("kube-gc-node-").tempdir()?;
+        let path = |name: &str| directory.path().join(name);
+        for logs in ["pods", "containers"] {
+            std::fs::create_dir(path(logs))?;
+        }
+        // A real file system. Something is on it, and with these thresholds that is too much.
+        let mountpoint = directory.path().display().to_string();
+        let runtime = CriServer::start(Settings { mountpoint, ..Settings::default() }, world)?;
+        runtime.fault(fault);
+        let config = format!(
+            "[node]\npods = \"none\"\nbeside_kubelet = \"all\"\nruntime_endpoint = \"{}\"\nstate = {:?}\nhigh = 1\n\
+             low = 0\nperiod = \"1s\"\n[node.images]\nperiod = \"1s\"\nmin_age = \"0s\"\n\
+             [node.roots]\npods = {:?}\ncontainers = {:?}\n",
+            runtime.endpoint(),
+            path("state.json"),
+            path("pods"),
+            path("containers"),
+        );
+        std::fs::write(path("config.toml"), config)?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kube-gc"));
+        command.args(["node", "run", "--node", name, "--config"]).arg(path("config.toml"));
+        command.args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"]);
+        command.env_remove("KUBERNETES_SERVICE_HOST");
+        let collector = Collector::spawn(command, None).await?;
+        Ok(Self { name, collector, _runtime: runtime, _directory: directory })
+    }
+
+    /// Its target in Prometheus.
+    pub fn target(&self) -> Target {
+        let address = self.collector.health_address().to_owned();
+        Target { job: NODES, namespace: self.name, pod: self.name, address }
+    }
+
+    /// Ends it.
+    pub async fn end(self) -> Result<()> {
+        self.collector.stop().await
+    }
+}
+
+fn image(name: &str) -> NewImage {
+    NewImage {
+        tags: vec![format!("registry.example/{name}:1")],
+        digests: vec![format!("registry.example/{name}@sha256:{name}")],
+        ..NewImage::default()
+    }
+}
