@@ -2,19 +2,25 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::Rpc;
 use kube_gc_cri::testing::{Kubelet, KubeletPass, KubeletRules};
+use kube_gc_node::ledger::Record;
+use kube_gc_node::{Ledger, Timestamp};
 use tokio::time::sleep;
 
 use crate::process;
-use crate::world::{CONTAINERS, DEAD, Host, Node};
+use crate::world::{CONTAINERS, DEAD, Host, IMAGE_BYTES, IMAGES, Node, OLD};
 
 /// How many passes an idle turn measures.
 const PASSES: usize = 5;
 const DEADLINE: Duration = Duration::from_secs(60);
+/// How many percent of the file system are free where no image has to go.
+const ENOUGH: u64 = 50;
+/// How long an image may be unused.
+const MAX_AGE: Duration = Duration::from_secs(3600);
 
 /// A pass that finds nothing to do.
 #[derive(Clone, Copy)]
@@ -24,11 +30,20 @@ pub struct Idle {
     pub peak_mib: f64,
 }
 
-/// A pass that removes dead containers.
+/// A pass that removes something.
 #[derive(Clone, Copy)]
 pub struct Removal {
-    pub calls_per_container: f64,
+    /// Calls about one item, for each item that has gone.
+    pub calls_for_each: f64,
     pub milliseconds: f64,
+}
+
+/// One turn.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    pub idle: Idle,
+    pub containers: Removal,
+    pub images: Removal,
 }
 
 /// The kubelet's own functions, in a process that waits to be told.
@@ -39,18 +54,30 @@ pub struct TheKubelet {
 impl TheKubelet {
     pub async fn start(host: &Host) -> Result<Self> {
         let mut kubelet = Kubelet::start(&Kubelet::program().await?)?;
-        kubelet.set_up(host.runtime.endpoint(), host.root.path(), &KubeletRules::default()).await?;
+        // Images count as old at once, because the kubelet has not seen them for long.
+        let rules = KubeletRules { image_min_age_seconds: 0, ..KubeletRules::default() };
+        kubelet.set_up(host.runtime.endpoint(), host.root.path(), &rules).await?;
         Ok(Self { kubelet })
     }
 
-    async fn pass(&mut self) -> Result<()> {
+    pub async fn turn(&mut self, host: &Host) -> Result<Turn> {
+        Ok(Turn {
+            idle: self.idle(host).await?,
+            containers: self.dead_containers(host).await?,
+            images: self.old_images(host).await?,
+        })
+    }
+
+    /// A pass with so many percent of the file system of the images free.
+    async fn pass(&mut self, free: u64) -> Result<()> {
+        let capacity = u64::from(IMAGES) * IMAGE_BYTES;
         let pass = KubeletPass {
             containers: true,
             images: true,
             pods: Host::pods(),
             sources_ready: true,
-            capacity: 100,
-            available: 50,
+            capacity,
+            available: capacity * free / 100,
             ..KubeletPass::default()
         };
         let outcome = self.kubelet.pass(&pass).await?;
@@ -58,22 +85,30 @@ impl TheKubelet {
         Ok(())
     }
 
-    pub async fn idle(&mut self, host: &Host) -> Result<Idle> {
+    async fn idle(&mut self, host: &Host) -> Result<Idle> {
         host.reset(Node::Idle);
         let pid = self.kubelet.pid().context("the kubelet has ended")?;
-        self.pass().await?;
+        self.pass(ENOUGH).await?;
         let (calls, cpu) = (host.calls(), process::cpu(pid)?);
         for _ in 0..PASSES {
-            self.pass().await?;
+            self.pass(ENOUGH).await?;
         }
         idle(host, pid, PASSES, calls, cpu)
     }
 
-    pub async fn dead_containers(&mut self, host: &Host) -> Result<Removal> {
+    async fn dead_containers(&mut self, host: &Host) -> Result<Removal> {
         host.reset(Node::Crashed);
         let started = Instant::now();
-        self.pass().await?;
-        removal(host, started)
+        self.pass(ENOUGH).await?;
+        dead_containers(host, started)
+    }
+
+    /// The kubelet of this release removes images only for space: it frees from 85 down to 80 percent.
+    async fn old_images(&mut self, host: &Host) -> Result<Removal> {
+        host.reset(Node::Idle);
+        let started = Instant::now();
+        self.pass(15).await?;
+        old_images(host, started)
     }
 }
 
@@ -103,17 +138,26 @@ impl KubeGc {
         Self { binary, environment }
     }
 
-    fn start(&self, subcommand: &str) -> Result<Running> {
+    pub async fn turn(&self, host: &Host) -> Result<Turn> {
+        Ok(Turn {
+            idle: self.idle(host).await?,
+            containers: self.dead_containers(host).await?,
+            images: self.old_images(host).await?,
+        })
+    }
+
+    fn start(&self, subcommand: &str, more: &[(&str, &str)]) -> Result<Running> {
         let mut command = Command::new(&self.binary);
         command.args(["node", subcommand]).env_clear().stdin(Stdio::null());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(more.iter().copied());
         Ok(Running(command.spawn()?))
     }
 
-    pub async fn idle(&self, host: &Host) -> Result<Idle> {
+    async fn idle(&self, host: &Host) -> Result<Idle> {
         host.reset(Node::Idle);
-        let running = self.start("run")?;
+        let running = self.start("run", &[])?;
         let pid = running.0.id();
         // The first pass also connects.
         let first = passes(host, 1).await?;
@@ -122,13 +166,41 @@ impl KubeGc {
         idle(host, pid, last - first, calls, cpu)
     }
 
-    pub async fn dead_containers(&self, host: &Host) -> Result<Removal> {
+    async fn dead_containers(&self, host: &Host) -> Result<Removal> {
         host.reset(Node::Crashed);
         let started = Instant::now();
-        let mut running = self.start("once")?;
+        self.once(&[]).await?;
+        dead_containers(host, started)
+    }
+
+    /// For their age, because the file system of this machine does not show what the runtime frees.
+    /// As many are old as one pass removes.
+    async fn old_images(&self, host: &Host) -> Result<Removal> {
+        host.reset(Node::Idle);
+        let mut ledger = Ledger::default();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
+        let now = Timestamp::from_secs(i64::try_from(now)?);
+        // The first ones are in use.
+        for (number, id) in host.image_ids().iter().rev().enumerate() {
+            let is_old = number < usize::try_from(OLD)?;
+            let first_detected = if is_old { now.minus(2 * MAX_AGE) } else { now };
+            ledger.set(id, Record { first_detected, last_used: None });
+        }
+        std::fs::write(host.root.path().join("state.json"), ledger.to_json()?)?;
+        let max_age = format!("{}s", MAX_AGE.as_secs());
+        let started = Instant::now();
+        let old =
+            [("KUBE_GC__NODE__IMAGES__MAX_AGE", max_age.as_str()), ("KUBE_GC__NODE__IMAGES__MIN_AGE", "0s")];
+        self.once(&old).await?;
+        old_images(host, started)
+    }
+
+    /// Runs `kube-gc node once` to its end.
+    async fn once(&self, more: &[(&str, &str)]) -> Result<()> {
+        let mut running = self.start("once", more)?;
         let status = tokio::task::spawn_blocking(move || running.0.wait()).await??;
         ensure!(status.success(), "kube-gc node once: {status}");
-        removal(host, started)
+        Ok(())
     }
 }
 
@@ -171,12 +243,25 @@ fn idle(host: &Host, pid: u32, passes: usize, calls: usize, cpu: Duration) -> Re
     })
 }
 
-fn removal(host: &Host, started: Instant) -> Result<Removal> {
-    let milliseconds = started.elapsed().as_secs_f64() * 1000.0;
+fn dead_containers(host: &Host, started: Instant) -> Result<Removal> {
+    let elapsed = started.elapsed();
     let removed = usize::try_from(CONTAINERS)? - host.containers();
     ensure!(removed == DEAD, "{removed} containers were removed");
+    Ok(removal(host, removed, elapsed))
+}
+
+fn old_images(host: &Host, started: Instant) -> Result<Removal> {
+    let elapsed = started.elapsed();
+    let removed = usize::try_from(IMAGES)? - host.images();
+    ensure!(removed == usize::try_from(OLD)?, "{removed} images were removed");
+    Ok(removal(host, removed, elapsed))
+}
+
+fn removal(host: &Host, removed: usize, elapsed: Duration) -> Removal {
+    let milliseconds = elapsed.as_secs_f64() * 1000.0;
     let is_about_one = |about: &str| !about.is_empty();
     let calls = host.runtime.journal().iter().filter(|entry| is_about_one(&entry.about)).count();
     #[allow(clippy::cast_precision_loss, reason = "small numbers")]
-    Ok(Removal { calls_per_container: calls as f64 / removed as f64, milliseconds })
+    let calls_for_each = calls as f64 / removed as f64;
+    Removal { calls_for_each, milliseconds }
 }

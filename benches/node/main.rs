@@ -64,9 +64,9 @@ async fn measure(options: Options) -> Result<()> {
         // Each begins every other round, because the speed of a machine changes.
         for turn in 0..2 {
             if (round + turn) % 2 == 0 {
-                table.kubelet(kubelet.idle(&host).await?, kubelet.dead_containers(&host).await?);
+                table.kubelet(kubelet.turn(&host).await?);
             } else {
-                table.kube_gc(kube_gc.idle(&host).await?, kube_gc.dead_containers(&host).await?);
+                table.kube_gc(kube_gc.turn(&host).await?);
             }
         }
     }

@@ -4,20 +4,20 @@ use std::fmt::Write as _;
 
 use anyhow::{Context as _, Result};
 
-use crate::contestants::{Idle, Removal};
+use crate::contestants::Turn;
 
 /// What each contestant took, by round.
 #[derive(Default)]
 pub struct Table {
-    kubelet: Vec<(Idle, Removal)>,
-    kube_gc: Vec<(Idle, Removal)>,
+    kubelet: Vec<Turn>,
+    kube_gc: Vec<Turn>,
 }
 
 /// One kind of value.
 struct Figure {
     title: &'static str,
     digits: usize,
-    of: fn(&(Idle, Removal)) -> f64,
+    of: fn(&Turn) -> f64,
     target: Target,
 }
 
@@ -26,43 +26,57 @@ enum Target {
     AtMost(f64),
     /// At most this multiple of the kubelet's, in the median of the rounds.
     OfKubelet(f64),
+    /// Whatever it is.
+    None,
 }
 
-const FIGURES: [Figure; 5] = [
-    Figure { title: "idle pass: calls", digits: 1, of: |it| it.0.calls, target: Target::AtMost(4.0) },
+const FIGURES: [Figure; 7] = [
+    Figure { title: "idle pass: calls", digits: 1, of: |it| it.idle.calls, target: Target::AtMost(4.0) },
     Figure {
         title: "idle pass: CPU (ms)",
         digits: 2,
-        of: |it| it.0.cpu_milliseconds,
+        of: |it| it.idle.cpu_milliseconds,
         target: Target::AtMost(5.0),
     },
     Figure {
         title: "memory, largest (MiB)",
         digits: 1,
-        of: |it| it.0.peak_mib,
+        of: |it| it.idle.peak_mib,
         target: Target::AtMost(15.0),
     },
     Figure {
         title: "300 dead containers: calls for each",
         digits: 2,
-        of: |it| it.1.calls_per_container,
+        of: |it| it.containers.calls_for_each,
         target: Target::AtMost(2.0),
     },
     Figure {
         title: "300 dead containers: time (ms)",
         digits: 0,
-        of: |it| it.1.milliseconds,
+        of: |it| it.containers.milliseconds,
         target: Target::OfKubelet(0.5),
+    },
+    Figure {
+        title: "50 unused images: calls for each",
+        digits: 2,
+        of: |it| it.images.calls_for_each,
+        target: Target::None,
+    },
+    Figure {
+        title: "50 unused images: time (ms)",
+        digits: 0,
+        of: |it| it.images.milliseconds,
+        target: Target::None,
     },
 ];
 
 impl Table {
-    pub fn kubelet(&mut self, idle: Idle, removal: Removal) {
-        self.kubelet.push((idle, removal));
+    pub fn kubelet(&mut self, turn: Turn) {
+        self.kubelet.push(turn);
     }
 
-    pub fn kube_gc(&mut self, idle: Idle, removal: Removal) {
-        self.kube_gc.push((idle, removal));
+    pub fn kube_gc(&mut self, turn: Turn) {
+        self.kube_gc.push(turn);
     }
 
     /// The table in Markdown.
@@ -78,8 +92,9 @@ impl Table {
             let target = match figure.target {
                 Target::AtMost(most) => format!("≤ {most}"),
                 Target::OfKubelet(most) => format!("≤ {most} × kubelet"),
+                Target::None => "–".to_owned(),
             };
-            let numbers = |side: &[(Idle, Removal)]| side.iter().map(figure.of).collect::<Vec<_>>();
+            let numbers = |side: &[Turn]| side.iter().map(figure.of).collect::<Vec<_>>();
             let (kubelet, kube_gc) = (numbers(&self.kubelet), numbers(&self.kube_gc));
             writeln!(
                 page,
@@ -88,22 +103,28 @@ impl Table {
                 cell(&kubelet, figure.digits)?,
                 cell(&kube_gc, figure.digits)?,
                 cell(&self.ratios(figure), 2)?,
-                if self.meets(figure) { "yes" } else { "**no**" }
+                match self.meets(figure) {
+                    None => "–",
+                    Some(true) => "yes",
+                    Some(false) => "**no**",
+                }
             )?;
         }
         Ok(page)
     }
 
     pub fn is_met(&self) -> bool {
-        FIGURES.iter().all(|figure| self.meets(figure))
+        FIGURES.iter().all(|figure| self.meets(figure) != Some(false))
     }
 
-    fn meets(&self, figure: &Figure) -> bool {
+    /// Whether a target is met; nothing without a target.
+    fn meets(&self, figure: &Figure) -> Option<bool> {
         let (numbers, most) = match figure.target {
+            Target::None => return None,
             Target::AtMost(most) => (self.kube_gc.iter().map(figure.of).collect(), most),
             Target::OfKubelet(most) => (self.ratios(figure), most),
         };
-        median(&numbers).is_some_and(|median| median <= most)
+        Some(median(&numbers).is_some_and(|median| median <= most))
     }
 
     fn ratios(&self, figure: &Figure) -> Vec<f64> {

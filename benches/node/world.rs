@@ -18,6 +18,11 @@ pub const IMAGES: u32 = 1000;
 /// one that runs and the newest dead one.
 pub const DEAD: usize = 300;
 
+/// How many images go: as many as kube-gc removes in one pass.
+pub const OLD: u32 = 50;
+/// The size of an image.
+pub const IMAGE_BYTES: u64 = 100 << 20;
+
 /// The runtime, and the directory above the logs.
 pub struct Host {
     pub runtime: Arc<CriServer>,
@@ -65,6 +70,15 @@ impl Host {
         self.runtime.world(|world| world.containers().count())
     }
 
+    pub fn images(&self) -> usize {
+        self.runtime.world(|world| world.images().count())
+    }
+
+    /// The ids of the images.
+    pub fn image_ids(&self) -> Vec<String> {
+        self.runtime.world(|world| world.images().map(|image| image.id.clone()).collect())
+    }
+
     pub fn calls(&self) -> usize {
         self.runtime.journal().len()
     }
@@ -76,7 +90,7 @@ impl Host {
                 world.add_image(NewImage {
                     tags: vec![format!("registry.example.com/app-{number}:1")],
                     digests: vec![format!("registry.example.com/app-{number}@sha256:{number:064x}")],
-                    layers: vec![Layer { digest: number.to_string(), bytes: 100 << 20, inodes: 1000 }],
+                    layers: vec![Layer { digest: number.to_string(), bytes: IMAGE_BYTES, inodes: 1000 }],
                     ..NewImage::default()
                 })
             })

@@ -68,6 +68,8 @@ pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use patch::{Patched, References};
+#[cfg(feature = "node")]
+pub use pods::PodWatch;
 #[cfg(any(test, feature = "internals"))]
 pub use read::AbsenceProof;
 pub use read::LookupResult;

@@ -64,6 +64,10 @@ fn assess(status: &NodeStatus) -> Readiness {
             );
             checks.push(Check::warning("space", why));
         }
+        if result.unmeasured {
+            let why = "space is to be freed, and the file system of the images cannot be measured";
+            checks.push(Check::warning("space", why));
+        }
         if result.failed > 0 {
             let why = format!("{} removals failed; /debug/node shows why", result.failed);
             checks.push(Check::warning("removals", why));

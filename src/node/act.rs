@@ -3,8 +3,10 @@
 mod container;
 mod sandbox;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use kube_gc_cri::messages::ImageSpec;
 use kube_gc_cri::{self as cri};
 use kube_gc_node::images::Purpose;
@@ -20,14 +22,14 @@ use tokio_util::sync::CancellationToken;
 use super::{Look, NodeCollector, NodeError, disk, view};
 use crate::telemetry::record;
 
-/// After so many calls in a row that got no answer, a pass ends: each of them takes minutes.
+/// After so many removals in a row that got no answer, a pass ends: each of them takes minutes.
 const MOST_UNANSWERED: usize = 3;
 /// How many symlinks go before all containers are listed again.
 const SYMLINKS_PER_LIST: usize = 50;
 
 /// What came of a plan.
 #[derive(Debug)]
-pub struct Carried {
+pub struct PassOutcome {
     /// Each candidate that was tried.
     pub removals: Vec<Record>,
     /// All together.
@@ -36,6 +38,9 @@ pub struct Carried {
     pub usage: Option<Usage>,
     /// How many bytes it has gained during the pass.
     pub freed_bytes: u64,
+    /// Whether space was to be freed and the file system could not be measured, so that it is not
+    /// known whether enough is free.
+    pub unmeasured: bool,
     /// Why the pass ended before its end.
     pub interrupted: Option<String>,
     /// How long it took.
@@ -72,9 +77,9 @@ impl From<String> for Fault {
 
 /// What a pass remembers between two steps.
 #[derive(Default)]
-struct Memory {
+struct PassState {
     /// All containers, for symlinks, and for how many more of them that list holds.
-    listed: Option<(RuntimeView, usize)>,
+    listed: Option<(Arc<RuntimeView>, usize)>,
     unanswered: usize,
     usage: Option<Usage>,
 }
@@ -90,13 +95,13 @@ impl NodeCollector {
         look: &Look,
         scope: Scope,
         cancel: &CancellationToken,
-    ) -> Result<Carried, NodeError> {
+    ) -> Result<PassOutcome, NodeError> {
         if !look.violations.is_empty() {
             return Err(NodeError::Unsafe(look.violations.join("; ")));
         }
         let start = Instant::now();
         let mut pass = Pass::new(&look.plan, scope, self.rules.limits.images);
-        let mut memory = Memory { usage: look.files.image_usage, ..Memory::default() };
+        let mut state = PassState { usage: look.files.image_usage, ..PassState::default() };
         let mut interrupted = None;
         loop {
             if cancel.is_cancelled() {
@@ -105,11 +110,13 @@ impl NodeCollector {
             }
             match pass.next_step() {
                 Step::Done => break,
-                Step::Remove(candidate) => {
-                    let outcome = self.remove(&candidate, look, &mut memory).await;
-                    tell(&candidate, &outcome);
-                    pass.record(outcome);
-                    if memory.unanswered >= MOST_UNANSWERED {
+                Step::Remove(candidates) => {
+                    let outcomes = self.remove_all(&candidates, look, &mut state).await;
+                    for (candidate, outcome) in candidates.iter().zip(&outcomes) {
+                        tell(candidate, outcome);
+                    }
+                    pass.record(outcomes);
+                    if state.unanswered >= MOST_UNANSWERED {
                         interrupted = Some(format!(
                             "the container runtime left {MOST_UNANSWERED} calls in a row unanswered"
                         ));
@@ -128,17 +135,21 @@ impl NodeCollector {
                     }
                 },
                 Step::Measure { patience } => {
-                    let measured = disk::measure(&*self.disk, memory.usage, patience).await;
+                    let measured = disk::measure(&*self.disk, state.usage, patience).await;
                     let usage = measured.map_err(|problem| tracing::warn!("{problem}")).ok();
-                    memory.usage = usage.or(memory.usage);
+                    state.usage = usage.or(state.usage);
                     pass.measured(usage);
                 }
             }
         }
         let free = |usage: Option<Usage>| usage.map_or(0, |usage| usage.available);
-        let usage = self.disk.usage().ok().or(memory.usage);
-        Ok(Carried {
-            summary: pass.summary(),
+        let usage = self.disk.usage().ok().or(state.usage);
+        let summary = pass.summary();
+        // Without a measurement before the plan, `--free` could not even become a goal.
+        let was_asked = self.rules.free.is_some() && scope != Scope::Containers;
+        Ok(PassOutcome {
+            unmeasured: summary.unmeasured || (was_asked && look.files.image_usage.is_none()),
+            summary,
             removals: pass.records().to_vec(),
             usage,
             freed_bytes: look
@@ -150,13 +161,45 @@ impl NodeCollector {
         })
     }
 
-    /// Removes one candidate, after another look at it.
-    async fn remove(&self, candidate: &Candidate, look: &Look, memory: &mut Memory) -> Outcome {
-        let removed = match &candidate.target {
+    /// Removes candidates at the same time, each after another look at it.
+    async fn remove_all(&self, candidates: &[Candidate], look: &Look, state: &mut PassState) -> Vec<Outcome> {
+        let symlinks = candidates.iter().any(|candidate| candidate.what() == What::LogSymlink);
+        let listed =
+            if symlinks { self.listed(candidates.len(), look, state).await.map(Some) } else { Ok(None) };
+        let mut removals = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            removals.push(self.remove(candidate, look, listed.as_ref()));
+        }
+        let mut outcomes = Vec::with_capacity(candidates.len());
+        for removed in join_all(removals).await {
+            let is_unanswered = matches!(&removed, Err(Fault::Runtime(error)) if error.outcome_is_unknown() || is_unreachable(error));
+            state.unanswered = if is_unanswered { state.unanswered + 1 } else { 0 };
+            outcomes.push(match removed {
+                Ok(()) => Outcome::Removed,
+                Err(Fault::Refused(refusal)) => Outcome::Refused(refusal),
+                Err(Fault::Runtime(error)) => Outcome::Failed(error.to_string()),
+                Err(Fault::Files(problem)) => Outcome::Failed(problem),
+            });
+        }
+        outcomes
+    }
+
+    /// Removes one candidate, after another look at it. `listed` has all containers, for symlinks.
+    async fn remove(
+        &self,
+        candidate: &Candidate,
+        look: &Look,
+        listed: Result<&Option<Arc<RuntimeView>>, &cri::Error>,
+    ) -> Result<(), Fault> {
+        match &candidate.target {
             Target::Container { .. } => self.remove_container(candidate, look).await,
             Target::Sandbox { .. } => self.remove_sandbox(candidate, look).await,
             Target::LogDirectory { .. } => self.remove_log_directory(candidate, look).await,
-            Target::LogSymlink { .. } => self.remove_symlink(candidate, look, memory).await,
+            Target::LogSymlink { .. } => match listed {
+                Ok(Some(runtime)) => self.remove_symlink(candidate, look, runtime).await,
+                Ok(None) => Ok(()),
+                Err(error) => Err(error.clone().into()),
+            },
             Target::Image { id, runtime_handler, .. } => {
                 let spec = ImageSpec {
                     image: id.clone(),
@@ -165,15 +208,30 @@ impl NodeCollector {
                 };
                 self.client.remove_image(spec).await.map_err(Fault::from)
             }
-        };
-        let is_unanswered = matches!(&removed, Err(Fault::Runtime(error)) if error.outcome_is_unknown() || is_unreachable(error));
-        memory.unanswered = if is_unanswered { memory.unanswered + 1 } else { 0 };
-        match removed {
-            Ok(()) => Outcome::Removed,
-            Err(Fault::Refused(refusal)) => Outcome::Refused(refusal),
-            Err(Fault::Runtime(error)) => Outcome::Failed(error.to_string()),
-            Err(Fault::Files(problem)) => Outcome::Failed(problem),
         }
+    }
+
+    /// All containers, for so many symlinks. One list serves [`SYMLINKS_PER_LIST`] of them.
+    async fn listed(
+        &self,
+        symlinks: usize,
+        look: &Look,
+        state: &mut PassState,
+    ) -> Result<Arc<RuntimeView>, cri::Error> {
+        if let Some((runtime, left)) = state.listed.take().filter(|(_, left)| *left >= symlinks) {
+            state.listed = Some((Arc::clone(&runtime), left - symlinks));
+            return Ok(runtime);
+        }
+        let containers = self.client.all_containers(&look.pod_keys()).await?;
+        let runtime = RuntimeView {
+            containers_extent: view::extent(containers.coverage),
+            containers: containers.items.into_iter().map(view::container).collect(),
+            images_extent: Extent::Slice,
+            ..RuntimeView::default()
+        };
+        let runtime = Arc::new(runtime);
+        state.listed = Some((Arc::clone(&runtime), SYMLINKS_PER_LIST.saturating_sub(symlinks)));
+        Ok(runtime)
     }
 
     /// L1. Only what has the label of the pod matters, so only that is asked for.
@@ -203,29 +261,16 @@ impl NodeCollector {
         &self,
         candidate: &Candidate,
         look: &Look,
-        memory: &mut Memory,
+        runtime: &RuntimeView,
     ) -> Result<(), Fault> {
         let Target::LogSymlink { name } = &candidate.target else { return Ok(()) };
-        let runtime = match memory.listed.take() {
-            Some((runtime, left)) if left > 0 => memory.listed.insert((runtime, left - 1)),
-            _ => {
-                let containers = self.client.all_containers(&look.pod_keys()).await?;
-                let runtime = RuntimeView {
-                    containers_extent: view::extent(containers.coverage),
-                    containers: containers.items.into_iter().map(view::container).collect(),
-                    images_extent: Extent::Slice,
-                    ..RuntimeView::default()
-                };
-                memory.listed.insert((runtime, SYMLINKS_PER_LIST))
-            }
-        };
         let (logs, name) = (self.logs.clone(), name.clone());
         let symlink = {
             let (logs, name) = (logs.clone(), name.clone());
             blocking(move || logs.symlink(&name)).await?
         };
         let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
-        still_removable(candidate, &Fresh { runtime: &runtime.0, pods: &look.pods, files: &files })?;
+        still_removable(candidate, &Fresh { runtime, pods: &look.pods, files: &files })?;
         Ok(blocking(move || logs.remove_symlink(&name)).await?)
     }
 }

@@ -1,6 +1,7 @@
 //! Everything that a plan needs, at one time.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use futures::future::join3;
 use futures::{StreamExt as _, stream};
@@ -24,7 +25,7 @@ const STATUSES_AT_A_TIME: usize = 8;
 #[derive(Debug)]
 pub struct Look {
     /// What has to go, and why.
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// What could not be seen, for people.
     pub notes: Vec<String>,
     /// Why the API server has not told the pods of this node.
@@ -67,7 +68,7 @@ impl NodeCollector {
         };
         let violations: Vec<String> = safety::check(&inputs, &plan).iter().map(ToString::to_string).collect();
         notes.extend(violations.iter().cloned());
-        Ok(Look { plan, notes, api_error, pods, files, violations })
+        Ok(Look { plan: Arc::new(plan), notes, api_error, pods, files, violations })
     }
 
     fn plan(&mut self, runtime: &RuntimeView, pods: &PodView, files: &Files, now: Timestamp) -> Plan {
@@ -136,9 +137,9 @@ impl NodeCollector {
         Ok(runtime)
     }
 
-    /// The pods of this node, with proofs for those that are missing (safety 2). The usual list is from
-    /// the API server's cache, as consistent ones are expensive on older servers; it suffices unless
-    /// something here belongs to no pod in it.
+    /// The pods of this node, with proofs for those that are missing (safety 2). Usually the pods that a
+    /// watch knows suffice, or a list from the API server's cache. Only if something here belongs to none
+    /// of them, a consistent list is read, which is expensive on older servers.
     async fn pod_view(
         &self,
         runtime: &RuntimeView,
@@ -239,7 +240,7 @@ impl Look {
 /// Whether something here belongs to no pod of a list that may be behind, or too many do.
 fn lacks_pods(runtime: &RuntimeView, view: &mut PodView, files: &Files) -> bool {
     let PodView::Listed(listed) = view else { return false };
-    // Nobody is asked about what an inconsistent list lacks.
+    // Of an inconsistent list, nothing is to be proved.
     listed.consistent = true;
     let missing = !pods::needing_proof(runtime, view, files).is_empty();
     let lacks = missing || Pods::of(runtime, view, files).is_on_wrong_node();

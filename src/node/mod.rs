@@ -30,9 +30,9 @@ mod settings;
 mod state;
 mod view;
 
-pub use act::Carried;
+pub use act::PassOutcome;
 pub use collector::{NodeCollector, now};
-#[cfg(any(test, feature = "demo", feature = "internals"))]
+#[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;
 pub use error::{NodeError, Problem};
 pub use kubelet::Presence;
@@ -40,7 +40,7 @@ pub use look::Look;
 pub use pods::PodSource;
 pub use report::{PassResult, Report, why_dry};
 pub use settings::NodeOptions;
-pub use state::StateFile;
+pub use state::{Saved, StateFile};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use futures::{StreamExt as _, stream};
 use kube_gc_node::view::{Answer, Listed, Proof};
 use kube_gc_node::{PodRef, PodView};
 
-use crate::api::{Api, ApiError};
+use crate::api::{Api, ApiError, PodWatch};
 
 /// How many live GETs are under way at a time.
 const PROOFS_AT_A_TIME: usize = 8;
@@ -13,7 +13,7 @@ const PROOFS_AT_A_TIME: usize = 8;
 /// Who knows the pods of this node.
 #[derive(Clone, Debug)]
 pub enum PodSource {
-    /// Nobody.
+    /// There is no API server.
     None,
     /// The API server.
     Api {
@@ -22,23 +22,45 @@ pub enum PodSource {
         /// The name of this node.
         node: String,
     },
+    /// The API server, and a watch of what it says: for passes that repeat.
+    Watched {
+        /// Its client.
+        api: Api,
+        /// The name of this node.
+        node: String,
+        /// The watch.
+        watch: PodWatch,
+    },
 }
 
 impl PodSource {
-    /// All pods of this node, from a list that is consistent or may be behind.
-    pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
+    /// The same with a watch instead of a list for each pass.
+    #[must_use]
+    pub fn watched(self) -> Self {
         match self {
-            Self::None => Ok(PodView::None),
             Self::Api { api, node } => {
-                let pods = api.pods_of_node(node, consistent).await?;
-                Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
+                let watch = api.watch_pods(&node);
+                Self::Watched { api, node, watch }
             }
+            Self::None | Self::Watched { .. } => self,
         }
+    }
+
+    /// All pods of this node: from a list that is consistent, or as far as they are known.
+    pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
+        let pods = match self {
+            Self::None => return Ok(PodView::None),
+            Self::Watched { watch, .. } if !consistent => watch.pods().await?,
+            Self::Api { api, node } | Self::Watched { api, node, .. } => {
+                api.pods_of_node(node, consistent).await?
+            }
+        };
+        Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
     }
 
     /// Asks about pods that the list lacks (safety 2).
     pub async fn proofs(&self, missing: Vec<PodRef>) -> Vec<Proof> {
-        let Self::Api { api, .. } = self else { return Vec::new() };
+        let (Self::Api { api, .. } | Self::Watched { api, .. }) = self else { return Vec::new() };
         let ask = |pod: PodRef| async move {
             let answer = match api.prove_pod(&pod).await {
                 Ok(answer) => answer,

@@ -1,13 +1,14 @@
 //! A plan and what came of it, as `kube-gc node plan -o json` and `/debug/node` show them. The JSON
 //! fields are a public interface; `docs/node-plan.schema.json` describes them.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use kube_gc_node::pass::{Outcome, Summary};
 use kube_gc_node::plan::{Plan, What};
 use serde::Serialize;
 
-use super::{Carried, Look, NodeOptions, Presence};
+use super::{Look, NodeOptions, PassOutcome, Presence};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -31,7 +32,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// The plan.
     #[serde(flatten)]
-    pub plan: Plan,
+    pub plan: Arc<Plan>,
     /// What came of it; `null` if nothing was done about it.
     pub result: Option<PassResult>,
 }
@@ -51,6 +52,9 @@ pub struct PassResult {
     pub missing_bytes: u64,
     /// How many inodes are still to be freed.
     pub missing_inodes: u64,
+    /// Whether space was to be freed and the file system could not be measured, so that it is not
+    /// known whether enough is free.
+    pub unmeasured: bool,
     /// Why it ended early.
     pub interrupted: Option<String>,
     /// How long it took.
@@ -86,14 +90,14 @@ impl Report {
             time: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
             dry_run: why_dry(options),
             notes: look.notes.clone(),
-            plan: look.plan.clone(),
+            plan: Arc::clone(&look.plan),
             result: None,
         }
     }
 
     /// The same with what came of it.
     #[must_use]
-    pub fn with(self, carried: &Carried) -> Self {
+    pub fn with(self, carried: &PassOutcome) -> Self {
         Self { result: Some(PassResult::new(carried)), ..self }
     }
 }
@@ -112,8 +116,8 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
 }
 
 impl PassResult {
-    fn new(carried: &Carried) -> Self {
-        let Summary { removed, refused, failed, freed_bytes: _, missing } = carried.summary;
+    fn new(carried: &PassOutcome) -> Self {
+        let Summary { removed, refused, failed, freed_bytes: _, missing, unmeasured: _ } = carried.summary;
         let items = carried.removals.iter().map(|record| {
             let (outcome, reason) = match &record.outcome {
                 Outcome::Removed => ("removed", None),
@@ -135,6 +139,7 @@ impl PassResult {
             freed_bytes: carried.freed_bytes,
             missing_bytes: missing.map_or(0, |missing| missing.bytes),
             missing_inodes: missing.map_or(0, |missing| missing.inodes),
+            unmeasured: carried.unmeasured,
             interrupted: carried.interrupted.clone(),
             seconds: rounded(carried.took),
             items: items.collect(),
@@ -144,7 +149,11 @@ impl PassResult {
     /// Whether all that was wanted was done.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.failed == 0 && self.missing_bytes == 0 && self.missing_inodes == 0 && self.interrupted.is_none()
+        self.failed == 0
+            && self.missing_bytes == 0
+            && self.missing_inodes == 0
+            && !self.unmeasured
+            && self.interrupted.is_none()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The state file: when each image was first seen and last used (B4).
 
 use std::fs::{self, File, OpenOptions};
+use std::hash::RandomState;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -54,6 +55,27 @@ impl StateFile {
         };
         let content = ledger.to_json().map_err(|error| problem(&error))?;
         replace(&self.path, &content).map_err(|error| problem(&error))
+    }
+}
+
+/// What a state file has, for a process that goes on running.
+#[derive(Debug, Default)]
+pub struct Saved {
+    hasher: RandomState,
+    fingerprint: Option<u64>,
+}
+
+impl Saved {
+    /// Writes the file, unless it has the same already. A failure is logged.
+    pub fn save(&mut self, file: &StateFile, ledger: &Ledger) {
+        let fingerprint = ledger.fingerprint(&self.hasher);
+        if self.fingerprint == Some(fingerprint) {
+            return;
+        }
+        match file.write(ledger) {
+            Ok(()) => self.fingerprint = Some(fingerprint),
+            Err(problem) => tracing::warn!("{problem}"),
+        }
     }
 }
 
@@ -148,6 +170,23 @@ mod tests {
         symlink(&target, &link).unwrap();
         assert!(StateFile::new(link).read().is_err());
         assert!(StateFile::new(directory.path().to_owned()).read().is_err());
+    }
+
+    #[test]
+    fn what_was_saved_is_not_written_again_and_what_could_not_be_saved_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sub/state.json");
+        let (mut saved, state) = (Saved::default(), StateFile::new(path.clone()));
+        fs::write(directory.path().join("sub"), "in the way").unwrap();
+        saved.save(&state, &ledger());
+        fs::remove_file(directory.path().join("sub")).unwrap();
+        saved.save(&state, &ledger());
+        assert_eq!(state.read().unwrap(), ledger());
+        fs::remove_file(&path).unwrap();
+        saved.save(&state, &ledger());
+        assert!(!path.exists(), "it is written for nothing");
+        saved.save(&state, &Ledger::default());
+        assert!(path.exists());
     }
 
     #[test]

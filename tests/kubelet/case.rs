@@ -25,7 +25,7 @@ use kube_gc_node::testing::Random;
 use kube_gc_node::{Rules, Timestamp};
 
 use super::files::{Files, Logs};
-use super::pods::{Pod, Standing};
+use super::pods::{Pod, PodState};
 
 /// The image of sandboxes, which both protect.
 pub const PAUSE: &str = "registry.k8s.io/pause:3.6";
@@ -208,7 +208,7 @@ impl Maker<'_> {
         let pod = Pod::random(self.random, number);
         let has_logs = self.random.percent(60);
         // Of a gone pod with logs, nothing runs.
-        let at_rest = has_logs && pod.standing.is_gone();
+        let at_rest = has_logs && pod.state.is_gone();
         let mut logs = Logs { pod: pod.clone(), containers: BTreeMap::new() };
         for instance in 0..self.random.below(3) {
             let ready = !at_rest && self.random.percent(40);
@@ -230,7 +230,7 @@ impl Maker<'_> {
             namespace: pod.namespace.clone(),
             attempt: u32::try_from(instance).unwrap_or_default(),
         };
-        let source = if pod.standing == Standing::Static { "file" } else { "api" };
+        let source = if pod.state == PodState::Static { "file" } else { "api" };
         let created_at = self.moment();
         let id = self.world.add_sandbox(NewSandbox {
             pod: metadata,
@@ -300,7 +300,7 @@ impl Maker<'_> {
 
     /// Stops sandboxes of gone pods until at least half of the ready ones are known.
     fn keep_the_name_right(&mut self) {
-        let gone = |uid: &str| self.pods.iter().any(|pod| pod.uid == uid && !pod.standing.is_listed());
+        let gone = |uid: &str| self.pods.iter().any(|pod| pod.uid == uid && !pod.state.is_listed());
         let ready = self.world.sandboxes().filter(|sandbox| sandbox.state == 0);
         let uid = |sandbox: &kube_gc_cri::messages::PodSandbox| {
             sandbox.metadata.as_ref().map(|metadata| metadata.uid.clone()).unwrap_or_default()

@@ -39,7 +39,7 @@ fn by_unit(both: &Both, left: &Left) -> BTreeMap<(String, String), Vec<String>> 
     let case = &both.case;
     let all_go = |uid: &str| {
         let pod = case.pods.iter().find(|pod| pod.uid == uid);
-        pod.is_none_or(|pod| pod.standing.is_gone() || (case.pressure && pod.standing.is_over()))
+        pod.is_none_or(|pod| pod.state.is_gone() || (case.pressure && pod.state.is_over()))
     };
     let world = case.world();
     let mut units: BTreeMap<_, Vec<String>> = BTreeMap::new();

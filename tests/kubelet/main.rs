@@ -21,7 +21,6 @@
 //! | [`compare`] | what must be the same |
 //! | [`twist`] | settings with which something differs, and the proof that this is found |
 //! | [`many`] | more dead containers than fit into a message |
-//! | [`options`] | the command line |
 
 #![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
@@ -29,7 +28,6 @@ mod case;
 mod compare;
 mod files;
 mod many;
-mod options;
 mod pods;
 mod run;
 mod server;
@@ -39,16 +37,19 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use kube_gc_node::testing::Options;
 
 use compare::{Counts, differences};
-use options::Options;
 use run::Stage;
 
+/// How many worlds there are without `--worlds`: half a minute on two cores.
+const WORLDS: u64 = 1000;
 /// The most worlds with differences that are described.
 const MOST_SHOWN: usize = 5;
 
 fn main() -> ExitCode {
-    let good = match Options::parse() {
+    let options = Options::parse("kubelet", WORLDS, std::env::args().skip(1));
+    let good = match options {
         Ok(Options::Nothing) => Ok(true),
         Ok(Options::One(seed)) => on_runtime(one(seed)),
         Ok(Options::Many(worlds)) => on_runtime(all(worlds)),

@@ -16,7 +16,7 @@ use kube_gc_node::testing::uid;
 use tokio_util::sync::CancellationToken;
 
 use super::files::{Files, Logs};
-use super::pods::{Pod, Standing};
+use super::pods::{Pod, PodState};
 use super::run::Stage;
 
 /// How many dead containers kubernetes#134750 reports.
@@ -25,10 +25,10 @@ const DEAD: u32 = 18_500;
 const PODS: u64 = 74;
 const EACH: u32 = DEAD / 74;
 
-fn pod(number: u64, standing: Standing) -> Pod {
+fn pod(number: u64, state: PodState) -> Pod {
     // Long names, so that so many containers do not fit into a message.
     let name = format!("job-{number}-{}", "x".repeat(190));
-    Pod { namespace: format!("team-{}", number % 2), name, uid: uid(number), standing }
+    Pod { namespace: format!("team-{}", number % 2), name, uid: uid(number), state }
 }
 
 fn sandbox(world: &mut World, pod: &Pod, stopped: bool) -> String {
@@ -46,7 +46,7 @@ fn world(root: &str) -> (World, Vec<Pod>, Vec<Logs>) {
     let mut world = World::new(Disk::default());
     let image = format!("registry.example.com/{}/job:1", "y".repeat(200));
     world.add_image(NewImage { tags: vec![image.clone()], ..NewImage::default() });
-    let living = pod(1000, Standing::Running);
+    let living = pod(1000, PodState::Running);
     let add = |world: &mut World, sandbox: &str, pod: &Pod, state, attempt: u32| {
         let logs = Logs { pod: pod.clone(), containers: BTreeMap::new() };
         let name = "main".repeat(15);
@@ -66,7 +66,7 @@ fn world(root: &str) -> (World, Vec<Pod>, Vec<Logs>) {
     add(&mut world, &ready, &living, ContainerState::ContainerRunning, 0);
     let mut logs = Vec::new();
     for number in 0..PODS {
-        let pod = pod(number, Standing::Absent);
+        let pod = pod(number, PodState::Absent);
         let sandbox = sandbox(&mut world, &pod, true);
         for attempt in 0..EACH {
             add(&mut world, &sandbox, &pod, ContainerState::ContainerExited, attempt);

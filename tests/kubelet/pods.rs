@@ -9,12 +9,12 @@ pub struct Pod {
     pub namespace: String,
     pub name: String,
     pub uid: String,
-    pub standing: Standing,
+    pub state: PodState,
 }
 
 /// How a pod stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum PodState {
     Running,
     Succeeded,
     Failed,
@@ -31,7 +31,7 @@ pub enum Standing {
     Static,
 }
 
-impl Standing {
+impl PodState {
     /// Whether everything of the pod may go.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Evicted | Self::Ended | Self::Absent | Self::Replaced)
@@ -51,29 +51,29 @@ impl Standing {
 impl Pod {
     /// The pod with this number.
     pub fn random(random: &mut Random, number: u64) -> Self {
-        use Standing::{Absent, Ended, Ending, Evicted, Failed, Replaced, Running, Static, Succeeded};
-        let standing = random.pick(&[
+        use PodState::{Absent, Ended, Ending, Evicted, Failed, Replaced, Running, Static, Succeeded};
+        let state = random.pick(&[
             Running, Running, Running, Succeeded, Failed, Evicted, Ending, Ended, Absent, Absent, Replaced,
             Static,
         ]);
         let namespace = random.pick(&["default", "kube-system"]).to_owned();
-        let uid = match standing {
+        let uid = match state {
             Static => format!("{number:032x}"),
             _ => uid(number),
         };
-        Self { namespace, name: format!("pod-{number}"), uid, standing }
+        Self { namespace, name: format!("pod-{number}"), uid, state }
     }
 }
 
 /// The uids of the pods that are not deleted to `IsPodDeleted` of 1.20.2: it has them, they were not
 /// evicted, and they are not being deleted, or still run.
 pub fn exist(pods: &[Pod]) -> Vec<String> {
-    let exist = pods.iter().filter(|pod| !pod.standing.is_gone());
+    let exist = pods.iter().filter(|pod| !pod.state.is_gone());
     exist.map(|pod| pod.uid.clone()).collect()
 }
 
 /// The uids of those of them that have terminated to `IsPodTerminated`.
 pub fn terminated(pods: &[Pod]) -> Vec<String> {
-    let over = pods.iter().filter(|pod| pod.standing.is_over());
+    let over = pods.iter().filter(|pod| pod.state.is_over());
     over.map(|pod| pod.uid.clone()).collect()
 }

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::internals::node::{Disk, NodeCollector, NodeOptions, PodSource, Presence, StateFile, now};
+use kube_gc::internals::node::{
+    NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now,
+};
 use kube_gc_cri::server::{Code, CriServer, Effect, Fault, Settings, World};
 use kube_gc_cri::testing::{Kubelet, KubeletPass};
 use kube_gc_cri::{ApiVersion, Rpc};
 use kube_gc_node::pass::Scope;
-use kube_gc_node::pressure::Usage;
+use kube_gc_node::plan::What;
 use kube_gc_node::{Ledger, Rules};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -44,22 +46,6 @@ pub struct Both {
     pub ours: Left,
     /// What kube-gc says about each item, for people.
     pub reasons: Vec<String>,
-}
-
-/// The disk of the runtime.
-#[derive(Debug)]
-struct RuntimeDisk(Arc<CriServer>);
-
-impl Disk for RuntimeDisk {
-    fn usage(&self) -> Result<Usage, String> {
-        let usage = self.0.disk_usage();
-        Ok(Usage {
-            capacity: usage.capacity,
-            available: usage.available,
-            inodes: usage.inodes,
-            inodes_free: usage.inodes_available,
-        })
-    }
 }
 
 impl Stage {
@@ -169,7 +155,7 @@ impl Stage {
         let source = PodSource::Api { api: server::client(pods), node: options.name.clone() };
         let settings = kube_gc_cri::Settings::default();
         let collector = NodeCollector::connect(&options, settings, source, Ledger::default()).await?;
-        Ok(collector.with_disk(Arc::new(RuntimeDisk(Arc::clone(&self.runtime)))))
+        Ok(collector.with_disk(Arc::<CriServer>::clone(&self.runtime)))
     }
 
     async fn ours(&self, case: &Case) -> Result<(Left, Vec<String>)> {
@@ -187,6 +173,17 @@ impl Stage {
         let reasons = reasons.collect();
         let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await?;
         ensure!(carried.interrupted.is_none(), "{:?}", carried.interrupted);
-        Ok((self.left(case)?, reasons))
+        let mut left = self.left(case)?;
+        left.removed_containers = in_order(&carried, What::Container, &left.removed_containers);
+        left.removed_images = in_order(&carried, What::Image, &left.removed_images);
+        Ok((left, reasons))
     }
+}
+
+/// What was asked of the runtime, in the order of the pass. The runtime may hear of several removals at
+/// the same time in another order.
+fn in_order(carried: &PassOutcome, what: What, asked: &[String]) -> Vec<String> {
+    let ids = carried.removals.iter().filter(|record| record.candidate.what() == what);
+    let ids = ids.map(|record| record.candidate.id().to_owned());
+    ids.filter(|id| asked.contains(id)).collect()
 }

@@ -12,7 +12,7 @@ use kube_gc::internals::api::{Api, ApiSettings, WriteGate};
 use serde_json::{Value, json};
 use tower::Service;
 
-use super::pods::{Pod, Standing};
+use super::pods::{Pod, PodState};
 
 /// A server with these pods, all on one node.
 #[derive(Clone)]
@@ -77,21 +77,21 @@ fn not_found(name: &str) -> (http::StatusCode, Value) {
 
 /// A pod in the list of its node.
 fn listed(pod: &Pod) -> Option<Value> {
-    if !pod.standing.is_listed() {
+    if !pod.state.is_listed() {
         return None;
     }
     let mut object = object(pod, &pod.uid);
-    match pod.standing {
-        Standing::Running | Standing::Absent | Standing::Replaced => {}
-        Standing::Succeeded => object["status"] = ended("Succeeded"),
-        Standing::Failed => object["status"] = ended("Failed"),
-        Standing::Evicted => object["status"] = json!({ "phase": "Failed", "reason": "Evicted" }),
-        Standing::Ending => object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
-        Standing::Ended => {
+    match pod.state {
+        PodState::Running | PodState::Absent | PodState::Replaced => {}
+        PodState::Succeeded => object["status"] = ended("Succeeded"),
+        PodState::Failed => object["status"] = ended("Failed"),
+        PodState::Evicted => object["status"] = json!({ "phase": "Failed", "reason": "Evicted" }),
+        PodState::Ending => object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"),
+        PodState::Ended => {
             object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
             object["status"] = json!({ "phase": "Running", "containerStatuses": terminated() });
         }
-        Standing::Static => {
+        PodState::Static => {
             object["metadata"]["uid"] = json!(format!("{}-4000-8000-000000000000", &pod.uid[..13]));
             object["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": pod.uid });
         }
@@ -101,9 +101,9 @@ fn listed(pod: &Pod) -> Option<Value> {
 
 /// The answer to a GET; a pod of the same name with another uid, if the pod was replaced.
 fn single(pod: &Pod) -> Option<Value> {
-    match pod.standing {
-        Standing::Absent => None,
-        Standing::Replaced => Some(object(pod, "ffffffff-0000-4000-8000-000000000000")),
+    match pod.state {
+        PodState::Absent => None,
+        PodState::Replaced => Some(object(pod, "ffffffff-0000-4000-8000-000000000000")),
         _ => listed(pod),
     }
 }

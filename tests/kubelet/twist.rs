@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::case::Case;
 use super::compare::differences;
-use super::pods::Standing;
+use super::pods::PodState;
 use super::run::Stage;
 
 /// So many worlds are tried for each.
@@ -21,10 +21,10 @@ const TWISTS: [Twist; 12] = [
         let age = &mut case.rules.containers.min_age;
         *age = if age.is_zero() { Duration::from_secs(3600) } else { Duration::ZERO };
     }),
-    ("C3: a pod that is gone exists", |case| stand(case, Standing::Absent, Standing::Running)),
-    ("C3: an evicted pod has merely failed", |case| stand(case, Standing::Evicted, Standing::Failed)),
-    ("C3: a pod that is being deleted has ended", |case| stand(case, Standing::Ending, Standing::Ended)),
-    ("C4: a terminated pod runs", |case| stand(case, Standing::Succeeded, Standing::Running)),
+    ("C3: a pod that is gone exists", |case| stand(case, PodState::Absent, PodState::Running)),
+    ("C3: an evicted pod has merely failed", |case| stand(case, PodState::Evicted, PodState::Failed)),
+    ("C3: a pod that is being deleted has ended", |case| stand(case, PodState::Ending, PodState::Ended)),
+    ("C4: a terminated pod runs", |case| stand(case, PodState::Succeeded, PodState::Running)),
     ("C5: one more of each container stays", |case| {
         let most = &mut case.rules.containers.max_per_container;
         *most = most.map(|most| most + 1);
@@ -45,9 +45,9 @@ const TWISTS: [Twist; 12] = [
     ("B5: local images stay", |case| case.rules.images.keep_local = true),
 ];
 
-fn stand(case: &mut Case, from: Standing, to: Standing) {
-    for pod in case.told.iter_mut().filter(|pod| pod.standing == from) {
-        pod.standing = to;
+fn stand(case: &mut Case, from: PodState, to: PodState) {
+    for pod in case.told.iter_mut().filter(|pod| pod.state == from) {
+        pod.state = to;
     }
 }
 

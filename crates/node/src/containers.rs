@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::decision::Decision;
 use crate::identity::{is_uid, shown};
 use crate::mutation::{self, Mutation};
-use crate::pods::{Pods, Standing};
+use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::time::words;
-use crate::verdict::Verdict;
 use crate::view::{Container, ContainerState, Extent};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
@@ -23,36 +23,36 @@ pub fn decide(
     rules: &Rules,
     now: Timestamp,
     under_pressure: bool,
-) -> Vec<Verdict> {
+) -> Vec<Decision> {
     let uids = pod_uids(runtime);
     let ambiguous = duplicates(runtime.containers.iter().map(|container| container.id.as_str()));
-    let mut verdicts: Vec<Verdict> = Vec::with_capacity(runtime.containers.len());
+    let mut decisions: Vec<Decision> = Vec::with_capacity(runtime.containers.len());
     let mut units: BTreeMap<Unit<'_>, Vec<usize>> = BTreeMap::new();
     for (index, container) in runtime.containers.iter().enumerate() {
         let not_a_candidate =
             unusable(container, uids[index], &ambiguous).or_else(|| c1(container, rules, now));
-        verdicts.push(match (not_a_candidate, uids[index]) {
-            (Some(verdict), _) => verdict,
+        decisions.push(match (not_a_candidate, uids[index]) {
+            (Some(decision), _) => decision,
             (None, Ok(uid)) => {
                 units.entry((uid, &container.name)).or_default().push(index);
-                Verdict::keep(Rule::C5, "one of the newest dead instances of this container")
+                Decision::keep(Rule::C5, "one of the newest dead instances of this container")
             }
-            (None, Err(why)) => Verdict::keep(Rule::Safety1, why),
+            (None, Err(why)) => Decision::keep(Rule::Safety1, why),
         });
     }
     for unit in units.values_mut() {
         unit.sort_by_key(|&index| newest_first(&runtime.containers[index]));
     }
-    c3_and_c4(&mut units, pods, under_pressure, &mut verdicts);
-    c5(&mut units, rules, &mut verdicts);
-    c6(&mut units, runtime, rules, &mut verdicts);
-    keep_newest_dead(runtime, &uids, pods, rules, &mut verdicts);
+    c3_and_c4(&mut units, pods, under_pressure, &mut decisions);
+    c5(&mut units, rules, &mut decisions);
+    c6(&mut units, runtime, rules, &mut decisions);
+    keep_newest_dead(runtime, &uids, pods, rules, &mut decisions);
     if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-        for verdict in &mut verdicts {
-            verdict.overrule(Rule::Safety3, "beside a kubelet, only images go");
+        for decision in &mut decisions {
+            decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
         }
     }
-    verdicts
+    decisions
 }
 
 /// Newest first, as `byCreated` in `kuberuntime_gc.go`; what it leaves open, attempt and id decide.
@@ -96,8 +96,8 @@ fn unusable(
     container: &Container,
     uid: Result<&str, &'static str>,
     ambiguous: &HashSet<&str>,
-) -> Option<Verdict> {
-    let keep = |reason: &str| Some(Verdict::keep(Rule::Safety1, reason));
+) -> Option<Decision> {
+    let keep = |reason: &str| Some(Decision::keep(Rule::Safety1, reason));
     if container.id.is_empty() || container.name.is_empty() {
         return keep("it has no id or no name");
     }
@@ -111,13 +111,13 @@ fn unusable(
         return keep(why);
     }
     (!container.created_at.is_known())
-        .then(|| Verdict::keep(Rule::Safety1, "nobody knows when it was created"))
+        .then(|| Decision::keep(Rule::Safety1, "it is not known when it was created"))
 }
 
 /// C1, `evictableContainers` in `kuberuntime_gc.go`: only what is not running and was created at
 /// least `min_age` ago. Besides, a container that was just created is about to be started.
-fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Verdict> {
-    let keep = |rule, reason: String| Some(Verdict::keep(rule, reason));
+fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Decision> {
+    let keep = |rule, reason: String| Some(Decision::keep(rule, reason));
     if container.state == ContainerState::Running && !mutation::is(Mutation::RunningMayGo) {
         return keep(Rule::C1, "it is running".to_owned());
     }
@@ -142,32 +142,32 @@ fn c3_and_c4(
     units: &mut BTreeMap<Unit<'_>, Vec<usize>>,
     pods: &Pods<'_>,
     under_pressure: bool,
-    verdicts: &mut [Verdict],
+    decisions: &mut [Decision],
 ) {
     units.retain(|(uid, _), unit| {
-        let verdict = match pods.standing_of_container(uid) {
-            Standing::Gone(why) => Verdict::remove(Rule::C3, why.to_string()),
-            Standing::Terminated if under_pressure => {
-                Verdict::remove(Rule::C4, "its pod has terminated, and the node is under pressure")
+        let decision = match pods.state_of_container(uid) {
+            PodState::Gone(why) => Decision::remove(Rule::C3, why.to_string()),
+            PodState::Terminated if under_pressure => {
+                Decision::remove(Rule::C4, "its pod has terminated, and the node is under pressure")
             }
-            Standing::Living | Standing::Terminated | Standing::Doubtful(_) => return true,
+            PodState::Active | PodState::Terminated | PodState::Unknown(_) => return true,
         };
         for &index in &*unit {
-            verdicts[index] = verdict.clone();
+            decisions[index] = decision.clone();
         }
         false
     });
 }
 
 /// C5, `enforceMaxContainersPerEvictUnit` in `kuberuntime_gc.go`: of each unit, the newest stay.
-fn c5(units: &mut BTreeMap<Unit<'_>, Vec<usize>>, rules: &Rules, verdicts: &mut [Verdict]) {
+fn c5(units: &mut BTreeMap<Unit<'_>, Vec<usize>>, rules: &Rules, decisions: &mut [Decision]) {
     let Some(most) = rules.containers.max_per_container.map(to_usize) else { return };
     for unit in units.values_mut() {
         let reason = match most {
             0 => "`max_per_container` is 0".to_owned(),
             _ => format!("`max_per_container` is {most}, and newer dead instances of this container stay"),
         };
-        cut(unit, most, &Verdict::remove(Rule::C5, reason), verdicts);
+        cut(unit, most, &Decision::remove(Rule::C5, reason), decisions);
     }
 }
 
@@ -178,7 +178,7 @@ fn c6(
     units: &mut BTreeMap<Unit<'_>, Vec<usize>>,
     runtime: &RuntimeView,
     rules: &Rules,
-    verdicts: &mut [Verdict],
+    decisions: &mut [Decision],
 ) {
     let Some(most) = rules.containers.max_total.map(to_usize) else { return };
     let count = |units: &BTreeMap<Unit<'_>, Vec<usize>>| units.values().map(Vec::len).sum::<usize>();
@@ -187,24 +187,24 @@ fn c6(
     }
     if runtime.containers_extent == Extent::Slice && !mutation::is(Mutation::TrustSlices) {
         for &index in units.values().flatten() {
-            verdicts[index] = Verdict::keep(Rule::B1, "`max_total` waits for a whole list of containers");
+            decisions[index] = Decision::keep(Rule::B1, "`max_total` waits for a whole list of containers");
         }
         return;
     }
-    let remove = Verdict::remove(Rule::C6, format!("there are more than {most} dead containers"));
+    let remove = Decision::remove(Rule::C6, format!("there are more than {most} dead containers"));
     let share = (most / units.len()).max(1);
     for unit in units.values_mut() {
-        cut(unit, share, &remove, verdicts);
+        cut(unit, share, &remove, decisions);
     }
     let mut rest: Vec<usize> = units.values().flatten().copied().collect();
     rest.sort_by_key(|&index| newest_first(&runtime.containers[index]));
-    cut(&mut rest, most, &remove, verdicts);
+    cut(&mut rest, most, &remove, decisions);
 }
 
 /// Removes all but the first.
-fn cut(newest_first: &mut Vec<usize>, most: usize, verdict: &Verdict, verdicts: &mut [Verdict]) {
+fn cut(newest_first: &mut Vec<usize>, most: usize, decision: &Decision, decisions: &mut [Decision]) {
     for index in newest_first.drain(most.min(newest_first.len())..) {
-        verdicts[index] = verdict.clone();
+        decisions[index] = decision.clone();
     }
 }
 
@@ -216,7 +216,7 @@ fn keep_newest_dead(
     uids: &[Result<&str, &'static str>],
     pods: &Pods<'_>,
     rules: &Rules,
-    verdicts: &mut [Verdict],
+    decisions: &mut [Decision],
 ) {
     if rules.kubelet == Kubelet::Absent || mutation::is(Mutation::NewestDeadMayGo) {
         return;
@@ -231,9 +231,9 @@ fn keep_newest_dead(
         }
     }
     for ((uid, _), index) in newest {
-        if verdicts[index].removes && !matches!(pods.standing_of_container(uid), Standing::Gone(_)) {
+        if decisions[index].removes && !matches!(pods.state_of_container(uid), PodState::Gone(_)) {
             let reason = "without its newest dead instance the kubelet would run it again";
-            verdicts[index].overrule(Rule::Safety3, reason);
+            decisions[index].overrule(Rule::Safety3, reason);
         }
     }
 }

@@ -1,16 +1,17 @@
 //! I1 to I6: which images go, and in which order.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::containers::duplicates;
+use crate::decision::Decision;
 use crate::identity::shown;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::time::words;
-use crate::verdict::Verdict;
 use crate::view::{ContainerState, Extent, Image, Listed};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
 
@@ -127,9 +128,9 @@ impl Users {
 
 /// What becomes of the images.
 #[derive(Debug)]
-pub struct Decision {
+pub struct Selection {
     /// About every image, in the order of the view.
-    pub verdicts: Vec<Verdict>,
+    pub decisions: Vec<Decision>,
     /// Whether something uses each image, in the order of the view.
     pub used: Vec<bool>,
     /// The indexes of those that go, in order: first by age, then for space.
@@ -170,7 +171,7 @@ pub struct Input<'a> {
 
 /// Decides about every image. `goes` says whether a container, by its index, goes before.
 #[must_use]
-pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Decision {
+pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     let Input { runtime, pods, rules, .. } = *input;
     let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
@@ -181,38 +182,38 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Decision {
         Some(reference) if !is_pinning => keys_of_reference(reference),
         _ => Vec::new(),
     };
-    let (calm, reason) = pressure::calm(input.usage, rules);
+    let (no_goal, reason) = pressure::no_goal(input.usage, rules);
     let mut used = Vec::with_capacity(runtime.images.len());
-    let mut verdicts = Vec::with_capacity(runtime.images.len());
+    let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
         let user = users.user(image);
         used.push(user.is_some());
         let kept = if let Some(user) = user {
-            Some(Verdict::keep(user.rule(), user.reason()))
+            Some(Decision::keep(user.rule(), user.reason()))
         } else if !whole {
-            Some(Verdict::keep(Rule::B1, "images wait for whole lists"))
+            Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         } else {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
                 .or_else(|| b5(image, rules, &sandbox_image))
                 .or_else(|| i5(image, input))
         };
-        verdicts.push(kept.unwrap_or_else(|| {
+        decisions.push(kept.unwrap_or_else(|| {
             candidates.push(index);
-            Verdict::keep(calm, reason.as_str())
+            Decision::keep(no_goal, reason.as_str())
         }));
     }
     candidates.sort_by_cached_key(|&index| i3(&runtime.images[index], input.ledger, input.now));
-    let mut decision = Decision { verdicts, used, removals: Vec::new(), in_line: Vec::new() };
-    let candidates = i6(candidates, input, &mut decision);
-    for_space(&candidates, input, &mut decision);
-    decision
+    let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
+    let candidates = i6(candidates, input, &mut selection);
+    for_space(&candidates, input, &mut selection);
+    selection
 }
 
 /// Images of which the runtime says too little, or nonsense, to judge them.
-fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<Verdict> {
-    let keep = |reason: String| Some(Verdict::keep(Rule::Safety1, reason));
+fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<Decision> {
+    let keep = |reason: String| Some(Decision::keep(Rule::Safety1, reason));
     if image.id.is_empty() {
         return keep("it has no id".to_owned());
     }
@@ -224,40 +225,40 @@ fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<V
 }
 
 /// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.
-fn i2(image: &Image) -> Option<Verdict> {
+fn i2(image: &Image) -> Option<Decision> {
     (image.pinned && !mutation::is(Mutation::PinnedMayGo))
-        .then(|| Verdict::keep(Rule::I2, "the runtime has pinned it"))
+        .then(|| Decision::keep(Rule::I2, "the runtime has pinned it"))
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
-fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Verdict> {
+fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
     let names = || image.names().chain([image.id.as_str()]);
     if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
-        return Some(Verdict::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
+        return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
     }
     if rules.images.keep_local && !image.has_repo_digest() {
-        return Some(Verdict::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
+        return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
     }
     let is_of_sandboxes = |key: &str| sandbox_image.iter().any(|other| other == key);
     if !sandbox_image.is_empty() && keys_of_image(image, true).iter().any(|key| is_of_sandboxes(key)) {
-        return Some(Verdict::keep(Rule::B5, "it is the image of sandboxes"));
+        return Some(Decision::keep(Rule::B5, "it is the image of sandboxes"));
     }
     None
 }
 
 /// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection. One
 /// that the ledger does not know was detected just now.
-fn i5(image: &Image, input: &Input<'_>) -> Option<Verdict> {
+fn i5(image: &Image, input: &Input<'_>) -> Option<Decision> {
     let Input { ledger, rules, now, .. } = input;
     let detected = ledger.record(&image.key()).map_or(*now, |record| record.first_detected);
     let min_age = rules.images.min_age;
     let young = !detected.is_older_than(min_age, *now) && !mutation::is(Mutation::YoungImagesMayGo);
-    young.then(|| Verdict::keep(Rule::I5, format!("it was detected less than {} ago", words(min_age))))
+    young.then(|| Decision::keep(Rule::I5, format!("it was detected less than {} ago", words(min_age))))
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
 /// all others, then first detected. What it leaves open, the key decides.
-fn i3(image: &Image, ledger: &Ledger, now: Timestamp) -> (Option<Timestamp>, Timestamp, String) {
+fn i3<'a>(image: &'a Image, ledger: &Ledger, now: Timestamp) -> (Option<Timestamp>, Timestamp, Cow<'a, str>) {
     let key = image.key();
     let record = ledger.record(&key);
     (record.and_then(|record| record.last_used), record.map_or(now, |record| record.first_detected), key)
@@ -272,24 +273,24 @@ fn unused_for(image: &Image, input: &Input<'_>) -> Duration {
 
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
 /// whatever the usage. Returns the others.
-fn i6(candidates: Vec<usize>, input: &Input<'_>, decision: &mut Decision) -> Vec<usize> {
+fn i6(candidates: Vec<usize>, input: &Input<'_>, selection: &mut Selection) -> Vec<usize> {
     let Some(max_age) = input.rules.images.max_age else { return candidates };
     let (old, others): (Vec<usize>, Vec<usize>) =
         candidates.into_iter().partition(|&index| unused_for(&input.runtime.images[index], input) > max_age);
     for index in old {
         let reason = format!("unused for more than {}", words(max_age));
-        decision.verdicts[index] = Verdict::remove(Rule::I6, reason);
-        decision.removals.push((index, Purpose::Age));
+        selection.decisions[index] = Decision::remove(Rule::I6, reason);
+        selection.removals.push((index, Purpose::Age));
     }
     others
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
 /// shows when it is measured after each removal (B3), so the others stay in line.
-fn for_space(candidates: &[usize], input: &Input<'_>, decision: &mut Decision) {
+fn for_space(candidates: &[usize], input: &Input<'_>, selection: &mut Selection) {
     let (Some(goal), Some(usage)) = (input.goal, input.usage) else { return };
     let images = &input.runtime.images;
-    let by_age: u64 = decision
+    let by_age: u64 = selection
         .removals
         .iter()
         .map(|&(index, _)| images[index].bytes)
@@ -299,19 +300,19 @@ fn for_space(candidates: &[usize], input: &Input<'_>, decision: &mut Decision) {
         let seems_reached = goal.is_reached(&estimate(usage, freed));
         if seems_reached {
             let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
-            decision.verdicts[index] = Verdict::keep(goal.rule, reason);
-            decision.in_line.push(index);
+            selection.decisions[index] = Decision::keep(goal.rule, reason);
+            selection.in_line.push(index);
         } else {
             let reason = format!("unused{}", since_when(&images[index], input));
-            decision.verdicts[index] = Verdict::remove(goal.rule, reason);
-            decision.removals.push((index, Purpose::Space));
+            selection.decisions[index] = Decision::remove(goal.rule, reason);
+            selection.removals.push((index, Purpose::Space));
             freed = freed.saturating_add(images[index].bytes);
         }
     }
 }
 
-/// How full the file system seems to be when so many bytes have been freed. Nobody knows how many
-/// inodes an image has, so they are taken to be as many for a byte as everywhere.
+/// How full the file system seems to be when so many bytes have been freed. How many inodes
+/// an image has is not known, so each byte is taken to have as many as on average.
 fn estimate(usage: &Usage, freed: u64) -> Usage {
     let used_inodes = usage.inodes.saturating_sub(usage.inodes_free);
     let inodes = u128::from(used_inodes) * u128::from(freed) / u128::from(usage.used().max(1));

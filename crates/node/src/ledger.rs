@@ -1,17 +1,23 @@
 //! When an image was first seen and when it was last used: what has to survive a restart (B4).
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, Hash as _, Hasher as _};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::images::Users;
-use crate::view::Extent;
+use crate::view::{Extent, Image};
 use crate::{PodView, RuntimeView, Timestamp};
 
 /// The version that this program writes.
 const VERSION: u32 = 1;
 /// The most images that a ledger may have. No node has nearly so many.
 const MOST: usize = 100_000;
+/// How precisely the state file has the last use of an image. A file that is written whenever an image
+/// is in use would wear out flash memory.
+const PRECISION: Duration = Duration::from_secs(300);
 /// The longest state file, in bytes.
 pub const LONGEST: usize = 32 << 20;
 
@@ -35,9 +41,9 @@ pub struct Record {
 /// The content of `state.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
+struct Stored<'a> {
     version: u32,
-    images: BTreeMap<String, Record>,
+    images: Cow<'a, BTreeMap<String, Record>>,
 }
 
 /// Why a state file cannot be used. The caller warns and begins with an empty ledger.
@@ -77,7 +83,7 @@ impl Ledger {
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        Ok(Self { images })
+        Ok(Self { images: images.into_owned() })
     }
 
     /// The content of a state file.
@@ -85,7 +91,19 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Stored { version: VERSION, images: self.images.clone() })
+        serde_json::to_vec(&Stored { version: VERSION, images: Cow::Borrowed(&self.images) })
+    }
+
+    /// A number that changes when the state file has to be written again.
+    pub fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
+        let precision = i64::try_from(PRECISION.as_nanos()).unwrap_or(i64::MAX);
+        let mut hasher = hasher.build_hasher();
+        for (key, Record { first_detected, last_used }) in &self.images {
+            key.hash(&mut hasher);
+            first_detected.nanos().hash(&mut hasher);
+            last_used.map(|used| used.nanos() / precision).hash(&mut hasher);
+        }
+        hasher.finish()
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
@@ -94,21 +112,27 @@ impl Ledger {
     /// Moments that are still to come, after the clock went back, count as now.
     pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: Timestamp) {
         let users = Users::of(runtime, pods);
-        let mut seen = BTreeMap::new();
-        for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
-            let key = image.key();
-            let old = self.images.get(&key);
-            let first_detected = old.map_or(now, |old| old.first_detected.min(now));
-            let last_used = old.and_then(|old| old.last_used).map(|used| used.min(now));
-            let last_used = if users.uses(image) { Some(now) } else { last_used };
-            seen.insert(key, Record { first_detected, last_used });
-            if seen.len() == MOST {
-                break;
-            }
+        let images = || runtime.images.iter().filter(|image| !image.id.is_empty());
+        if runtime.images_extent == Extent::Whole {
+            let present: HashSet<_> = images().map(Image::key).collect();
+            self.images.retain(|key, _| present.contains(key.as_str()));
         }
-        match runtime.images_extent {
-            Extent::Whole => self.images = seen,
-            Extent::Slice => self.images.extend(seen),
+        let mut left = MOST.saturating_sub(self.images.len());
+        for image in images() {
+            let key = image.key();
+            let used = users.uses(image).then_some(now);
+            match self.images.get_mut(key.as_ref()) {
+                Some(record) => {
+                    record.first_detected = record.first_detected.min(now);
+                    record.last_used = used.or(record.last_used.map(|used| used.min(now)));
+                }
+                None if left > 0 => {
+                    left -= 1;
+                    let record = Record { first_detected: now, last_used: used };
+                    self.images.insert(key.into_owned(), record);
+                }
+                None => {}
+            }
         }
     }
 
@@ -197,5 +221,24 @@ mod tests {
         assert!(matches!(Ledger::parse(later), Err(Damaged::Version(2))));
         let huge = vec![b' '; LONGEST + 1];
         assert!(matches!(Ledger::parse(&huge), Err(Damaged::TooLarge(_))));
+    }
+
+    #[test]
+    fn the_file_is_written_again_for_new_images_and_every_few_minutes_for_used_ones() {
+        let hasher = std::hash::RandomState::new();
+        let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
+        runtime.containers.push(container("c", "u", "web", "a"));
+        let mut ledger = Ledger::default();
+        let mut fingerprint = |runtime: &RuntimeView, now| {
+            ledger.observe(runtime, &PodView::None, now);
+            ledger.fingerprint(&hasher)
+        };
+        let first = fingerprint(&runtime, at(600));
+        assert_eq!(fingerprint(&runtime, at(660)), first);
+        assert_eq!(fingerprint(&runtime, at(899)), first);
+        let later = fingerprint(&runtime, at(900));
+        assert_ne!(later, first);
+        runtime.images.push(image("d"));
+        assert_ne!(fingerprint(&runtime, at(901)), later);
     }
 }

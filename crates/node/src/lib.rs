@@ -25,7 +25,7 @@
 //! | [`containers`] | C1, C2, C5 to C7 |
 //! | [`sandboxes`] | S1 |
 //! | [`logs`], [`log_directory`] | C8, L1, L2: which files may go, and what the names of their directories say |
-//! | [`verdict`] | what becomes of an item, and the rule that decided |
+//! | [`decision`] | what becomes of an item, and the rule that decided |
 //! | [`images`], [`mod@reference`] | I1 to I6: which image is used, and by what name |
 //! | [`pressure`] | I4, P1: how full the file system is, and when to stop |
 //! | [`mod@plan`] | an entry for each item, with rule, reason and bytes |
@@ -37,6 +37,7 @@
 #![forbid(unsafe_code)]
 
 pub mod containers;
+pub mod decision;
 pub mod glob;
 pub mod identity;
 pub mod images;
@@ -57,7 +58,6 @@ pub mod sandboxes;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
 pub mod time;
-pub mod verdict;
 pub mod view;
 
 pub use identity::PodRef;

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use crate::decision::Decision;
 use crate::log_directory::parse_directory;
 use crate::mutation::{self, Mutation};
-use crate::pods::{Pods, Standing, is_whole};
+use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet, LogRoots};
 use crate::time::words;
-use crate::verdict::Verdict;
 use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
 use crate::{Files, Rule, Rules, RuntimeView, Timestamp};
 
@@ -104,7 +104,7 @@ pub fn l1(
     files: &Files,
     rules: &Rules,
     now: Timestamp,
-) -> Vec<Verdict> {
+) -> Vec<Decision> {
     let running = runtime
         .containers
         .iter()
@@ -116,12 +116,12 @@ pub fn l1(
     let sandboxes: HashMap<&str, &str> =
         runtime.sandboxes.iter().map(|sandbox| (sandbox.id.as_str(), sandbox.uid.as_str())).collect();
     used.extend(running.filter_map(|container| sandboxes.get(container.sandbox_id.as_str())));
-    let verdicts = files.log_directories.iter().map(|directory| {
-        let mut verdict = l1_one(directory, pods, rules, now, &used);
-        overrule(&mut verdict, runtime, rules);
-        verdict
+    let decisions = files.log_directories.iter().map(|directory| {
+        let mut decision = l1_one(directory, pods, rules, now, &used);
+        overrule(&mut decision, runtime, rules);
+        decision
     });
-    verdicts.collect()
+    decisions.collect()
 }
 
 fn l1_one(
@@ -130,34 +130,34 @@ fn l1_one(
     rules: &Rules,
     now: Timestamp,
     used: &HashSet<&str>,
-) -> Verdict {
+) -> Decision {
     if !is_entry(&directory.name) || !directory.is_directory {
-        return Verdict::keep(Rule::Safety5, "it is not a directory");
+        return Decision::keep(Rule::Safety5, "it is not a directory");
     }
     let uid = parse_directory(&directory.name).uid();
-    let why = match pods.standing(uid) {
-        Standing::Gone(why) => why,
-        Standing::Living | Standing::Terminated => return Verdict::keep(Rule::L1, "its pod exists"),
-        Standing::Doubtful(doubt) => return Verdict::keep(Rule::Safety2, doubt.to_string()),
+    let why = match pods.state(uid) {
+        PodState::Gone(why) => why,
+        PodState::Active | PodState::Terminated => return Decision::keep(Rule::L1, "its pod exists"),
+        PodState::Unknown(why) => return Decision::keep(Rule::Safety2, why.to_string()),
     };
     let keeps_running = rules.additions.running_logs && !mutation::is(Mutation::LogsOfRunningMayGo);
     if keeps_running && used.contains(uid) {
-        return Verdict::keep(Rule::Safety1, "something of its pod is still running");
+        return Decision::keep(Rule::Safety1, "something of its pod is still running");
     }
     let grace = rules.created_grace;
     if !grace.is_zero() && !directory.modified.is_older_than(grace, now) {
-        return Verdict::keep(Rule::L1, format!("something in it has changed in the last {}", words(grace)));
+        return Decision::keep(Rule::L1, format!("something in it has changed in the last {}", words(grace)));
     }
-    Verdict::remove(Rule::L1, why.to_string())
+    Decision::remove(Rule::L1, why.to_string())
 }
 
 /// What keeps files whatever the rules say.
-fn overrule(verdict: &mut Verdict, runtime: &RuntimeView, rules: &Rules) {
+fn overrule(decision: &mut Decision, runtime: &RuntimeView, rules: &Rules) {
     if !is_whole(runtime) {
-        verdict.overrule(Rule::B1, "logs wait for whole lists");
+        decision.overrule(Rule::B1, "logs wait for whole lists");
     }
     if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-        verdict.overrule(Rule::Safety3, "beside a kubelet, only images go");
+        decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
     }
 }
 
@@ -174,40 +174,40 @@ pub struct Before<'a> {
 /// their log directory has gone. Rotation makes a symlink lead nowhere for a moment, so one of a
 /// container that has not exited stays. Decides about every symlink, in the order of the view.
 #[must_use]
-pub fn l2(runtime: &RuntimeView, files: &Files, rules: &Rules, before: &Before<'_>) -> Vec<Verdict> {
-    let verdicts = files.log_symlinks.iter().map(|symlink| {
+pub fn l2(runtime: &RuntimeView, files: &Files, rules: &Rules, before: &Before<'_>) -> Vec<Decision> {
+    let decisions = files.log_symlinks.iter().map(|symlink| {
         if before.containers.contains_key(&symlink.name) {
             if symlink.state == SymlinkState::NotASymlink {
-                return Verdict::keep(Rule::Safety5, "it is not a symlink");
+                return Decision::keep(Rule::Safety5, "it is not a symlink");
             }
-            return Verdict::remove(Rule::C8, "it goes before its container");
+            return Decision::remove(Rule::C8, "it goes before its container");
         }
-        let mut verdict = l2_one(symlink, runtime, rules, before);
-        overrule(&mut verdict, runtime, rules);
-        verdict
+        let mut decision = l2_one(symlink, runtime, rules, before);
+        overrule(&mut decision, runtime, rules);
+        decision
     });
-    verdicts.collect()
+    decisions.collect()
 }
 
-fn l2_one(symlink: &LogSymlink, runtime: &RuntimeView, rules: &Rules, before: &Before<'_>) -> Verdict {
+fn l2_one(symlink: &LogSymlink, runtime: &RuntimeView, rules: &Rules, before: &Before<'_>) -> Decision {
     if !is_entry(&symlink.name) || !symlink.name.ends_with(".log") {
-        return Verdict::keep(Rule::L2, "its name is not that of a log");
+        return Decision::keep(Rule::L2, "its name is not that of a log");
     }
     let reason = match symlink.state {
-        SymlinkState::NotASymlink => return Verdict::keep(Rule::Safety5, "it is not a symlink"),
-        SymlinkState::Unknown => return Verdict::keep(Rule::L2, "nobody knows where it leads"),
+        SymlinkState::NotASymlink => return Decision::keep(Rule::Safety5, "it is not a symlink"),
+        SymlinkState::Unknown => return Decision::keep(Rule::L2, "it is not known where it leads"),
         SymlinkState::Dangling => "it leads nowhere",
         SymlinkState::Leads if leads_into(&symlink.target, rules, before) => "its log directory goes",
-        SymlinkState::Leads => return Verdict::keep(Rule::L2, "it leads to a log"),
+        SymlinkState::Leads => return Decision::keep(Rule::L2, "it leads to a log"),
     };
     if let Some(id) = l2_container_id(&symlink.name) {
         let lives =
             |container: &Container| container.id.starts_with(id) && container.state != ContainerState::Exited;
         if runtime.containers.iter().any(lives) {
-            return Verdict::keep(Rule::L2, "its container has not exited; its log may be rotated just now");
+            return Decision::keep(Rule::L2, "its container has not exited; its log may be rotated just now");
         }
     }
-    Verdict::remove(Rule::L2, reason)
+    Decision::remove(Rule::L2, reason)
 }
 
 /// Whether a symlink leads into a directory that goes.

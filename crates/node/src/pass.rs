@@ -15,6 +15,8 @@ use crate::rules::Effects;
 
 /// How many images are removed before containers are listed again (B2).
 pub const BATCH: usize = 10;
+/// How many candidates may be removed at the same time.
+pub const AT_A_TIME: usize = 8;
 /// How long the file system has to show that an image has gone (B3).
 pub const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -32,11 +34,13 @@ pub enum Scope {
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Remove this, and tell the pass with [`Pass::record`].
+    /// Remove these, and tell the pass with [`Pass::record`]. They are of one kind, at most
+    /// [`AT_A_TIME`], and none depends on another, so they may be removed at the same time. An image
+    /// that is removed for space is alone, because the file system is measured after it (B3).
     ///
     /// Everything but an image is looked at again first, by [`still_removable`]. Images have been
     /// looked at when containers were listed.
-    Remove(Candidate),
+    Remove(Vec<Candidate>),
     /// List containers and images again, and tell the pass with [`Pass::listed`].
     ListContainers,
     /// Measure the file system of the images, and tell the pass with [`Pass::measured`]. After a
@@ -74,7 +78,7 @@ pub struct Record {
 #[derive(Debug)]
 enum Waiting {
     Nothing,
-    Removal(Candidate),
+    Removal(Vec<Candidate>),
     List,
     Measurement,
 }
@@ -86,6 +90,8 @@ pub struct Pass {
     /// For their age first, then for space, then those in line.
     images: VecDeque<Candidate>,
     goal: Option<Goal>,
+    /// Whether this pass may remove images for the goal.
+    frees_space: bool,
     waiting: Waiting,
     /// How many more images may be removed before containers are listed again.
     batch: usize,
@@ -93,8 +99,8 @@ pub struct Pass {
     images_left: usize,
     /// What the file system has shown last, unless something has been removed since.
     usage: Option<Usage>,
-    /// Whether a measurement is due before the end: something is to be freed, and nobody has
-    /// measured since the last removal.
+    /// Whether a measurement is due before the end: something is to be freed, and there was no
+    /// measurement since the last removal.
     measures_at_end: bool,
     patience: Duration,
     first: Option<Usage>,
@@ -129,6 +135,7 @@ impl Pass {
             others,
             images,
             goal: plan.goal,
+            frees_space,
             waiting: Waiting::Nothing,
             batch: 0,
             images_left: if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images },
@@ -144,13 +151,16 @@ impl Pass {
     /// What is to be done next. Asking again before the pass was told gives the same answer.
     pub fn next_step(&mut self) -> Step {
         match &self.waiting {
-            Waiting::Removal(candidate) => return Step::Remove(candidate.clone()),
+            Waiting::Removal(candidates) => return Step::Remove(candidates.clone()),
             Waiting::List => return Step::ListContainers,
             Waiting::Measurement => return Step::Measure { patience: self.patience },
             Waiting::Nothing => {}
         }
-        if let Some(candidate) = self.others.pop_front() {
-            return self.remove(candidate);
+        if let Some(first) = self.others.front() {
+            let what = first.what();
+            let count = self.others.iter().take(AT_A_TIME).take_while(|next| next.what() == what).count();
+            let candidates = self.others.drain(..count).collect();
+            return self.remove(candidates);
         }
         self.stop_when_enough_is_free();
         let image = self.images.front().filter(|_| self.images_left > 0);
@@ -164,22 +174,25 @@ impl Pass {
             self.waiting = Waiting::Measurement;
             return Step::Measure { patience: self.patience };
         }
-        if image.is_none() {
-            return Step::Done;
-        }
+        let Some(image) = image else { return Step::Done };
         if self.batch == 0 {
             self.waiting = Waiting::List;
             return Step::ListContainers;
         }
-        match self.images.pop_front() {
-            Some(image) => self.remove(image),
-            None => Step::Done,
-        }
+        let count = match purpose(image) {
+            Purpose::Space => 1,
+            Purpose::Age => {
+                let most = AT_A_TIME.min(self.batch).min(self.images_left);
+                self.images.iter().take(most).take_while(|image| purpose(image) == Purpose::Age).count()
+            }
+        };
+        let images = self.images.drain(..count).collect();
+        self.remove(images)
     }
 
-    fn remove(&mut self, candidate: Candidate) -> Step {
-        self.waiting = Waiting::Removal(candidate.clone());
-        Step::Remove(candidate)
+    fn remove(&mut self, candidates: Vec<Candidate>) -> Step {
+        self.waiting = Waiting::Removal(candidates.clone());
+        Step::Remove(candidates)
     }
 
     /// B3, B6: images that go for space go one by one, and only until enough is free.
@@ -194,22 +207,25 @@ impl Pass {
         }
     }
 
-    /// Tells what came of the removal that was asked for.
-    pub fn record(&mut self, outcome: Outcome) {
-        let Waiting::Removal(candidate) = std::mem::replace(&mut self.waiting, Waiting::Nothing) else {
+    /// Tells what came of the removals that were asked for, in the order of the step. One without an
+    /// outcome was not tried.
+    pub fn record(&mut self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let Waiting::Removal(candidates) = std::mem::replace(&mut self.waiting, Waiting::Nothing) else {
             return;
         };
-        if candidate.what() == What::Image {
-            self.batch = self.batch.saturating_sub(1);
-            self.images_left = self.images_left.saturating_sub(1);
-            if outcome == Outcome::Removed {
-                // What was measured before says nothing any more.
-                self.usage = None;
-                self.measures_at_end = self.goal.is_some();
-                self.patience = PATIENCE;
+        for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
+            if candidate.what() == What::Image {
+                self.batch = self.batch.saturating_sub(1);
+                self.images_left = self.images_left.saturating_sub(1);
+                if outcome == Outcome::Removed {
+                    // The last measurement is out of date.
+                    self.usage = None;
+                    self.measures_at_end = self.goal.is_some();
+                    self.patience = PATIENCE;
+                }
             }
+            self.records.push(Record { candidate, outcome });
         }
-        self.records.push(Record { candidate, outcome });
     }
 
     /// Tells which containers and images there are now; nothing if they could not be listed. Images
@@ -275,6 +291,7 @@ impl Pass {
                 }
                 _ => None,
             },
+            unmeasured: self.frees_space && self.last.is_none(),
         }
     }
 }
@@ -302,6 +319,9 @@ pub struct Summary {
     pub freed_bytes: u64,
     /// What is still missing, if not enough could be freed.
     pub missing: Option<Missing>,
+    /// Whether space was to be freed and the file system was never measured, so that it is not known
+    /// what is missing.
+    pub unmeasured: bool,
 }
 
 /// What a pass was to free and could not.

@@ -15,22 +15,22 @@ use crate::{Files, PodRef, PodView, RuntimeView};
 /// The most pods that one pass asks the API server about.
 pub const MOST_PROOFS: usize = 1000;
 
-/// How a pod stands.
+/// Whether a pod is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// The API server has it, and it is not over.
-    Living,
-    /// It is over, and the API server still has it (C4).
+pub enum PodState {
+    /// The API server has it, and it has not terminated.
+    Active,
+    /// It has terminated, and the API server still has it (C4).
     Terminated,
     /// It is gone (C3).
-    Gone(Gone),
-    /// Nobody can say that it is gone.
-    Doubtful(Doubt),
+    Gone(GoneReason),
+    /// It is not known to be gone, so it counts as active.
+    Unknown(UnknownReason),
 }
 
 /// Why a pod is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum GoneReason {
     /// It was evicted.
     Evicted,
     /// It is being deleted, and none of its containers runs.
@@ -41,7 +41,7 @@ pub enum Gone {
     Replaced,
 }
 
-impl fmt::Display for Gone {
+impl fmt::Display for GoneReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Evicted => "its pod was evicted",
@@ -52,12 +52,12 @@ impl fmt::Display for Gone {
     }
 }
 
-/// Why nobody can say that a pod is gone.
+/// Why it is not known whether a pod is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub enum UnknownReason {
     /// There is no API server to ask.
     NoApiServer,
-    /// The API server has not told all pods yet.
+    /// The API server has not listed all pods yet.
     NotListed(String),
     /// The list of pods may be behind.
     Inconsistent,
@@ -77,7 +77,7 @@ pub enum Doubt {
     Unproved,
 }
 
-impl fmt::Display for Doubt {
+impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoApiServer => f.write_str("without an API server no pod is known to be gone"),
@@ -186,98 +186,98 @@ impl<'a> Pods<'a> {
         known < all.div_ceil(2)
     }
 
-    /// How the pod of this uid stands.
+    /// Whether the pod of this uid is gone.
     ///
     /// C3: `ShouldPodContentBeRemoved` in `pod_workers.go` is true for pods that were evicted, for
     /// deleted pods that have terminated, and for unknown pods once all are known. C4:
     /// `ShouldPodRuntimeBeRemoved` is true for all pods that have terminated.
     #[must_use]
-    pub fn standing(&self, uid: &str) -> Standing {
+    pub fn state(&self, uid: &str) -> PodState {
         let Listed { consistent, .. } = match self.view {
             PodView::None if mutation::is(Mutation::NoApiServerMeansGone) => {
-                return Standing::Gone(Gone::NotFound);
+                return PodState::Gone(GoneReason::NotFound);
             }
-            PodView::None => return Standing::Doubtful(Doubt::NoApiServer),
-            PodView::Unavailable { why } => return Standing::Doubtful(Doubt::NotListed(why.clone())),
+            PodView::None => return PodState::Unknown(UnknownReason::NoApiServer),
+            PodView::Unavailable { why } => return PodState::Unknown(UnknownReason::NotListed(why.clone())),
             PodView::Listed(listed) => listed,
         };
         let is_static = self.static_uids.contains(uid) || self.mirrored.contains(uid);
         if is_static && !mutation::is(Mutation::StaticMayBeGone) {
-            return Standing::Doubtful(Doubt::Static);
+            return PodState::Unknown(UnknownReason::Static);
         }
-        let standing = match self.listed.get(uid) {
+        let state = match self.listed.get(uid) {
             Some(pod) => of_listed(pod),
-            None if !consistent => Standing::Doubtful(Doubt::Inconsistent),
+            None if !consistent => PodState::Unknown(UnknownReason::Inconsistent),
             None => self.of_missing(uid),
         };
-        match standing {
-            Standing::Gone(_) if self.wrong_node && !mutation::is(Mutation::TrustNodeName) => {
-                Standing::Doubtful(Doubt::WrongNode)
+        match state {
+            PodState::Gone(_) if self.wrong_node && !mutation::is(Mutation::TrustNodeName) => {
+                PodState::Unknown(UnknownReason::WrongNode)
             }
-            standing => standing,
+            state => state,
         }
     }
 
-    /// How the pod of a container stands. Only sandboxes say whether a pod is static; without one,
+    /// Whether the pod of a container is gone. Only sandboxes say whether a pod is static; without one,
     /// the form of the uid has to.
     #[must_use]
-    pub fn standing_of_container(&self, uid: &str) -> Standing {
-        match self.standing(uid) {
-            Standing::Gone(Gone::NotFound | Gone::Replaced)
+    pub fn state_of_container(&self, uid: &str) -> PodState {
+        match self.state(uid) {
+            PodState::Gone(GoneReason::NotFound | GoneReason::Replaced)
                 if !self.with_sandbox.contains(uid) && !is_uuid(uid) =>
             {
-                Standing::Doubtful(Doubt::MaybeStatic)
+                PodState::Unknown(UnknownReason::MaybeStatic)
             }
-            standing => standing,
+            state => state,
         }
     }
 
     /// A pod that the list of this node's pods lacks.
-    fn of_missing(&self, uid: &str) -> Standing {
+    fn of_missing(&self, uid: &str) -> PodState {
         if mutation::is(Mutation::MissingIsGone) {
-            return Standing::Gone(Gone::NotFound);
+            return PodState::Gone(GoneReason::NotFound);
         }
         let pod = match self.identity(uid) {
             Ok(pod) => pod,
-            Err(doubt) => return Standing::Doubtful(doubt),
+            Err(why) => return PodState::Unknown(why),
         };
         match self.proofs.get(uid).filter(|proof| proof.pod == pod).map(|proof| &proof.answer) {
-            Some(Answer::NotFound) => Standing::Gone(Gone::NotFound),
+            Some(Answer::NotFound) => PodState::Gone(GoneReason::NotFound),
             Some(Answer::OtherUid { mirror_of }) if mirror_of.as_deref() == Some(uid) => {
                 if mutation::is(Mutation::MirrorIsAnotherPod) {
-                    return Standing::Gone(Gone::Replaced);
+                    return PodState::Gone(GoneReason::Replaced);
                 }
-                Standing::Doubtful(Doubt::Static)
+                PodState::Unknown(UnknownReason::Static)
             }
-            Some(Answer::OtherUid { .. }) => Standing::Gone(Gone::Replaced),
-            Some(Answer::SameUid | Answer::Failed) | None => Standing::Doubtful(Doubt::Unproved),
+            Some(Answer::OtherUid { .. }) => PodState::Gone(GoneReason::Replaced),
+            Some(Answer::SameUid | Answer::Failed) | None => PodState::Unknown(UnknownReason::Unproved),
         }
     }
 
     /// The pod that everything with this uid claims to belong to.
-    fn identity(&self, uid: &str) -> Result<PodRef, Doubt> {
+    fn identity(&self, uid: &str) -> Result<PodRef, UnknownReason> {
         match self.claims.get(uid) {
-            None => Err(Doubt::Nameless),
-            Some(Claim::Several) => Err(Doubt::SeveralNames),
+            None => Err(UnknownReason::Nameless),
+            Some(Claim::Several) => Err(UnknownReason::SeveralNames),
             Some(Claim::One(namespace, name)) => {
                 let pod = PodRef::new(namespace, name, uid);
-                if pod.is_plausible() { Ok(pod) } else { Err(Doubt::Implausible) }
+                if pod.is_plausible() { Ok(pod) } else { Err(UnknownReason::Implausible) }
             }
         }
     }
 }
 
 /// A pod in the list.
-fn of_listed(pod: &Pod) -> Standing {
+fn of_listed(pod: &Pod) -> PodState {
     if pod.mirror_of.is_some() {
-        return Standing::Living;
+        return PodState::Active;
     }
     let ended = pod.deleting && !pod.containers_running;
     match pod.phase {
-        Phase::Failed if pod.evicted => Standing::Gone(Gone::Evicted),
-        _ if ended => Standing::Gone(Gone::Deleted),
-        Phase::Failed | Phase::Succeeded => Standing::Terminated,
-        Phase::Pending | Phase::Running | Phase::Unknown => Standing::Living,
+        Phase::Failed if pod.evicted => PodState::Gone(GoneReason::Evicted),
+        _ if ended => PodState::Gone(GoneReason::Deleted),
+        Phase::Failed | Phase::Succeeded => PodState::Terminated,
+        Phase::Pending | Phase::Running | Phase::Unknown => PodState::Active,
     }
 }
 

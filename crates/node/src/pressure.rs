@@ -148,9 +148,9 @@ pub fn goal(usage: &Usage, rules: &Rules) -> Option<Goal> {
 
 /// Why nothing has to be freed, for people.
 #[must_use]
-pub fn calm(usage: Option<&Usage>, rules: &Rules) -> (Rule, String) {
+pub fn no_goal(usage: Option<&Usage>, rules: &Rules) -> (Rule, String) {
     let Some(usage) = usage else {
-        return (Rule::I4, "nobody knows how full the file system is".to_owned());
+        return (Rule::I4, "it is not known how full the file system is".to_owned());
     };
     if !rules.collects_images() {
         return (Rule::I7, "`high` is 100, so images are not collected".to_owned());

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::images::Users;
 use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Target};
-use crate::pods::{Pods, Standing, is_whole};
+use crate::pods::{PodState, Pods, is_whole};
 use crate::view::{ContainerState, Extent, SandboxState, SymlinkState};
 use crate::{Files, PodView, Rule, RuntimeView};
 
@@ -93,7 +93,7 @@ fn is_of_a_gone_pod(candidate: &Candidate) -> bool {
 /// A pod that was gone because it had ended is still in the list, so only a living one counts.
 fn pod_is_not_back(uid: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
     let pods = Pods::of(fresh.runtime, fresh.pods, fresh.files);
-    if pods.is_known(uid) && !matches!(pods.standing(uid), Standing::Gone(_) | Standing::Terminated) {
+    if pods.is_known(uid) && !matches!(pods.state(uid), PodState::Gone(_) | PodState::Terminated) {
         return Err(Refusal::PodIsBack);
     }
     Ok(())

@@ -58,9 +58,8 @@ pub fn keys_of_image(image: &Image, short: bool) -> Vec<Cow<'_, str>> {
             continue;
         }
         let parsed = Name::parse(name);
-        let full = parsed.full();
-        if full != name {
-            keys.push(full.into());
+        if !parsed.is_full() {
+            keys.push(parsed.full().into());
         }
         if short {
             let paths = suffixes(parsed.path);
@@ -86,6 +85,7 @@ struct Name<'a> {
     registry: Option<&'a str>,
     path: &'a str,
     tag: &'a str,
+    has_tag: bool,
 }
 
 impl<'a> Name<'a> {
@@ -95,21 +95,30 @@ impl<'a> Name<'a> {
             Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
             _ => (None, text),
         };
-        let (path, tag) = rest.rsplit_once(':').unwrap_or((rest, "latest"));
-        Self { registry, path, tag }
+        let tagged = rest.rsplit_once(':');
+        let (path, tag) = tagged.unwrap_or((rest, "latest"));
+        Self { registry, path, tag, has_tag: tagged.is_some() }
+    }
+
+    /// Whether the name is already as runtimes complete it, as most are.
+    fn is_full(&self) -> bool {
+        self.has_tag && self.registry.is_some_and(|registry| !is_default(registry))
     }
 
     /// The name as runtimes complete it.
     fn full(&self) -> String {
-        let Self { registry, path, tag } = self;
-        match registry {
-            None | Some("docker.io" | "index.docker.io") if path.contains('/') => {
-                format!("docker.io/{path}:{tag}")
-            }
-            None | Some("docker.io" | "index.docker.io") => format!("docker.io/library/{path}:{tag}"),
+        let Self { registry, path, tag, .. } = self;
+        match registry.filter(|registry| !is_default(registry)) {
+            None if path.contains('/') => format!("docker.io/{path}:{tag}"),
+            None => format!("docker.io/library/{path}:{tag}"),
             Some(registry) => format!("{registry}/{path}:{tag}"),
         }
     }
+}
+
+/// Whether this is the registry of names without one.
+fn is_default(registry: &str) -> bool {
+    matches!(registry, "docker.io" | "index.docker.io")
 }
 
 /// Whether this is a digest without a name.

@@ -78,6 +78,9 @@ fn ids(plan: &Plan, what: What) -> HashSet<&str> {
 pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, pods, ledger, rules, now, .. } = inputs;
     let mut wrong = Vec::new();
+    if all(plan).next().is_none() {
+        return wrong;
+    }
     let gone_before = ids(plan, What::Container);
     let stay = || runtime.containers.iter().filter(|container| !gone_before.contains(container.id.as_str()));
     let mut used: HashSet<&str> = HashSet::new();
@@ -100,7 +103,7 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
                 Some([container]) => match container.state {
                     ContainerState::Running => complain("it is running"),
                     ContainerState::Unknown if !stop_first => complain("it is unknown and not stopped first"),
-                    _ if container.created_at.nanos() <= 0 => complain("nobody knows its age"),
+                    _ if container.created_at.nanos() <= 0 => complain("its age is not known"),
                     _ if container.created_at > *now => complain("it is not created yet"),
                     _ => {}
                 },
@@ -253,31 +256,26 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
             wrong.push(format!("container {:?} was just created", container.id));
         }
     }
-    if rules.kubelet == Kubelet::Absent {
+    if rules.kubelet == Kubelet::Absent || gone.is_empty() {
         return wrong;
     }
-    let mut newest: HashMap<(&str, &str), &Container> = HashMap::new();
+    // When the newest dead instances were created, and whether all of them go. Of equally new ones, one
+    // is enough.
+    let mut newest: HashMap<(&str, &str), (Timestamp, bool)> = HashMap::new();
     for container in &runtime.containers {
         if container.state == ContainerState::Running || container.pod_uid.is_empty() {
             continue;
         }
-        let newest = newest.entry((&container.pod_uid, &container.name)).or_insert(container);
-        if container.created_at > newest.created_at {
-            *newest = container;
+        let goes = gone.contains(container.id.as_str());
+        let (created_at, all_gone) =
+            newest.entry((&container.pod_uid, &container.name)).or_insert((container.created_at, true));
+        if container.created_at > *created_at {
+            (*created_at, *all_gone) = (container.created_at, goes);
+        } else if container.created_at == *created_at {
+            *all_gone &= goes;
         }
     }
-    for ((uid, name), newest) in newest {
-        // Of equally new ones, one is enough.
-        let all_gone = runtime
-            .containers
-            .iter()
-            .filter(|other| {
-                other.pod_uid == uid
-                    && other.name == name
-                    && other.state != ContainerState::Running
-                    && other.created_at == newest.created_at
-            })
-            .all(|other| gone.contains(other.id.as_str()));
+    for ((uid, name), (_, all_gone)) in newest {
         if all_gone && !is_gone(inputs, uid) {
             wrong.push(format!("the newest dead instance of {name:?} in pod {uid} goes"));
         }

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::containers::duplicates;
+use crate::decision::Decision;
 use crate::identity::is_uid;
 use crate::mutation::{self, Mutation};
-use crate::pods::{Pods, Standing, is_whole};
+use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
-use crate::verdict::Verdict;
 use crate::view::{Sandbox, SandboxState};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
@@ -24,10 +24,10 @@ pub fn decide(
     rules: &Rules,
     remaining: &HashSet<&str>,
     under_pressure: bool,
-) -> Vec<Verdict> {
+) -> Vec<Decision> {
     let sandboxes = &runtime.sandboxes;
     let ambiguous = duplicates(sandboxes.iter().map(|sandbox| sandbox.id.as_str()));
-    let mut verdicts: Vec<Verdict> =
+    let mut decisions: Vec<Decision> =
         sandboxes.iter().map(|sandbox| active(sandbox, &ambiguous, remaining)).collect();
     let mut by_pod: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, sandbox) in sandboxes.iter().enumerate() {
@@ -37,36 +37,36 @@ pub fn decide(
         of_pod.sort_by_key(|&index| newest_first(&sandboxes[index]));
         if !is_uid(uid) {
             for index in of_pod {
-                verdicts[index].overrule(Rule::Safety1, "the uid of its pod is not a valid one");
+                decisions[index].overrule(Rule::Safety1, "the uid of its pod is not a valid one");
             }
             continue;
         }
-        let all_go = match pods.standing(uid) {
-            Standing::Gone(why) => Some(why.to_string()),
-            Standing::Terminated if under_pressure => {
+        let all_go = match pods.state(uid) {
+            PodState::Gone(why) => Some(why.to_string()),
+            PodState::Terminated if under_pressure => {
                 Some("its pod has terminated, under pressure".to_owned())
             }
-            Standing::Living | Standing::Terminated | Standing::Doubtful(_) => None,
+            PodState::Active | PodState::Terminated | PodState::Unknown(_) => None,
         };
         for (age, index) in of_pod.into_iter().enumerate() {
-            let verdict = &mut verdicts[index];
+            let decision = &mut decisions[index];
             match &all_go {
-                _ if !verdict.removes => {}
-                Some(why) => verdict.reason.extend(["; ", why.as_str()]),
-                None if age == 0 => verdict.overrule(Rule::S1, "it is the newest sandbox of its pod"),
-                None => verdict.reason.push_str("; its pod has a newer one"),
+                _ if !decision.removes => {}
+                Some(why) => decision.reason.extend(["; ", why.as_str()]),
+                None if age == 0 => decision.overrule(Rule::S1, "it is the newest sandbox of its pod"),
+                None => decision.reason.push_str("; its pod has a newer one"),
             }
         }
     }
-    for verdict in &mut verdicts {
+    for decision in &mut decisions {
         if !is_whole(runtime) {
-            verdict.overrule(Rule::B1, "sandboxes wait for whole lists");
+            decision.overrule(Rule::B1, "sandboxes wait for whole lists");
         }
         if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-            verdict.overrule(Rule::Safety3, "beside a kubelet, only images go");
+            decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
         }
     }
-    verdicts
+    decisions
 }
 
 /// Newest first, as `sandboxByCreated` in `kuberuntime_gc.go`.
@@ -75,18 +75,18 @@ fn newest_first(sandbox: &Sandbox) -> Reverse<(Timestamp, u32, &str)> {
 }
 
 /// Whether a sandbox may go at all.
-fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, remaining: &HashSet<&str>) -> Verdict {
+fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, remaining: &HashSet<&str>) -> Decision {
     let id = sandbox.id.as_str();
     if id.is_empty() || (ambiguous.contains(id) && !mutation::is(Mutation::DuplicatesMayGo)) {
-        return Verdict::keep(Rule::Safety1, "it cannot be told from another sandbox");
+        return Decision::keep(Rule::Safety1, "it cannot be told from another sandbox");
     }
     if sandbox.state == SandboxState::Ready && !mutation::is(Mutation::ReadyMayGo) {
-        return Verdict::keep(Rule::S1, "it is ready");
+        return Decision::keep(Rule::S1, "it is ready");
     }
     if remaining.contains(id) && !mutation::is(Mutation::SandboxWithContainersMayGo) {
-        return Verdict::keep(Rule::S1, "it still has containers");
+        return Decision::keep(Rule::S1, "it still has containers");
     }
-    Verdict::remove(Rule::S1, "not ready, without containers")
+    Decision::remove(Rule::S1, "not ready, without containers")
 }
 
 #[cfg(test)]
@@ -109,9 +109,9 @@ mod tests {
         let files = files();
         let pods = Pods::of(runtime, view, &files);
         let remaining = runtime.containers.iter().map(|container| container.sandbox_id.as_str()).collect();
-        let verdicts = decide(runtime, &pods, &Rules::default(), &remaining, pressure);
-        let pairs = runtime.sandboxes.iter().zip(verdicts);
-        pairs.filter(|(_, verdict)| verdict.removes).map(|(sandbox, _)| sandbox.id.clone()).collect()
+        let decisions = decide(runtime, &pods, &Rules::default(), &remaining, pressure);
+        let pairs = runtime.sandboxes.iter().zip(decisions);
+        pairs.filter(|(_, decision)| decision.removes).map(|(sandbox, _)| sandbox.id.clone()).collect()
     }
 
     fn with(sandboxes: Vec<Sandbox>) -> RuntimeView {

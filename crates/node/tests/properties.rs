@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kube_gc_node::logs::c8_log_file;
-use kube_gc_node::plan::{Candidate, Decision, Target, What};
+use kube_gc_node::plan::{Action, Candidate, Target, What};
 use kube_gc_node::pods::Pods;
 use kube_gc_node::rules::LogRoots;
 use kube_gc_node::testing::World;
@@ -107,7 +107,7 @@ proptest! {
         let gone: HashSet<&str> = of_rule(&plan, Rule::C5).into_iter().collect();
         let kept_by_c5 = |container: &Container| {
             plan.entry(What::Container, &container.id).is_some_and(|entry| {
-                entry.decision == Decision::Keep && entry.rule == Rule::C5
+                entry.decision == Action::Keep && entry.rule == Rule::C5
             })
         };
         for unit in units(&world).values() {
@@ -180,8 +180,8 @@ proptest! {
             }
         }
         for (uid, sandbox) in newest {
-            use kube_gc_node::pods::Standing::{Gone, Terminated};
-            if !matches!(known.standing(uid), Gone(_) | Terminated) {
+            use kube_gc_node::pods::PodState::{Gone, Terminated};
+            if !matches!(known.state(uid), Gone(_) | Terminated) {
                 prop_assert!(!gone.contains(sandbox.id.as_str()));
             }
             prop_assert!(sandbox.state != SandboxState::Ready || !gone.contains(sandbox.id.as_str()));

@@ -20,12 +20,12 @@ use tokio_util::task::TaskTracker;
 pub use events::NodeEvents;
 use pass::{Passed, pass};
 
-use crate::node::{NodeCollector, NodeOptions, Report};
+use crate::node::{NodeCollector, NodeOptions, Report, Saved};
 
 /// What the actor needs.
 #[derive(Debug)]
 pub struct NodeContext {
-    /// Who hears of failures; nobody without an API server.
+    /// Where failures are reported; nothing without an API server.
     pub events: Option<NodeEvents>,
     /// Where the last pass is published.
     pub status: watch::Sender<NodeStatus>,
@@ -51,6 +51,7 @@ pub struct NodeStatus {
 struct Node {
     collector: NodeCollector,
     options: NodeOptions,
+    saved: Saved,
 }
 
 /// Collects one node.
@@ -68,7 +69,12 @@ impl NodeActor {
     #[must_use]
     pub fn new(context: NodeContext, options: NodeOptions, collector: NodeCollector) -> Self {
         let now = Instant::now();
-        Self { context, node: Some(Node { collector, options }), containers_due: now, images_due: now }
+        Self {
+            context,
+            node: Some(Node { collector, options, saved: Saved::default() }),
+            containers_due: now,
+            images_due: now,
+        }
     }
 
     /// Begins the pass that is due, or waits for it.

@@ -70,10 +70,8 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
     if !look.plan.removals.is_empty() && meets_kubelet(node).await {
         look = node.collector.look(now()).await?;
     }
-    let Node { collector, options } = node;
-    if let Err(problem) = options.state.write(collector.ledger()) {
-        tracing::warn!("{problem}");
-    }
+    let Node { collector, options, saved } = node;
+    saved.save(&options.state, collector.ledger());
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
     if report.dry_run.is_some() {

@@ -38,6 +38,11 @@ impl Begun {
         Ok(Self { options, pods, config })
     }
 
+    /// The same for passes that repeat.
+    pub fn watched(self) -> Self {
+        Self { pods: self.pods.watched(), ..self }
+    }
+
     /// The API server in messages.
     pub fn server(&self) -> String {
         self.config.as_ref().map(|config| config.cluster_url.to_string()).unwrap_or_default()

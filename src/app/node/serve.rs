@@ -45,9 +45,11 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
     tokio::pin!(terminated);
-    let begun = Begun::new(target, settings, None).await?;
+    let begun = Begun::new(target, settings, None).await?.watched();
     let events = match &begun.pods {
-        PodSource::Api { api, node } => NodeEvents::new(api.clone(), node),
+        PodSource::Api { api, node } | PodSource::Watched { api, node, .. } => {
+            NodeEvents::new(api.clone(), node)
+        }
         PodSource::None => None,
     };
     let protections = match (begun.config.clone(), settings.access.listeners) {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use kube_gc_core::text::escape::{Escaped, escape_json};
-use kube_gc_node::plan::{Breakdown, Decision, Entry, Plan, What};
+use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
 use crate::app::{Error, ErrorKind};
@@ -63,7 +63,15 @@ pub fn plan(report: &Report, wide: bool) -> String {
 /// What came of a pass, for people (B9).
 pub fn result(report: &Report, result: &PassResult) -> String {
     let PassResult {
-        removed, refused, failed, freed_bytes, missing_bytes, missing_inodes, interrupted, ..
+        removed,
+        refused,
+        failed,
+        freed_bytes,
+        missing_bytes,
+        missing_inodes,
+        unmeasured,
+        interrupted,
+        ..
     } = result;
     let mut text = format!("Removed {removed}, freed {}.", Bytes(*freed_bytes));
     if *refused > 0 {
@@ -80,6 +88,11 @@ pub fn result(report: &Report, result: &PassResult) -> String {
     }
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
+    }
+    if *unmeasured {
+        text.push_str(
+            "The file system of the images could not be measured, so no image was removed for space.\n",
+        );
     }
     if *missing_bytes > 0 || *missing_inodes > 0 {
         let _ = write!(text, "Not all that was wanted could be freed: {} ", Bytes(*missing_bytes));
@@ -114,8 +127,8 @@ fn header(wide: bool) -> Vec<String> {
 fn row(entry: &Entry, wide: bool) -> Vec<String> {
     let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, order: _ } = entry;
     let decision = match decision {
-        Decision::Remove => "remove",
-        Decision::Keep => "keep",
+        Action::Remove => "remove",
+        Action::Keep => "keep",
     };
     let name = name.clone().unwrap_or_else(|| match kind {
         What::LogDirectory | What::LogSymlink => id.clone(),
@@ -171,7 +184,7 @@ fn columns(rows: &[Vec<String>]) -> String {
 /// What fills the file system of the images.
 fn filesystem(text: &mut String, plan: &Plan) {
     let Some(usage) = &plan.usage else {
-        text.push_str("Nobody knows how full the file system of the images is.\n");
+        text.push_str("It is not known how full the file system of the images is.\n");
         return;
     };
     let Usage { capacity, .. } = usage;

@@ -15,8 +15,7 @@ use kube_gc_cri::server::{
 use kube_gc_node::glob::Glob;
 use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::{Outcome, Scope};
-use kube_gc_node::plan::{Decision, Entry, What};
-use kube_gc_node::pressure::Usage;
+use kube_gc_node::plan::{Action, Entry, What};
 use kube_gc_node::rules::BesideKubelet;
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
@@ -37,22 +36,6 @@ pub struct Host {
     logs: Logs,
     /// The ids of images by their names.
     images: BTreeMap<&'static str, String>,
-}
-
-/// The disk of the runtime.
-#[derive(Debug)]
-struct RuntimeDisk(Arc<CriServer>);
-
-impl node::Disk for RuntimeDisk {
-    fn usage(&self) -> Result<Usage, String> {
-        let found = self.0.disk_usage();
-        Ok(Usage {
-            capacity: found.capacity,
-            available: found.available,
-            inodes: found.inodes,
-            inodes_free: found.inodes_available,
-        })
-    }
 }
 
 /// The directory of logs, removed with this value.
@@ -129,7 +112,7 @@ impl Host {
         let collector = NodeCollector::connect(&options, kube_gc_cri::Settings::default(), pods, ledger)
             .await
             .map_err(|error| error.to_string())?
-            .with_disk(Arc::new(RuntimeDisk(Arc::clone(&runtime))));
+            .with_disk(Arc::<CriServer>::clone(&runtime));
         Ok(Self { runtime, collector, logs, images })
     }
 
@@ -165,7 +148,7 @@ impl Host {
     /// How full the disk is.
     pub fn percent(&self) -> u8 {
         use node::Disk as _;
-        let usage = RuntimeDisk(Arc::clone(&self.runtime)).usage();
+        let usage = self.runtime.usage();
         usage.ok().and_then(|usage| usage.percent()).unwrap_or_default()
     }
 
@@ -246,7 +229,7 @@ impl Host {
             id: entry.id.clone(),
             what: word(entry.what),
             name,
-            removes: entry.decision == Decision::Remove,
+            removes: entry.decision == Action::Remove,
             rule: entry.rule.number(),
             reason: shorter(&entry.reason),
             bytes: entry.bytes,

@@ -26,44 +26,6 @@ async fn b1_dead_containers_of_gone_pods_go_although_no_list_fits_into_a_message
     assert_eq!((node.container_ids().len(), node.sandbox_ids().len()), (0, 0));
 }
 
-/// What today's kubelet never collects: its list of containers does not fit into a message.
-#[tokio::test]
-async fn b1_eighteen_thousand_dead_containers_behind_16_mib_go_to_zero() {
-    const PODS: u32 = 100;
-    const EACH: u32 = 185;
-    let mut node = Node::new();
-    for _ in 0..PODS {
-        let gone = node.gone_pod();
-        fs::create_dir(node.log_directory(&gone)).unwrap();
-        let image = node.image.clone();
-        let new = |attempt| NewContainer {
-            sandbox: gone.sandbox.clone(),
-            // So that each takes about a KiB of a list.
-            name: format!("{:x<240}", "web"),
-            attempt,
-            image: image.clone(),
-            state: ContainerState::ContainerExited,
-            created_at: nanos(HOUR),
-            image_volumes: Vec::new(),
-            log_path: String::new(),
-            written: Space::default(),
-        };
-        node.server.world(|world| (0..EACH).for_each(|attempt| drop(world.add_container(new(attempt)))));
-    }
-    let mut collector = node.collector().await;
-    let mut passes = 0;
-    let mut was_too_large = false;
-    while !node.container_ids().is_empty() || !node.sandbox_ids().is_empty() {
-        let look = collector.look(now()).await.unwrap();
-        was_too_large |= look.notes.iter().any(|note| note.contains("whole lists"));
-        collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
-        passes += 1;
-        assert!(passes <= 25, "{} containers are left", node.container_ids().len());
-    }
-    assert!(was_too_large);
-    assert_eq!(node.logs().directories().unwrap().items.len(), 0);
-}
-
 #[tokio::test]
 async fn b1_streamed_lists_are_whole() {
     let settings =

@@ -6,6 +6,7 @@ mod faults;
 mod passes;
 mod safety;
 mod schema;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,16 +22,15 @@ use kube_gc_cri::server::{
 };
 use kube_gc_cri::{Rpc, client};
 use kube_gc_node::ledger::Record;
-use kube_gc_node::pass::{Outcome, Scope};
+use kube_gc_node::pass::{AT_A_TIME, Outcome, Scope};
 use kube_gc_node::plan::What;
-use kube_gc_node::pressure::Usage;
 use kube_gc_node::rules::{BesideKubelet, LogRoots};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
-use super::{Carried, Disk, Look, NodeCollector, NodeOptions, PodSource, Presence, StateFile, now};
+use super::{Disk, Look, NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now};
 use crate::api::{Api, ApiSettings, WriteGate};
 
 const NODE: &str = "node-1";
@@ -49,22 +49,6 @@ struct Node {
     /// The image that most containers use.
     image: String,
     pods: usize,
-}
-
-/// The disk of the runtime.
-#[derive(Debug)]
-struct ServerDisk(Arc<CriServer>);
-
-impl Disk for ServerDisk {
-    fn usage(&self) -> Result<Usage, String> {
-        let usage = self.0.disk_usage();
-        Ok(Usage {
-            capacity: usage.capacity,
-            available: usage.available,
-            inodes: usage.inodes,
-            inodes_free: usage.inodes_available,
-        })
-    }
 }
 
 /// A pod on the node.
@@ -214,10 +198,15 @@ impl Node {
     }
 
     async fn collector(&self) -> NodeCollector {
+        self.collector_with(self.pod_source()).await
+    }
+
+    /// A collector with another source of pods.
+    async fn collector_with(&self, pods: PodSource) -> NodeCollector {
         let settings = client::Settings { deadline: self.deadline, ..client::Settings::default() };
-        let collector =
-            NodeCollector::connect(&self.options(), settings, self.pod_source(), self.ledger.clone()).await;
-        collector.unwrap().with_disk(Arc::new(ServerDisk(Arc::clone(&self.server))))
+        let collector = NodeCollector::connect(&self.options(), settings, pods, self.ledger.clone()).await;
+        let disk: Arc<dyn Disk> = Arc::<CriServer>::clone(&self.server);
+        collector.unwrap().with_disk(disk)
     }
 
     /// One look.
@@ -226,7 +215,7 @@ impl Node {
     }
 
     /// One whole pass.
-    async fn pass(&self) -> (Look, Carried) {
+    async fn pass(&self) -> (Look, PassOutcome) {
         let mut collector = self.collector().await;
         let look = collector.look(now()).await.unwrap();
         assert_eq!(look.violations, [""; 0]);
@@ -275,7 +264,7 @@ fn image(name: &str, mib: u64) -> NewImage {
 }
 
 /// What has gone, in order.
-fn removed(carried: &Carried) -> Vec<(What, String)> {
+fn removed(carried: &PassOutcome) -> Vec<(What, String)> {
     let gone = carried.removals.iter().filter(|record| record.outcome == Outcome::Removed);
     gone.map(|record| (record.candidate.what(), record.candidate.id().to_owned())).collect()
 }

@@ -14,11 +14,11 @@ fn gone(containers: Vec<Container>, view: &PodView, rules: &Rules, pressure: boo
 fn gone_of(runtime: &RuntimeView, view: &PodView, rules: &Rules, pressure: bool) -> Vec<(String, Rule)> {
     let files = files();
     let pods = Pods::of(runtime, view, &files);
-    let verdicts = decide(runtime, &pods, rules, NOW, pressure);
-    let pairs = runtime.containers.iter().zip(verdicts);
+    let decisions = decide(runtime, &pods, rules, NOW, pressure);
+    let pairs = runtime.containers.iter().zip(decisions);
     let mut gone: Vec<_> = pairs
-        .filter(|(_, verdict)| verdict.removes)
-        .map(|(container, verdict)| (container.id.clone(), verdict.rule))
+        .filter(|(_, decision)| decision.removes)
+        .map(|(container, decision)| (container.id.clone(), decision.rule))
         .collect();
     gone.sort();
     gone

@@ -29,7 +29,7 @@ fn node(ids: &[&str]) -> Node {
 }
 
 impl Node {
-    fn decide(&self) -> Decision {
+    fn decide(&self) -> Selection {
         let goal = goal(&self.usage, &self.rules);
         let input = Input {
             runtime: &self.runtime,
@@ -52,7 +52,7 @@ impl Node {
 
     /// The rule that decides about the only image.
     fn rule(&self) -> Rule {
-        self.decide().verdicts[0].rule
+        self.decide().decisions[0].rule
     }
 
     fn used(&mut self, id: &str, seconds_ago: u64) {
@@ -126,9 +126,9 @@ fn i4_images_go_until_enough_seems_to_be_free_and_the_others_stay_in_line() {
     for image in &mut node.runtime.images {
         image.bytes = 60;
     }
-    let decision = node.decide();
+    let selection = node.decide();
     assert_eq!(node.gone(), ["a", "b"]);
-    assert_eq!(decision.in_line, [2, 3]);
+    assert_eq!(selection.in_line, [2, 3]);
     node.usage.available = 160;
     assert_eq!(node.gone(), Vec::<&str>::new());
     assert_eq!(node.rule(), Rule::I4);

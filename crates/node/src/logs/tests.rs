@@ -79,7 +79,7 @@ fn l1_names_have_three_parts_or_only_a_uid() {
     assert_eq!(parse_directory("").uid(), "");
 }
 
-fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Verdict {
+fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Decision {
     let files = Files { log_directories: vec![directory], ..Files::default() };
     let pods = Pods::of(runtime, view, &files);
     l1(runtime, &pods, &files, &Rules::default(), NOW).remove(0)
@@ -123,7 +123,7 @@ fn l1_only_directories_go() {
     assert_eq!(l1_of(&RuntimeView::default(), &gone, way_out).rule, Rule::Safety5);
 }
 
-fn l2_of(runtime: &RuntimeView, link: LogSymlink) -> Verdict {
+fn l2_of(runtime: &RuntimeView, link: LogSymlink) -> Decision {
     let files = Files { log_symlinks: vec![link], ..Files::default() };
     let before = Before { containers: BTreeMap::new(), directories: HashSet::from(["goes"]) };
     l2(runtime, &files, &Rules::default(), &before).remove(0)

@@ -32,10 +32,12 @@ fn carry_out(pass: &mut Pass, runtime: &RuntimeView, frees: u64) -> Vec<String> 
     let mut steps = Vec::new();
     loop {
         match pass.next_step() {
-            Step::Remove(candidate) => {
-                steps.push(candidate.id().to_owned());
-                available += frees;
-                pass.record(Outcome::Removed);
+            Step::Remove(candidates) => {
+                for candidate in &candidates {
+                    steps.push(candidate.id().to_owned());
+                    available += frees;
+                }
+                pass.record(vec![Outcome::Removed; candidates.len()]);
             }
             Step::ListContainers => {
                 steps.push("list".to_owned());
@@ -82,7 +84,7 @@ fn b3_after_a_removal_the_file_system_gets_time_and_before_it_does_not() {
     pass.next_step();
     pass.listed(Some(&Fresh { runtime: &runtime, pods: &PodView::None, files: &files }));
     assert!(matches!(pass.next_step(), Step::Remove(_)));
-    pass.record(Outcome::Removed);
+    pass.record([Outcome::Removed]);
     assert_eq!(pass.next_step(), Step::Measure { patience: PATIENCE });
 }
 
@@ -139,9 +141,9 @@ fn i7_a_failure_stops_nothing_and_counts_as_done() {
     let mut tried = Vec::new();
     loop {
         match pass.next_step() {
-            Step::Remove(candidate) => {
-                tried.push(candidate.id().to_owned());
-                pass.record(Outcome::Failed("read-only file system".to_owned()));
+            Step::Remove(candidates) => {
+                tried.extend(candidates.iter().map(|candidate| candidate.id().to_owned()));
+                pass.record(vec![Outcome::Failed("read-only file system".to_owned()); candidates.len()]);
             }
             Step::ListContainers => pass.listed(Some(&fresh)),
             Step::Measure { .. } => pass.measured(files.image_usage),
@@ -172,7 +174,7 @@ fn a_dry_run_has_no_steps() {
 fn answers_that_nobody_asked_for_change_nothing() {
     let (runtime, files, ledger) = node(3);
     let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
-    pass.record(Outcome::Removed);
+    pass.record([Outcome::Removed]);
     pass.listed(None);
     pass.measured(None);
     assert_eq!(count(&carry_out(&mut pass, &runtime, 0), "i"), 3);
@@ -192,11 +194,66 @@ fn b9_what_is_missing_is_told_even_if_no_image_may_go() {
     let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
     assert_eq!(carry_out(&mut pass, &runtime, 0), [""; 0]);
     assert_eq!(pass.summary().missing, Some(Missing { bytes: 100, inodes: 0 }));
-    // Nobody knows what is missing if nothing can be measured.
+    // What is missing is not known if nothing can be measured.
     let mut pass = pass_of(&runtime, &files, &ledger, &Rules::default());
     pass.next_step();
     pass.measured(None);
     assert_eq!((pass.next_step(), pass.summary().missing), (Step::Done, None));
+    assert!(pass.summary().unmeasured);
+}
+
+#[test]
+fn b3_images_that_go_for_space_go_one_by_one_and_those_that_are_too_old_together() {
+    let (runtime, files, ledger) = node(40);
+    let mut sizes = Vec::new();
+    for max_age in [None, Some(Duration::from_secs(60))] {
+        let mut rules = Rules::default();
+        rules.images.max_age = max_age;
+        let mut pass = pass_of(&runtime, &files, &ledger, &rules);
+        let fresh = Fresh { runtime: &runtime, pods: &PodView::None, files: &files };
+        let mut longest = 0;
+        loop {
+            match pass.next_step() {
+                Step::Remove(candidates) => {
+                    longest = longest.max(candidates.len());
+                    pass.record(vec![Outcome::Removed; candidates.len()]);
+                }
+                Step::ListContainers => pass.listed(Some(&fresh)),
+                Step::Measure { .. } => pass.measured(files.image_usage),
+                Step::Done => break,
+            }
+        }
+        assert_eq!(pass.summary().removed, 40);
+        sizes.push(longest);
+    }
+    assert_eq!(sizes, [1, AT_A_TIME]);
+}
+
+#[test]
+fn containers_go_together_and_sandboxes_only_after_them() {
+    let mut runtime = RuntimeView::default();
+    for number in 0..20_u64 {
+        let uid = uid(number);
+        let mut dead = container(&format!("c{number:02}"), &uid, "web", "image");
+        dead.sandbox_id = format!("s{number:02}");
+        let mut sandbox = crate::testing::sandbox(&dead.sandbox_id, &uid);
+        sandbox.state = crate::view::SandboxState::NotReady;
+        runtime.sandboxes.push(sandbox);
+        runtime.containers.push(dead);
+    }
+    let proofs = (0..20).map(|number| crate::testing::proof(number, crate::view::Answer::NotFound)).collect();
+    let pods = crate::testing::listed(Vec::new(), proofs);
+    let plan = plan(&runtime, &pods, &files(), &Ledger::default(), &Rules::default(), NOW);
+    let mut pass = Pass::new(&plan, Scope::All, 50);
+    let mut steps = Vec::new();
+    while let Step::Remove(candidates) = pass.next_step() {
+        let what = candidates[0].what();
+        assert!(candidates.iter().all(|candidate| candidate.what() == what));
+        steps.push((what, candidates.len()));
+        pass.record(vec![Outcome::Removed; candidates.len()]);
+    }
+    let of = |what| [(what, AT_A_TIME), (what, AT_A_TIME), (what, 20 - 2 * AT_A_TIME)];
+    assert_eq!(steps, [of(What::Container), of(What::Sandbox)].concat());
 }
 
 #[test]

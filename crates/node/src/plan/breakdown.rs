@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::pressure::Usage;
 use crate::view::{ContainerState, RuntimeView};
 
-use super::{Decision, Entry, What};
+use super::{Action, Entry, What};
 
 /// Bytes by what they are for. Sizes of images count shared layers once for each image, so the sum
 /// may be more than is used.
@@ -34,9 +34,9 @@ impl Breakdown {
         let mut found = Self::default();
         for (entry, used, waits) in images.filter(|(entry, ..)| entry.what == What::Image) {
             let sum = match entry.decision {
-                Decision::Keep if used => &mut found.in_use,
-                Decision::Keep if !waits => &mut found.kept,
-                Decision::Keep | Decision::Remove => &mut found.unused,
+                Action::Keep if used => &mut found.in_use,
+                Action::Keep if !waits => &mut found.kept,
+                Action::Keep | Action::Remove => &mut found.unused,
             };
             *sum = sum.saturating_add(entry.bytes.unwrap_or_default());
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::containers::{self, c7_stops_first};
+use crate::decision::Decision;
 use crate::identity::shown;
 use crate::images::{self, Input, Purpose};
 use crate::log_directory::parse_directory;
@@ -12,11 +13,10 @@ use crate::pods::Pods;
 use crate::pressure;
 use crate::rules::Limits;
 use crate::sandboxes;
-use crate::verdict::Verdict;
 use crate::view::{Container, ContainerState, Image, Sandbox};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
 
-use super::{Breakdown, Candidate, Decision, Entry, Plan, Target, What};
+use super::{Action, Breakdown, Candidate, Entry, Plan, Target, What};
 
 /// Decides about every item.
 ///
@@ -85,7 +85,7 @@ pub fn plan(
     let mut of_images = images::decide(&input, |index| goes.contains(&index));
     let most_images = if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images };
     let images = of_images.removals.iter().map(|(index, _)| *index).collect();
-    let images = limit(images, most_images, &mut of_images.verdicts, &mut more);
+    let images = limit(images, most_images, &mut of_images.decisions, &mut more);
     let purposes: BTreeMap<usize, Purpose> = of_images.removals.iter().copied().collect();
 
     // Everything is decided; what follows puts it in order.
@@ -93,7 +93,7 @@ pub fn plan(
         .log_symlinks
         .iter()
         .zip(&of_symlinks)
-        .filter(|(_, verdict)| verdict.removes && verdict.rule == Rule::C8)
+        .filter(|(_, decision)| decision.removes && decision.rule == Rule::C8)
         .map(|(symlink, _)| symlink.name.as_str())
         .collect();
     let mut removals = Vec::new();
@@ -121,11 +121,11 @@ pub fn plan(
     }
     for &index in &images {
         let purpose = purposes.get(&index).copied().unwrap_or(Purpose::Space);
-        removals.push(image_candidate(&runtime.images[index], of_images.verdicts[index].rule, purpose));
+        removals.push(image_candidate(&runtime.images[index], of_images.decisions[index].rule, purpose));
         orders.images.insert(index, removals.len());
     }
     let in_line_of = |index: &usize| {
-        image_candidate(&runtime.images[*index], of_images.verdicts[*index].rule, Purpose::Space)
+        image_candidate(&runtime.images[*index], of_images.decisions[*index].rule, Purpose::Space)
     };
     // What the limit left for the next pass comes first there, so nothing overtakes it here.
     let in_line: Vec<Candidate> = if images.len() < of_images.removals.len() {
@@ -134,31 +134,37 @@ pub fn plan(
         of_images.in_line.iter().map(in_line_of).collect()
     };
 
-    let mut entries = Vec::new();
-    for (index, (container, verdict)) in runtime.containers.iter().zip(&of_containers).enumerate() {
-        entries.push(container_entry(container, verdict, orders.containers.get(&index)));
+    let mut entries = Vec::with_capacity(
+        runtime.containers.len()
+            + runtime.sandboxes.len()
+            + files.log_directories.len()
+            + files.log_symlinks.len()
+            + runtime.images.len(),
+    );
+    for (index, (container, decision)) in runtime.containers.iter().zip(of_containers).enumerate() {
+        entries.push(container_entry(container, decision, orders.containers.get(&index)));
     }
-    for (index, (sandbox, verdict)) in runtime.sandboxes.iter().zip(&of_sandboxes).enumerate() {
-        let mut entry = entry(What::Sandbox, &sandbox.id, verdict, orders.sandboxes.get(&index));
+    for (index, (sandbox, decision)) in runtime.sandboxes.iter().zip(of_sandboxes).enumerate() {
+        let mut entry = entry(What::Sandbox, &sandbox.id, decision, orders.sandboxes.get(&index));
         entry.pod = Some(PodRef::new(&sandbox.namespace, &sandbox.name, &sandbox.uid));
         entries.push(entry);
     }
-    for (index, (directory, verdict)) in files.log_directories.iter().zip(&of_directories).enumerate() {
-        let mut entry = entry(What::LogDirectory, &directory.name, verdict, orders.directories.get(&index));
+    for (index, (directory, decision)) in files.log_directories.iter().zip(of_directories).enumerate() {
+        let mut entry = entry(What::LogDirectory, &directory.name, decision, orders.directories.get(&index));
         entry.bytes = Some(directory.bytes);
         let named = parse_directory(&directory.name).named();
         entry.pod = named.map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
         entries.push(entry);
     }
-    for (index, (symlink, verdict)) in files.log_symlinks.iter().zip(&of_symlinks).enumerate() {
-        let with_container = before.containers.get(&symlink.name).filter(|_| verdict.rule == Rule::C8);
+    for (index, (symlink, decision)) in files.log_symlinks.iter().zip(of_symlinks).enumerate() {
+        let with_container = before.containers.get(&symlink.name).filter(|_| decision.rule == Rule::C8);
         let of_container = with_container.and_then(|index| orders.containers.get(index));
         let order = orders.symlinks.get(&index).or(of_container);
-        entries.push(entry(What::LogSymlink, &symlink.name, verdict, order));
+        entries.push(entry(What::LogSymlink, &symlink.name, decision, order));
     }
     let first_image = entries.len();
-    for (index, (image, verdict)) in runtime.images.iter().zip(&of_images.verdicts).enumerate() {
-        let mut entry = entry(What::Image, &image.id, verdict, orders.images.get(&index));
+    for (index, (image, decision)) in runtime.images.iter().zip(of_images.decisions).enumerate() {
+        let mut entry = entry(What::Image, &image.id, decision, orders.images.get(&index));
         entry.name = image.names().next().map(shown);
         entry.bytes = Some(image.bytes);
         entries.push(entry);
@@ -195,33 +201,33 @@ struct Orders {
 }
 
 /// The indexes of what goes, in order.
-fn ordered<K: Ord>(verdicts: &[Verdict], key: impl Fn(usize) -> K) -> Vec<usize> {
-    let mut indexes: Vec<usize> = (0..verdicts.len()).filter(|&index| verdicts[index].removes).collect();
+fn ordered<K: Ord>(decisions: &[Decision], key: impl Fn(usize) -> K) -> Vec<usize> {
+    let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| decisions[index].removes).collect();
     indexes.sort_by_key(|&index| key(index));
     indexes
 }
 
 /// Safety 4: a pass removes so many at most, and then everything is looked at anew.
-fn limit(mut indexes: Vec<usize>, most: usize, verdicts: &mut [Verdict], more: &mut bool) -> Vec<usize> {
+fn limit(mut indexes: Vec<usize>, most: usize, decisions: &mut [Decision], more: &mut bool) -> Vec<usize> {
     if indexes.len() > most {
         *more = true;
         for index in indexes.drain(most..) {
-            verdicts[index].overrule(Rule::Safety4, "a pass removes no more than it does before");
+            decisions[index].overrule(Rule::Safety4, "a pass removes no more than it does before");
         }
     }
     indexes
 }
 
 /// The ids of sandboxes that have containers when those that go have gone.
-fn with_containers<'a>(runtime: &'a RuntimeView, verdicts: &[Verdict]) -> HashSet<&'a str> {
-    let stay = runtime.containers.iter().zip(verdicts).filter(|(_, verdict)| !verdict.removes);
+fn with_containers<'a>(runtime: &'a RuntimeView, decisions: &[Decision]) -> HashSet<&'a str> {
+    let stay = runtime.containers.iter().zip(decisions).filter(|(_, decision)| !decision.removes);
     stay.map(|(container, _)| container.sandbox_id.as_str()).collect()
 }
 
 fn container_candidate(
     container: &Container,
     runtime: &RuntimeView,
-    verdict: &Verdict,
+    decision: &Decision,
     symlinks: &HashSet<&str>,
 ) -> Candidate {
     let symlink = logs::c8_symlink(container).filter(|name| symlinks.contains(name.as_str()));
@@ -235,7 +241,7 @@ fn container_candidate(
             stop_first: c7_stops_first(container.state),
             symlink,
         },
-        rule: verdict.rule,
+        rule: decision.rule,
         bytes: container.layer_bytes,
     }
 }
@@ -261,26 +267,27 @@ fn image_candidate(image: &Image, rule: Rule, purpose: Purpose) -> Candidate {
     Candidate { target, rule, bytes: Some(image.bytes) }
 }
 
-fn entry(what: What, id: &str, verdict: &Verdict, order: Option<&usize>) -> Entry {
+fn entry(what: What, id: &str, decision: Decision, order: Option<&usize>) -> Entry {
     Entry {
         what,
         id: id.to_owned(),
         name: None,
         pod: None,
-        decision: if verdict.removes { Decision::Remove } else { Decision::Keep },
-        rule: verdict.rule,
-        reason: verdict.reason.clone(),
+        decision: if decision.removes { Action::Remove } else { Action::Keep },
+        rule: decision.rule,
+        reason: decision.reason,
         bytes: None,
         order: order.and_then(|order| u32::try_from(*order).ok()),
     }
 }
 
-fn container_entry(container: &Container, verdict: &Verdict, order: Option<&usize>) -> Entry {
-    let mut entry = entry(What::Container, &container.id, verdict, order);
+fn container_entry(container: &Container, decision: Decision, order: Option<&usize>) -> Entry {
+    let stops_first = decision.removes && container.state == ContainerState::Unknown;
+    let mut entry = entry(What::Container, &container.id, decision, order);
     entry.name = Some(containers::title(container));
     entry.pod = Some(PodRef::new(&container.pod_namespace, &container.pod_name, &container.pod_uid));
     entry.bytes = container.layer_bytes;
-    if verdict.removes && container.state == ContainerState::Unknown {
+    if stops_first {
         entry.reason.push_str("; its state is unknown, so it is stopped first (C7)");
     }
     entry

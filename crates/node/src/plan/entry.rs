@@ -16,7 +16,7 @@ pub struct Entry {
     /// The pod that it belongs to.
     pub pod: Option<PodRef>,
     /// What becomes of it.
-    pub decision: Decision,
+    pub decision: Action,
     /// The rule that decided.
     pub rule: Rule,
     /// The reason, for people.
@@ -46,7 +46,7 @@ pub enum What {
 /// What becomes of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Decision {
+pub enum Action {
     /// It goes.
     Remove,
     /// It stays.

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub use breakdown::Breakdown;
 pub use build::plan;
 pub use candidate::{Candidate, Target};
-pub use entry::{Decision, Entry, What};
+pub use entry::{Action, Entry, What};
 
 use crate::pressure::{Goal, Usage};
 use crate::rules::Effects;
@@ -28,7 +28,7 @@ pub struct Plan {
     pub in_line: Vec<Candidate>,
     /// What fills the file system of the images.
     pub breakdown: Breakdown,
-    /// How full the file system of the images is; nothing if nobody knows.
+    /// How full the file system of the images is; nothing if it is not known.
     pub usage: Option<Usage>,
     /// What is to be free at the end; nothing if there is enough.
     pub goal: Option<Goal>,
@@ -44,7 +44,7 @@ pub struct Plan {
 impl Plan {
     /// The entries of what goes.
     pub fn removed(&self) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().filter(|entry| entry.decision == Decision::Remove)
+        self.entries.iter().filter(|entry| entry.decision == Action::Remove)
     }
 
     /// The entry of an item; the first one, if several have the same id.

@@ -100,7 +100,7 @@ fn safety_4_what_a_pass_leaves_over_keeps_its_sandbox_and_its_image() {
     let plan = left.plan();
     assert!(plan.more);
     assert_eq!(plan.entry(What::Container, "second").unwrap().rule, Rule::Safety4);
-    assert_eq!(plan.entry(What::Sandbox, "s").unwrap().decision, Decision::Keep);
+    assert_eq!(plan.entry(What::Sandbox, "s").unwrap().decision, Action::Keep);
     assert_eq!(plan.entry(What::Image, "a").unwrap().rule, Rule::I1);
 }
 

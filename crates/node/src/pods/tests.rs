@@ -1,8 +1,8 @@
 use super::*;
 use crate::testing::{container, files, listed, pod, proof, sandbox, uid};
 
-fn standing(runtime: &RuntimeView, view: &PodView, uid: &str) -> Standing {
-    Pods::of(runtime, view, &files()).standing_of_container(uid)
+fn state(runtime: &RuntimeView, view: &PodView, uid: &str) -> PodState {
+    Pods::of(runtime, view, &files()).state_of_container(uid)
 }
 
 fn one_dead() -> RuntimeView {
@@ -15,23 +15,23 @@ fn one_dead() -> RuntimeView {
 #[test]
 fn c3_a_missing_pod_is_gone_only_by_its_own_404_or_another_uid() {
     let runtime = one_dead();
-    let with = |answer| standing(&runtime, &listed(vec![], vec![proof(1, answer)]), &uid(1));
-    assert_eq!(with(Answer::NotFound), Standing::Gone(Gone::NotFound));
-    assert_eq!(with(Answer::OtherUid { mirror_of: None }), Standing::Gone(Gone::Replaced));
+    let with = |answer| state(&runtime, &listed(vec![], vec![proof(1, answer)]), &uid(1));
+    assert_eq!(with(Answer::NotFound), PodState::Gone(GoneReason::NotFound));
+    assert_eq!(with(Answer::OtherUid { mirror_of: None }), PodState::Gone(GoneReason::Replaced));
     let mirror = Answer::OtherUid { mirror_of: Some(uid(1)) };
-    assert_eq!(with(mirror), Standing::Doubtful(Doubt::Static));
-    assert_eq!(with(Answer::SameUid), Standing::Doubtful(Doubt::Unproved));
-    assert_eq!(with(Answer::Failed), Standing::Doubtful(Doubt::Unproved));
-    let unasked = standing(&runtime, &listed(vec![], vec![]), &uid(1));
-    assert_eq!(unasked, Standing::Doubtful(Doubt::Unproved));
+    assert_eq!(with(mirror), PodState::Unknown(UnknownReason::Static));
+    assert_eq!(with(Answer::SameUid), PodState::Unknown(UnknownReason::Unproved));
+    assert_eq!(with(Answer::Failed), PodState::Unknown(UnknownReason::Unproved));
+    let unasked = state(&runtime, &listed(vec![], vec![]), &uid(1));
+    assert_eq!(unasked, PodState::Unknown(UnknownReason::Unproved));
 }
 
 #[test]
 fn c3_an_answer_about_another_name_proves_nothing() {
     let mut other = proof(1, Answer::NotFound);
     other.pod.name = "somebody-else".to_owned();
-    let standing = standing(&one_dead(), &listed(vec![], vec![other]), &uid(1));
-    assert_eq!(standing, Standing::Doubtful(Doubt::Unproved));
+    let state = state(&one_dead(), &listed(vec![], vec![other]), &uid(1));
+    assert_eq!(state, PodState::Unknown(UnknownReason::Unproved));
 }
 
 #[test]
@@ -40,17 +40,17 @@ fn c3_evicted_and_deleted_pods_are_gone_and_c4_ended_ones_terminated() {
     let with = |change: fn(&mut Pod)| {
         let mut pod = pod(1);
         change(&mut pod);
-        standing(&runtime, &listed(vec![pod], vec![]), &uid(1))
+        state(&runtime, &listed(vec![pod], vec![]), &uid(1))
     };
-    assert_eq!(with(|_| {}), Standing::Living);
-    assert_eq!(with(|pod| pod.phase = Phase::Succeeded), Standing::Terminated);
-    assert_eq!(with(|pod| pod.phase = Phase::Failed), Standing::Terminated);
+    assert_eq!(with(|_| {}), PodState::Active);
+    assert_eq!(with(|pod| pod.phase = Phase::Succeeded), PodState::Terminated);
+    assert_eq!(with(|pod| pod.phase = Phase::Failed), PodState::Terminated);
     let evicted = |pod: &mut Pod| (pod.phase, pod.evicted) = (Phase::Failed, true);
-    assert_eq!(with(evicted), Standing::Gone(Gone::Evicted));
+    assert_eq!(with(evicted), PodState::Gone(GoneReason::Evicted));
     let deleted = |pod: &mut Pod| (pod.deleting, pod.containers_running) = (true, false);
-    assert_eq!(with(deleted), Standing::Gone(Gone::Deleted));
+    assert_eq!(with(deleted), PodState::Gone(GoneReason::Deleted));
     let ending = |pod: &mut Pod| (pod.deleting, pod.containers_running) = (true, true);
-    assert_eq!(with(ending), Standing::Living);
+    assert_eq!(with(ending), PodState::Active);
 }
 
 #[test]
@@ -58,11 +58,11 @@ fn static_pods_are_never_gone() {
     let mut runtime = one_dead();
     runtime.sandboxes[0].config_source = Some("file".to_owned());
     let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(standing(&runtime, &view, &uid(1)), Standing::Doubtful(Doubt::Static));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::Static));
     let mut mirror = pod(2);
     mirror.mirror_of = Some(uid(1));
     let view = listed(vec![mirror], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(standing(&one_dead(), &view, &uid(1)), Standing::Doubtful(Doubt::Static));
+    assert_eq!(state(&one_dead(), &view, &uid(1)), PodState::Unknown(UnknownReason::Static));
 }
 
 #[test]
@@ -74,45 +74,45 @@ fn without_its_sandbox_a_hash_may_be_a_static_pod() {
     let mut answer = proof(1, Answer::NotFound);
     answer.pod.uid = hash.to_owned();
     let view = listed(vec![], vec![answer]);
-    assert_eq!(standing(&runtime, &view, hash), Standing::Doubtful(Doubt::MaybeStatic));
+    assert_eq!(state(&runtime, &view, hash), PodState::Unknown(UnknownReason::MaybeStatic));
 }
 
 #[test]
 fn on_the_wrong_node_nothing_is_gone() {
     let mut runtime = one_dead();
     let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(standing(&runtime, &view, &uid(1)), Standing::Gone(Gone::NotFound));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(GoneReason::NotFound));
     runtime.sandboxes.push(sandbox("s2", &uid(2)));
     assert!(Pods::of(&runtime, &view, &files()).is_on_wrong_node());
-    assert_eq!(standing(&runtime, &view, &uid(1)), Standing::Doubtful(Doubt::WrongNode));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::WrongNode));
     // Half of them known is enough.
     let half = listed(vec![pod(2)], vec![proof(1, Answer::NotFound)]);
     runtime.sandboxes.push(sandbox("s3", &uid(3)));
-    assert_eq!(standing(&runtime, &half, &uid(1)), Standing::Gone(Gone::NotFound));
+    assert_eq!(state(&runtime, &half, &uid(1)), PodState::Gone(GoneReason::NotFound));
 }
 
 #[test]
 fn without_all_pods_known_nothing_is_gone() {
     let runtime = one_dead();
     let view = PodView::None;
-    assert_eq!(standing(&runtime, &view, &uid(1)), Standing::Doubtful(Doubt::NoApiServer));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::NoApiServer));
     let view = PodView::Unavailable { why: "no connection".to_owned() };
-    let expected = Standing::Doubtful(Doubt::NotListed("no connection".to_owned()));
-    assert_eq!(standing(&runtime, &view, &uid(1)), expected);
+    let expected = PodState::Unknown(UnknownReason::NotListed("no connection".to_owned()));
+    assert_eq!(state(&runtime, &view, &uid(1)), expected);
     let PodView::Listed(mut list) = listed(vec![], vec![proof(1, Answer::NotFound)]) else { unreachable!() };
     list.consistent = false;
-    let expected = Standing::Doubtful(Doubt::Inconsistent);
-    assert_eq!(standing(&runtime, &PodView::Listed(list), &uid(1)), expected);
+    let expected = PodState::Unknown(UnknownReason::Inconsistent);
+    assert_eq!(state(&runtime, &PodView::Listed(list), &uid(1)), expected);
 }
 
 #[test]
-fn a_uid_with_two_names_is_doubtful() {
+fn a_uid_with_two_names_is_unknown() {
     let mut runtime = one_dead();
     let mut liar = container("c2", &uid(1), "web", "a");
     liar.pod_name = "another".to_owned();
     runtime.containers.push(liar);
     let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(standing(&runtime, &view, &uid(1)), Standing::Doubtful(Doubt::SeveralNames));
+    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::SeveralNames));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 #![allow(clippy::missing_panics_doc, reason = "only tests call this")]
 
+mod options;
 mod random;
 mod world;
 
 use std::time::Duration;
 
+pub use options::Options;
 pub use random::Random;
 pub use world::World;
 

@@ -45,7 +45,7 @@ pub enum SymlinkState {
     Leads,
     /// Nowhere: there is no such file.
     Dangling,
-    /// Nobody knows: it could not be followed.
+    /// It is not known: the symlink could not be followed.
     Unknown,
     /// It is no symlink.
     NotASymlink,

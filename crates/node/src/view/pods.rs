@@ -20,7 +20,7 @@ pub enum PodView {
 /// An answer of the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// The pods with `spec.nodeName` of this node, kept up to date by a watch.
+    /// The pods with `spec.nodeName` of this node.
     pub pods: Vec<Pod>,
     /// Whether the list was consistent: not from a cache that may be behind.
     pub consistent: bool,

@@ -1,5 +1,7 @@
 //! What the container runtime says.
 
+use std::borrow::Cow;
+
 use crate::Timestamp;
 
 /// How much of a list is there.
@@ -136,10 +138,10 @@ pub struct Image {
 impl Image {
     /// By what the ledger knows it: the id, and the runtime handler if there is one.
     #[must_use]
-    pub fn key(&self) -> String {
+    pub fn key(&self) -> Cow<'_, str> {
         match &self.runtime_handler {
-            Some(handler) if !handler.is_empty() => format!("{},{handler}", self.id),
-            _ => self.id.clone(),
+            Some(handler) if !handler.is_empty() => format!("{},{handler}", self.id).into(),
+            _ => self.id.as_str().into(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kube_gc_node::plan::{Decision, What};
+use kube_gc_node::plan::{Action, What};
 use kube_gc_node::safety;
 use kube_gc_node::testing::{Random, World};
 use kube_gc_node::{Plan, Rule};
@@ -42,7 +42,7 @@ fn every_item_has_its_entry(world: &World, plan: &Plan) -> Vec<String> {
     let mut count: BTreeMap<What, usize> = BTreeMap::new();
     for entry in &plan.entries {
         *count.entry(entry.what).or_default() += 1;
-        if (entry.decision == Decision::Remove) != entry.order.is_some() {
+        if (entry.decision == Action::Remove) != entry.order.is_some() {
             wrong.push(format!("{:?} {:?} has order {:?}", entry.what, entry.id, entry.order));
         }
         if entry.reason.is_empty() {

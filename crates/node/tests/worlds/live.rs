@@ -39,20 +39,9 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 }
                 return node.wrong;
             }
-            Step::Remove(candidate) => {
-                let is_image = matches!(candidate.target, Target::Image { .. });
-                if eventful && !is_image {
-                    node.live(random);
-                }
-                let look = if is_image { Ok(()) } else { still_removable(&candidate, &node.fresh()) };
-                pass.record(match look {
-                    Err(refusal) => Outcome::Refused(refusal),
-                    Ok(()) if random.percent(10) => Outcome::Failed("the runtime has failed".to_owned()),
-                    Ok(()) => {
-                        node.remove(&candidate, plan, random);
-                        Outcome::Removed
-                    }
-                });
+            Step::Remove(candidates) => {
+                let outcomes = node.remove_all(candidates, plan, eventful, random);
+                pass.record(outcomes);
             }
             Step::ListContainers => {
                 if eventful {
@@ -78,6 +67,39 @@ impl Node {
     const fn fresh(&self) -> Fresh<'_> {
         let World { runtime, pods, files, .. } = &self.world;
         Fresh { runtime, pods, files }
+    }
+
+    /// Removes candidates at the same time: each is looked at, and something happens, before any of
+    /// them goes or after some have gone, as chance has it.
+    fn remove_all(
+        &mut self,
+        candidates: Vec<Candidate>,
+        plan: &Plan,
+        eventful: bool,
+        random: &mut Random,
+    ) -> Vec<Outcome> {
+        let mut outcomes = vec![None; candidates.len()];
+        while outcomes.contains(&None) {
+            let index = random.index(candidates.len());
+            if outcomes[index].is_some() {
+                continue;
+            }
+            let candidate = &candidates[index];
+            let is_image = matches!(candidate.target, Target::Image { .. });
+            if eventful && !is_image {
+                self.live(random);
+            }
+            let look = if is_image { Ok(()) } else { still_removable(candidate, &self.fresh()) };
+            outcomes[index] = Some(match look {
+                Err(refusal) => Outcome::Refused(refusal),
+                Ok(()) if random.percent(10) => Outcome::Failed("the runtime has failed".to_owned()),
+                Ok(()) => {
+                    self.remove(candidate, plan, random);
+                    Outcome::Removed
+                }
+            });
+        }
+        outcomes.into_iter().flatten().collect()
     }
 
     /// Something happens.

@@ -14,7 +14,6 @@
 //! | [`live`] | carries out a plan on a living node |
 //! | [`kubelet`] | the kubelet's rules for containers and images once more, to compare with |
 //! | [`hunt`] | many worlds, and the proof that mistakes would be found |
-//! | [`options`] | the command line |
 
 #![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
@@ -22,14 +21,16 @@ mod hunt;
 mod judge;
 mod kubelet;
 mod live;
-mod options;
 
 use std::process::ExitCode;
 
-use options::Options;
+use kube_gc_node::testing::Options;
+
+/// How many worlds there are without `--worlds`.
+const WORLDS: u64 = 2000;
 
 fn main() -> ExitCode {
-    let options = match Options::parse() {
+    let options = match Options::parse("worlds", WORLDS, std::env::args().skip(1)) {
         Ok(options) => options,
         Err(error) => {
             println!("{error}");

@@ -1,11 +1,17 @@
-//! The pods of one node, as node collection needs them.
+//! The pods of one node, as node collection needs them: a list, a watch that follows it, and proof that
+//! a pod is gone.
 
-use std::collections::BTreeMap;
+mod decode;
+mod watch;
+
+pub use watch::PodWatch;
+
 use std::sync::Arc;
 
 use http::Method;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use self::decode::{List, Metadata, Object};
 use super::call::{Answer, Call};
 use super::client::Api;
 use super::decode::{Encoding, json_fault};
@@ -16,10 +22,8 @@ use super::path;
 use super::settings::Verb;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_node::PodRef;
-use kube_gc_node::view::{Answer as Proved, Phase, Pod};
+use kube_gc_node::view::{Answer as Proved, Pod};
 
-/// The annotation of a mirror pod: the uid of the static pod that it mirrors.
-const MIRROR: &str = "kubernetes.io/config.mirror";
 /// How many pods a page of the list has. A node has a few hundred at most.
 const PAGE: u32 = 500;
 /// The most pods that one node can have.
@@ -34,14 +38,19 @@ impl Api {
     ///
     /// The list cannot be read to its end.
     pub async fn pods_of_node(&self, node: &str, consistent: bool) -> Result<Vec<Pod>, ApiError> {
+        Ok(self.list_pods(node, consistent).await?.pods)
+    }
+
+    /// The same, with the version from which a watch goes on.
+    async fn list_pods(&self, node: &str, consistent: bool) -> Result<ListedPods, ApiError> {
         let resource = GroupResource::new("", "pods");
         let target = || format!("pods of node {}", kube_gc_core::text::word(node));
         let mut pods = Vec::new();
         let mut pages = Pagination::default();
         let (mut token, mut limit) = (String::new(), PAGE);
         loop {
-            let mut page = format!("/api/v1/pods?limit={limit}&fieldSelector=spec.nodeName%3D");
-            path::encode(&mut page, node);
+            let mut page = format!("/api/v1/pods?limit={limit}");
+            of_node(&mut page, node);
             match token.as_str() {
                 "" if consistent => {}
                 "" => page.push_str("&resourceVersion=0"),
@@ -79,7 +88,7 @@ impl Api {
             });
             more.map_err(|why| unusable("LIST", target(), why, answer.code))?;
             if token.is_empty() {
-                return Ok(pods);
+                return Ok(ListedPods { pods, resource_version: list.metadata.resource_version });
             }
         }
     }
@@ -110,6 +119,18 @@ impl Api {
     }
 }
 
+/// All pods of a node at one time.
+struct ListedPods {
+    pods: Vec<Pod>,
+    resource_version: String,
+}
+
+/// Adds the selector of a node's pods to the query of a path.
+fn of_node(path: &mut String, node: &str) {
+    path.push_str("&fieldSelector=spec.nodeName%3D");
+    path::encode(path, node);
+}
+
 /// The type of pods.
 fn pod_type() -> Arc<ResourceType> {
     Arc::new(ResourceType {
@@ -130,160 +151,6 @@ fn read<'a, T: Deserialize<'a>>(
     }
     serde_json::from_slice(&answer.body)
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))
-}
-
-/// A list of pods. Only what is used is read.
-#[derive(Deserialize)]
-struct List {
-    #[serde(default, deserialize_with = "or_default")]
-    kind: String,
-    #[serde(default)]
-    metadata: ListMeta,
-    #[serde(deserialize_with = "or_default", default)]
-    items: Vec<Object>,
-}
-
-#[derive(Default, Deserialize)]
-struct ListMeta {
-    #[serde(rename = "continue", default, deserialize_with = "or_default")]
-    next: String,
-}
-
-#[derive(Deserialize)]
-struct Object {
-    metadata: Metadata,
-    #[serde(default, deserialize_with = "or_default")]
-    spec: Spec,
-    #[serde(default, deserialize_with = "or_default")]
-    status: Status,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Metadata {
-    #[serde(default, deserialize_with = "or_default")]
-    namespace: String,
-    #[serde(default, deserialize_with = "or_default")]
-    name: String,
-    #[serde(default, deserialize_with = "or_default")]
-    uid: String,
-    #[serde(default)]
-    deletion_timestamp: Option<String>,
-    #[serde(default, deserialize_with = "or_default")]
-    annotations: BTreeMap<String, String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    #[serde(deserialize_with = "or_default")]
-    containers: Vec<Container>,
-    #[serde(deserialize_with = "or_default")]
-    init_containers: Vec<Container>,
-    #[serde(deserialize_with = "or_default")]
-    ephemeral_containers: Vec<Container>,
-    #[serde(deserialize_with = "or_default")]
-    volumes: Vec<Volume>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Container {
-    #[serde(deserialize_with = "or_default")]
-    image: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Volume {
-    image: Option<ImageVolume>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ImageVolume {
-    #[serde(deserialize_with = "or_default")]
-    reference: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    #[serde(deserialize_with = "or_default")]
-    phase: String,
-    #[serde(deserialize_with = "or_default")]
-    reason: String,
-    #[serde(deserialize_with = "or_default")]
-    container_statuses: Vec<ContainerStatus>,
-    #[serde(deserialize_with = "or_default")]
-    init_container_statuses: Vec<ContainerStatus>,
-    #[serde(deserialize_with = "or_default")]
-    ephemeral_container_statuses: Vec<ContainerStatus>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainerStatus {
-    #[serde(deserialize_with = "or_default")]
-    state: State,
-}
-
-/// Which of the states is there; what they contain is not read.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct State {
-    terminated: Option<serde::de::IgnoredAny>,
-    waiting: Option<serde::de::IgnoredAny>,
-}
-
-/// Reads `null` as the default.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
-}
-
-impl Object {
-    fn mirror_of(&self) -> Option<String> {
-        self.metadata.annotations.get(MIRROR).cloned()
-    }
-
-    fn into_pod(self) -> Pod {
-        let mirror_of = self.mirror_of();
-        let Self { metadata, spec, status } = self;
-        let statuses = status
-            .container_statuses
-            .iter()
-            .chain(&status.init_container_statuses)
-            .chain(&status.ephemeral_container_statuses);
-        let runs =
-            |status: &ContainerStatus| status.state.terminated.is_none() && status.state.waiting.is_none();
-        let containers_running = statuses.into_iter().any(runs);
-        let containers =
-            spec.containers.into_iter().chain(spec.init_containers).chain(spec.ephemeral_containers);
-        let volumes = spec.volumes.into_iter().filter_map(|volume| volume.image);
-        let images = containers
-            .map(|container| container.image)
-            .chain(volumes.map(|volume| volume.reference))
-            .filter(|image| !image.is_empty());
-        Pod {
-            pod: PodRef { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid },
-            phase: match status.phase.as_str() {
-                "Pending" | "" => Phase::Pending,
-                "Running" => Phase::Running,
-                "Succeeded" => Phase::Succeeded,
-                "Failed" => Phase::Failed,
-                _ => Phase::Unknown,
-            },
-            evicted: status.reason == "Evicted",
-            deleting: metadata.deletion_timestamp.is_some(),
-            containers_running,
-            images: images.collect(),
-            mirror_of,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -363,57 +230,5 @@ mod tests {
         ] {
             assert_eq!(prove(reply.clone()).await, None, "{reply:?}");
         }
-    }
-
-    fn pod(value: serde_json::Value) -> Pod {
-        serde_json::from_value::<Object>(value).unwrap().into_pod()
-    }
-
-    #[test]
-    fn what_the_rules_need_of_a_pod_is_read() {
-        let read = pod(json!({
-            "metadata": {
-                "namespace": "default", "name": "web", "uid": "u", "deletionTimestamp": "2024-01-01T00:00:00Z",
-                "annotations": { "kubernetes.io/config.mirror": "static" },
-            },
-            "spec": {
-                "containers": [{ "name": "web", "image": "web:1" }],
-                "initContainers": [{ "name": "init", "image": "init:1" }],
-                "ephemeralContainers": [{ "name": "debug", "image": "debug:1" }],
-                "volumes": [{ "name": "v", "image": { "reference": "volume:1" } }, { "name": "w", "emptyDir": {} }],
-            },
-            "status": {
-                "phase": "Failed", "reason": "Evicted",
-                "containerStatuses": [{ "state": { "terminated": { "exitCode": 1 } } }],
-                "initContainerStatuses": [{ "state": { "waiting": {} } }],
-                "ephemeralContainerStatuses": [{ "state": { "running": { "startedAt": null } } }],
-            },
-        }));
-        assert_eq!(read.pod, PodRef::new("default", "web", "u"));
-        assert_eq!(read.images, ["web:1", "init:1", "debug:1", "volume:1"]);
-        assert_eq!((read.phase, read.evicted, read.deleting), (Phase::Failed, true, true));
-        assert!(read.containers_running);
-        assert_eq!(read.mirror_of.as_deref(), Some("static"));
-    }
-
-    #[test]
-    fn a_container_without_a_state_counts_as_running_and_an_ended_one_does_not() {
-        let with = |state: serde_json::Value| {
-            pod(json!({ "metadata": {}, "status": { "containerStatuses": [{ "state": state }] } }))
-                .containers_running
-        };
-        assert!(with(json!({})) && with(json!(null)));
-        assert!(!with(json!({ "terminated": { "exitCode": 0 } })));
-    }
-
-    #[test]
-    fn nulls_and_missing_fields_are_read_as_nothing() {
-        let read = pod(json!({
-            "metadata": { "namespace": null, "annotations": null },
-            "spec": { "containers": null, "volumes": null },
-            "status": null,
-        }));
-        assert_eq!((read.phase, read.images.len(), read.containers_running), (Phase::Pending, 0, false));
-        assert_eq!(pod(json!({ "metadata": {}, "status": { "phase": "New" } })).phase, Phase::Unknown);
     }
 }

@@ -4,7 +4,7 @@ use crate::Rule;
 
 /// What becomes of an item, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Decision {
     /// Whether it goes.
     pub removes: bool,
     /// The rule that decided.
@@ -13,7 +13,7 @@ pub struct Verdict {
     pub reason: String,
 }
 
-impl Verdict {
+impl Decision {
     pub(crate) fn keep(rule: Rule, reason: impl Into<String>) -> Self {
         Self { removes: false, rule, reason: reason.into() }
     }

@@ -1,0 +1,96 @@
+//! The pods of the node are listed once and then watched, and what a watch says proves nothing.
+
+use std::sync::Mutex;
+
+use http::Request;
+use kube::api::DeleteParams;
+use kube::client::Body;
+
+use super::*;
+
+/// Requests for pods, as `VERB path?query`.
+#[derive(Clone, Debug, Default)]
+struct Requests(Arc<Mutex<Vec<String>>>);
+
+impl Requests {
+    /// A client of the same server whose requests are noted.
+    fn of(&self, client: &kube::Client) -> kube::Client {
+        let (client, requests) = (client.clone(), self.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            requests.0.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
+            let client = client.clone();
+            async move { client.send(request).await }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    fn count(&self, is_it: impl Fn(&str) -> bool) -> usize {
+        self.0.lock().unwrap().iter().filter(|request| is_it(request)).count()
+    }
+
+    /// Lists from the cache, consistent lists, watches and live GETs.
+    fn counts(&self) -> [usize; 4] {
+        let is_watch = |request: &str| request.contains("watch=1");
+        let is_cached = |request: &str| request.contains("resourceVersion=0");
+        let is_list = |request: &str| request.starts_with("GET /api/v1/pods?") && !is_watch(request);
+        [
+            self.count(|request| is_list(request) && is_cached(request)),
+            self.count(|request| is_list(request) && !is_cached(request)),
+            self.count(is_watch),
+            self.count(|request| request.starts_with("GET /api/v1/namespaces/default/pods/")),
+        ]
+    }
+}
+
+/// Waits until the source knows so many pods.
+async fn knows(source: &PodSource, wanted: usize) {
+    let knows = async || match source.view(false).await.unwrap() {
+        kube_gc_node::PodView::Listed(listed) => listed.pods.len() == wanted,
+        _ => false,
+    };
+    while !knows().await {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_pods_are_listed_once_and_then_watched() {
+    let mut node = Node::new();
+    let living = node.pod().await;
+    node.containers(&living, 2, ContainerState::ContainerRunning);
+    let requests = Requests::default();
+    let api = Api::from_clients(requests.of(&node.api.client()), ApiSettings::default(), WriteGate::open());
+    let source = PodSource::Api { api, node: NODE.to_owned() }.watched();
+    let mut collector = node.collector_with(source.clone()).await;
+    for _ in 0..5 {
+        collector.look(now()).await.unwrap();
+    }
+    let second = node.pod().await;
+    let running = node.containers(&second, 1, ContainerState::ContainerRunning);
+    knows(&source, 2).await;
+    for _ in 0..5 {
+        let look = collector.look(now()).await.unwrap();
+        assert_eq!(rule(&look, What::Container, &running[0]), "C1");
+    }
+    assert_eq!(requests.counts(), [1, 0, 1, 0], "{requests:?}");
+}
+
+#[tokio::test]
+async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_list_and_a_live_get() {
+    let mut node = Node::new();
+    let (living, deleted) = (node.pod().await, node.pod().await);
+    node.containers(&living, 1, ContainerState::ContainerRunning);
+    let dead = node.containers(&deleted, 1, ContainerState::ContainerExited);
+    let requests = Requests::default();
+    let api = Api::from_clients(requests.of(&node.api.client()), ApiSettings::default(), WriteGate::open());
+    let source = PodSource::Api { api, node: NODE.to_owned() }.watched();
+    let mut collector = node.collector_with(source.clone()).await;
+    knows(&source, 2).await;
+    assert_eq!(rule(&collector.look(now()).await.unwrap(), What::Container, &dead[0]), "C5");
+    assert_eq!(requests.counts()[1..], [0, 1, 0]);
+    let pods: kube::Api<Pod> = kube::Api::namespaced(node.api.client(), "default");
+    pods.delete(&deleted.name, &DeleteParams::default().grace_period(0)).await.unwrap();
+    knows(&source, 1).await;
+    assert_eq!(rule(&collector.look(now()).await.unwrap(), What::Container, &dead[0]), "C3");
+    assert_eq!(requests.counts(), [1, 1, 1, 1], "{requests:?}");
+}
