@@ -40,7 +40,7 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
                 return node.wrong;
             }
             Step::Remove(candidates) => {
-                let outcomes = node.remove_all(candidates, plan, eventful, random);
+                let outcomes = node.remove_all(&candidates, plan, eventful, random);
                 pass.record(outcomes);
             }
             Step::ListContainers => {
@@ -73,7 +73,7 @@ impl Node {
     /// them goes or after some have gone, as chance has it.
     fn remove_all(
         &mut self,
-        candidates: Vec<Candidate>,
+        candidates: &[Candidate],
         plan: &Plan,
         eventful: bool,
         random: &mut Random,
