@@ -3,7 +3,7 @@
 //! One of them takes as long as thousands of other objects, and a namespace may hold many. They
 //! have a pool of their own with few workers, so that no other object waits behind them. They
 //! yield to everything else on their thread. Their owners are looked up at a limited
-//! [rate](super::pace::Pace), in turns between the objects.
+//! [rate](super::pace::LookUpLimiter), in turns between the objects.
 
 use std::sync::Arc;
 use std::time::Duration;
