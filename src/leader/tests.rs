@@ -1,16 +1,16 @@
 //! Electors on a Lease in memory, on a clock that the tests move.
 
 mod brake;
+mod server;
 
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use k8s_openapi::api::coordination::v1::Lease;
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep};
 use tokio_util::sync::CancellationToken;
 
+use self::server::{Delivery, Server};
 use super::*;
 use crate::api::{Clock, ReplicaRole, WriteGate};
 
@@ -22,113 +22,6 @@ const TIMING: Timing = Timing {
 };
 /// A standby looks at least this often.
 const LOOKS: Duration = Duration::from_millis(4400);
-
-/// The Lease as the API server has it.
-#[derive(Debug, Default)]
-struct Stored {
-    lease: Option<Lease>,
-    version: u64,
-    /// Each version and who held it then.
-    holders: Vec<Option<String>>,
-}
-
-impl Stored {
-    fn write(&mut self, mut lease: Lease) -> Lease {
-        self.version += 1;
-        lease.metadata.resource_version = Some(self.version.to_string());
-        self.holders.push(lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()));
-        self.lease = Some(lease.clone());
-        lease
-    }
-}
-
-/// What happens to the next requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Way {
-    /// They arrive and are answered.
-    #[default]
-    Open,
-    /// They fail at once.
-    Refused,
-    /// They never arrive, and are never answered.
-    Silent,
-    /// They take effect, and are never answered.
-    AnswerLost,
-    /// They take this long to arrive, and the answer as long again.
-    Slow(Duration),
-}
-
-#[derive(Clone, Debug, Default)]
-struct Server {
-    stored: Arc<Mutex<Stored>>,
-    way: Arc<Mutex<Way>>,
-}
-
-impl Server {
-    /// The same Lease through another connection.
-    fn again(&self) -> Self {
-        Self { stored: Arc::clone(&self.stored), way: Arc::default() }
-    }
-
-    fn go(&self, way: Way) {
-        *self.way.lock().unwrap() = way;
-    }
-
-    fn record(&self) -> Record {
-        self.stored.lock().unwrap().lease.as_ref().map(Record::of).unwrap_or_default()
-    }
-
-    async fn exchange<T: Send + 'static>(
-        &self,
-        effect: impl FnOnce(&mut Stored) -> Result<T, LeaseError> + Send + 'static,
-    ) -> Result<T, LeaseError> {
-        let (way, stored) = (*self.way.lock().unwrap(), Arc::clone(&self.stored));
-        match way {
-            Way::Open => effect(&mut stored.lock().unwrap()),
-            Way::Refused => Err(LeaseError::Failed("connection refused".into())),
-            Way::Silent => std::future::pending().await,
-            Way::AnswerLost => {
-                let _ = effect(&mut stored.lock().unwrap());
-                std::future::pending().await
-            }
-            Way::Slow(time) => {
-                // The request takes effect even if its client no longer waits.
-                let exchange = tokio::spawn(async move {
-                    sleep(time).await;
-                    let result = effect(&mut stored.lock().unwrap());
-                    sleep(time).await;
-                    result
-                });
-                exchange.await.unwrap()
-            }
-        }
-    }
-}
-
-impl Leases for Server {
-    async fn read(&self) -> Result<Option<Lease>, LeaseError> {
-        self.exchange(|stored| Ok(stored.lease.clone())).await
-    }
-
-    async fn create(&self, lease: Lease) -> Result<Lease, LeaseError> {
-        self.exchange(|stored| {
-            if stored.lease.is_some() { Err(LeaseError::Conflict) } else { Ok(stored.write(lease)) }
-        })
-        .await
-    }
-
-    async fn replace(&self, lease: Lease) -> Result<Lease, LeaseError> {
-        self.exchange(|stored| {
-            let version = stored.lease.as_ref().and_then(|lease| lease.metadata.resource_version.clone());
-            if version.is_some() && version == lease.metadata.resource_version {
-                Ok(stored.write(lease))
-            } else {
-                Err(LeaseError::Conflict)
-            }
-        })
-        .await
-    }
-}
 
 /// One replica.
 struct Replica {
@@ -245,18 +138,18 @@ async fn a_standby_that_ends_leaves_the_lease_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_cannot_renew_stops_before_another_begins_and_becomes_a_standby() {
-    for way in [Way::Refused, Way::Silent] {
+    for delivery in [Delivery::Refused, Delivery::Silent] {
         let one = Replica::start("one", Server::default());
         one.leads().await;
         let two = Replica::start("two", one.server.again());
         sleep(31 * SECOND).await;
-        one.server.go(way);
+        one.server.set_delivery(delivery);
         let start = Instant::now();
         one.stands_by().await;
-        assert!(start.elapsed() <= TIMING.renew_deadline && !two.writes(), "{way:?}");
+        assert!(start.elapsed() <= TIMING.renew_deadline && !two.writes(), "{delivery:?}");
         two.leads().await;
-        assert!(start.elapsed() <= TIMING.lease_duration + LOOKS, "{way:?}: {:?}", start.elapsed());
-        one.server.go(Way::Open);
+        assert!(start.elapsed() <= TIMING.lease_duration + LOOKS, "{delivery:?}: {:?}", start.elapsed());
+        one.server.set_delivery(Delivery::Open);
         let standby = ReplicaRole::Standby { holder: Some(two.me.shared()) };
         one.gate.role().wait_for(|role| *role == standby).await.unwrap();
         sleep(60 * SECOND).await;
@@ -270,7 +163,7 @@ async fn a_leader_that_cannot_renew_stops_before_another_begins_and_becomes_a_st
 #[tokio::test(start_paused = true)]
 async fn the_deadline_counts_from_before_the_renewal_was_sent() {
     let one = Replica::start("one", Server::default());
-    one.server.go(Way::Slow(2 * SECOND));
+    one.server.set_delivery(Delivery::Slow(2 * SECOND));
     let began = Instant::now();
     one.leads().await;
     // Read, and written: four seconds each.
@@ -282,10 +175,10 @@ async fn the_deadline_counts_from_before_the_renewal_was_sent() {
 async fn a_renewal_whose_answer_is_lost_is_found_again() {
     let one = Replica::start("one", Server::default());
     one.leads().await;
-    one.server.go(Way::AnswerLost);
+    one.server.set_delivery(Delivery::AnswerLost);
     sleep(4 * SECOND).await;
     let before = one.server.stored.lock().unwrap().version;
-    one.server.go(Way::Open);
+    one.server.set_delivery(Delivery::Open);
     sleep(60 * SECOND).await;
     assert!(before > 1 && one.writes());
     assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "it has led all the time");
@@ -297,11 +190,11 @@ async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     sleep(SECOND).await;
     one.killed();
     let two = Replica::start("two", Server::default());
-    two.server.go(Way::Slow(Duration::from_millis(2500)));
+    two.server.set_delivery(Delivery::Slow(Duration::from_millis(2500)));
     // The replica has read and is writing. The write takes effect, and its answer comes too late.
     sleep(9 * SECOND).await;
     assert!(!two.writes());
-    two.server.go(Way::Open);
+    two.server.set_delivery(Delivery::Open);
     let server = two.server.clone();
     two.ended().await;
     assert_eq!(server.record().holder, None);
@@ -324,7 +217,7 @@ async fn one_of_several_replicas_that_find_no_lease_leads() {
     let replicas: Vec<_> = (0..5)
         .map(|number| {
             let server = server.again();
-            server.go(Way::Slow(Duration::from_millis(100)));
+            server.set_delivery(Delivery::Slow(Duration::from_millis(100)));
             Replica::start(&number.to_string(), server)
         })
         .collect();
@@ -345,30 +238,29 @@ async fn a_deleted_lease_is_created_again() {
 
 /// What happens to a replica.
 #[derive(Clone, Debug)]
-enum DeletionResult {
-    Goes(Way),
+enum Fate {
+    Goes(Delivery),
     IsKilled,
     Ends,
 }
 
-fn fates() -> impl Strategy<Value = Vec<(u64, usize, DeletionResult)>> {
-    let slow =
-        (0..6000_u64).prop_map(|millis| DeletionResult::Goes(Way::Slow(Duration::from_millis(millis))));
+fn fates() -> impl Strategy<Value = Vec<(u64, usize, Fate)>> {
+    let slow = (0..6000_u64).prop_map(|millis| Fate::Goes(Delivery::Slow(Duration::from_millis(millis))));
     let fate = prop_oneof![
-        3 => Just(DeletionResult::Goes(Way::Open)),
-        2 => Just(DeletionResult::Goes(Way::Refused)),
-        2 => Just(DeletionResult::Goes(Way::Silent)),
-        2 => Just(DeletionResult::Goes(Way::AnswerLost)),
+        3 => Just(Fate::Goes(Delivery::Open)),
+        2 => Just(Fate::Goes(Delivery::Refused)),
+        2 => Just(Fate::Goes(Delivery::Silent)),
+        2 => Just(Fate::Goes(Delivery::AnswerLost)),
         3 => slow,
-        1 => Just(DeletionResult::IsKilled),
-        1 => Just(DeletionResult::Ends),
+        1 => Just(Fate::IsKilled),
+        1 => Just(Fate::Ends),
     ];
     proptest::collection::vec((0..12_000_u64, 0..3_usize, fate), 1..25)
 }
 
 /// Three replicas go through this. At no time may two of them write; and when the
 /// disturbances are over, one does.
-async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
+async fn live_through(fates: Vec<(u64, usize, Fate)>) {
     let server = Server::default();
     let start = |number: usize| Replica::start(&number.to_string(), server.again());
     let mut replicas: Vec<_> = (0..3).map(start).collect();
@@ -384,13 +276,13 @@ async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
             exclusive(&gates);
         }
         match fate {
-            DeletionResult::Goes(way) => replicas[number].server.go(way),
-            DeletionResult::IsKilled => {
+            Fate::Goes(delivery) => replicas[number].server.set_delivery(delivery),
+            Fate::IsKilled => {
                 replicas[number].killed();
                 replicas[number] = start(number);
                 gates.push(replicas[number].gate.clone());
             }
-            DeletionResult::Ends => {
+            Fate::Ends => {
                 let old = std::mem::replace(&mut replicas[number], start(number));
                 gates.push(replicas[number].gate.clone());
                 old.ending.cancel();
@@ -399,7 +291,7 @@ async fn live_through(fates: Vec<(u64, usize, DeletionResult)>) {
         exclusive(&gates);
     }
     for replica in &replicas {
-        replica.server.go(Way::Open);
+        replica.server.set_delivery(Delivery::Open);
     }
     for _ in 0..400 {
         sleep(Duration::from_millis(100)).await;

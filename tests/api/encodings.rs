@@ -18,13 +18,13 @@ use tower::util::MapResponseLayer;
 use super::{Bench, GROUP, next, owner};
 
 /// A client with one encoding, and the content types of the answers that it got.
-struct Way {
+struct EncodedClient {
     name: &'static str,
     api: Api,
     content_types: Arc<Mutex<Vec<String>>>,
 }
 
-impl Way {
+impl EncodedClient {
     async fn new(bench: &Bench, name: &'static str, encoding: Encoding, compressed_lists: bool) -> Self {
         let content_types = Arc::new(Mutex::new(Vec::new()));
         let config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
@@ -91,11 +91,11 @@ impl Way {
 }
 
 pub async fn agree(bench: &Bench) {
-    let ways = [
-        Way::new(bench, "JSON", Encoding::Json, false).await,
-        Way::new(bench, "JSON, compressed", Encoding::Json, true).await,
-        Way::new(bench, "protobuf", Encoding::Protobuf, false).await,
-        Way::new(bench, "protobuf, compressed", Encoding::Protobuf, true).await,
+    let clients = [
+        EncodedClient::new(bench, "JSON", Encoding::Json, false).await,
+        EncodedClient::new(bench, "JSON, compressed", Encoding::Json, true).await,
+        EncodedClient::new(bench, "protobuf", Encoding::Protobuf, false).await,
+        EncodedClient::new(bench, "protobuf, compressed", Encoding::Protobuf, true).await,
     ];
     let widget = format!("{GROUP}/v1");
     for (api_version, kind) in [("v1", "ConfigMap"), (&*widget, "Widget")] {
@@ -109,64 +109,64 @@ pub async fn agree(bench: &Bench) {
     }
     let mut shown = Vec::new();
     for watchable in &bench.discovered.watchable {
-        if lists_agree(&ways, &watchable.resource).await {
+        if lists_agree(&clients, &watchable.resource).await {
             shown.push(Arc::clone(&watchable.resource));
         }
     }
     assert!(shown.len() > 8, "{shown:?}");
     for resource in &shown {
-        changes_agree(bench, &ways, resource).await;
+        changes_agree(bench, &clients, resource).await;
     }
     for (api_version, kind) in [("v1", "ConfigMap"), (&*widget, "Widget")] {
-        watches_agree(bench, &ways, api_version, kind).await;
+        watches_agree(bench, &clients, api_version, kind).await;
     }
-    for way in ways {
+    for client in clients {
         let protobuf = "application/vnd.kubernetes.protobuf";
-        let expected = if way.name.starts_with("JSON") {
+        let expected = if client.name.starts_with("JSON") {
             ["application/json", "application/json;stream=watch"].map(str::to_owned)
         } else {
             [protobuf.to_owned(), format!("{protobuf};stream=watch")]
         };
-        let content_types = way.content_types.lock().unwrap();
-        assert!(content_types.len() > 50, "{}: {content_types:?}", way.name);
+        let content_types = client.content_types.lock().unwrap();
+        assert!(content_types.len() > 50, "{}: {content_types:?}", client.name);
         // Requests that check for a restored store use JSON.
         let other: Vec<_> =
             content_types.iter().filter(|content_type| !expected.contains(content_type)).collect();
         assert!(
             other.iter().all(|content_type| *content_type == "application/json"),
             "{}: {other:?}",
-            way.name
+            client.name
         );
-        assert!(other.len() * 10 < content_types.len(), "{}: {content_types:?}", way.name);
+        assert!(other.len() * 10 < content_types.len(), "{}: {content_types:?}", client.name);
     }
 }
 
 /// Lists a type with every client, from the store and from the cache. Returns whether it has any
 /// objects.
-async fn lists_agree(ways: &[Way; 4], resource: &Arc<ResourceType>) -> bool {
+async fn lists_agree(clients: &[EncodedClient; 4], resource: &Arc<ResourceType>) -> bool {
     // The cache may be a little behind the store.
     const TRIES: usize = 100;
-    let expected = ways[0].store(resource).await;
-    for way in ways {
-        assert_eq!(way.store(resource).await, expected, "{} {}", way.name, resource.group_resource);
-        let mut cached = way.cache(resource).await.0;
+    let expected = clients[0].store(resource).await;
+    for client in clients {
+        assert_eq!(client.store(resource).await, expected, "{} {}", client.name, resource.group_resource);
+        let mut cached = client.cache(resource).await.0;
         for _ in 0..TRIES {
             if cached == expected {
                 break;
             }
-            cached = way.cache(resource).await.0;
+            cached = client.cache(resource).await.0;
         }
-        assert_eq!(cached, expected, "{} {}, from the cache", way.name, resource.group_resource);
+        assert_eq!(cached, expected, "{} {}, from the cache", client.name, resource.group_resource);
     }
     !expected.is_empty()
 }
 
 /// Changes an object of a type, and observes the change with every client.
-async fn changes_agree(bench: &Bench, ways: &[Way; 4], resource: &Arc<ResourceType>) {
-    let (objects, mut first) = ways[0].cache(resource).await;
+async fn changes_agree(bench: &Bench, clients: &[EncodedClient; 4], resource: &Arc<ResourceType>) {
+    let (objects, mut first) = clients[0].cache(resource).await;
     let mut watches = Vec::new();
-    for way in &ways[1..] {
-        watches.push((way.name, way.cache(resource).await.1));
+    for client in &clients[1..] {
+        watches.push((client.name, client.cache(resource).await.1));
     }
     let Some((_, facts)) = objects.into_iter().find(|(_, facts)| !facts.being_deleted) else { return };
     let namespace = facts.namespace.as_ref().map(|namespace| namespace.as_str());
@@ -211,10 +211,10 @@ async fn change(watch: &mut ListWatch, before: &ObjectFacts, name: &str) -> Obje
 }
 
 /// Observes the life of an object with every client, and the bookmark after it.
-async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: &str) {
+async fn watches_agree(bench: &Bench, clients: &[EncodedClient; 4], api_version: &str, kind: &str) {
     let mut watches = Vec::new();
-    for way in ways {
-        watches.push((way.name, way.cache(&bench.resource(api_version, kind)).await.1));
+    for client in clients {
+        watches.push((client.name, client.cache(&bench.resource(api_version, kind)).await.1));
     }
     let (one, _) = bench.create("v1", "ConfigMap", json!({})).await;
     let metadata = json!({"ownerReferences": [owner(&one, false)], "finalizers": ["test.io/hold"]});
@@ -229,8 +229,8 @@ async fn watches_agree(bench: &Bench, ways: &[Way; 4], api_version: &str, kind: 
 
     let lives = watches.into_iter().map(|(name, watch)| life(bench, watch, &object, name));
     let lives = futures::future::join_all(lives).await;
-    for (way, life) in ways.iter().zip(&lives) {
-        assert_eq!(life, &lives[0], "{} {kind}", way.name);
+    for (client, life) in clients.iter().zip(&lives) {
+        assert_eq!(life, &lives[0], "{} {kind}", client.name);
     }
 }
 

@@ -33,6 +33,7 @@ mod shrink;
 mod trace;
 mod transport;
 mod types;
+mod wire;
 mod world;
 
 use std::process::ExitCode;

@@ -90,7 +90,7 @@ pub enum Refusal {
 
 /// What happens to one request.
 #[derive(Clone, Debug)]
-pub struct DeletionResult {
+pub struct Fate {
     /// The number of the request.
     pub number: u64,
     /// The time until the request arrives.
@@ -181,7 +181,7 @@ impl Network {
     }
 
     /// Draws what happens to a request.
-    pub fn fate(&self, kind: Kind, plural: &str, line: &str) -> DeletionResult {
+    pub fn fate(&self, kind: Kind, plural: &str, line: &str) -> Fate {
         self.with(|shared| {
             shared.requests += 1;
             shared.in_step += 1;
@@ -333,9 +333,9 @@ impl Shared {
         self.is_stopped || self.dark_until.is_some_and(|until| Instant::now() < until)
     }
 
-    fn fate(&mut self, kind: Kind, plural: &str) -> DeletionResult {
+    fn fate(&mut self, kind: Kind, plural: &str) -> Fate {
         let Self { random, rates, .. } = self;
-        let mut fate = DeletionResult {
+        let mut fate = Fate {
             number: self.requests,
             there: Duration::ZERO,
             before: None,

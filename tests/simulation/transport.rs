@@ -10,13 +10,13 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
-use http::{Method, Request, Response};
+use http::{Request, Response};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 use kube::client::Body;
 use kube_gc_apiserver::ApiServer;
+use kube_gc_apiserver::call::{ObjectPath, Target};
 use kube_gc_apiserver::resources::ResourceName;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -24,8 +24,8 @@ use tower::{Service, ServiceExt as _};
 
 use super::judge::Judge;
 use super::lease::Lease;
-use super::network::{Cut, Delay, DeletionResult, EventEnd, Kind, Network, Refusal};
-use kube_gc_apiserver::call::{ObjectPath, Target};
+use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
+use super::wire::{Envelope, discovered_group, earlier, kind_of, resource_of, status, versions, without};
 
 /// The interval at which an unreachable server is tried again.
 const NEXT_TRY: Duration = Duration::from_millis(300);
@@ -142,7 +142,7 @@ impl Transport {
         Ok(Response::from_parts(parts, once(whole)))
     }
 
-    async fn refuse(&self, fate: &DeletionResult, refusal: Refusal, when: &str) -> io::Result<Answer> {
+    async fn refuse(&self, fate: &Fate, refusal: Refusal, when: &str) -> io::Result<Answer> {
         self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
         match refusal {
             Refusal::Broken => Err(io::ErrorKind::ConnectionReset.into()),
@@ -301,106 +301,4 @@ async fn sleep(time: Duration) {
     if !time.is_zero() {
         tokio::time::sleep(time).await;
     }
-}
-
-/// An error in the form of the API server.
-pub fn status(code: u16) -> serde_json::Value {
-    let reason = match code {
-        403 => "Forbidden",
-        404 => "NotFound",
-        409 => "Conflict",
-        410 => "Expired",
-        429 => "TooManyRequests",
-        503 => "ServiceUnavailable",
-        _ => "InternalError",
-    };
-    json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "reason": reason, "message": format!("{reason}, says the network"), "code": code,
-    })
-}
-
-fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
-    let query = uri.query().unwrap_or_default();
-    if *method != Method::GET {
-        Kind::Write
-    } else if query.contains("watch=1") {
-        Kind::Watch
-    } else if query.contains("limit=") || query.contains("resourceVersionMatch=") {
-        Kind::List
-    } else {
-        Kind::Read
-    }
-}
-
-/// The type in the path of objects. Its plural is empty for other paths.
-fn resource_of(path: &str) -> ResourceName {
-    match Target::parse(path) {
-        Target::Objects(ObjectPath { group, plural, .. }) => ResourceName::new(group, plural),
-        _ => ResourceName::new("", ""),
-    }
-}
-
-/// The fields of a list or an event that matter here.
-#[derive(Deserialize)]
-struct Envelope {
-    metadata: ListMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMeta {
-    #[serde(rename = "continue")]
-    next: String,
-    resource_version: String,
-}
-
-/// The versions of the events in a chunk of a watch.
-fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
-    #[derive(Deserialize)]
-    struct Event {
-        object: Envelope,
-    }
-    let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
-    events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
-}
-
-/// The group that a discovery path is about: `Some(None)` for all groups, `None` for other paths.
-fn discovered_group(path: &str) -> Option<Option<String>> {
-    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-    match parts[..] {
-        ["api" | "apis"] => Some(None),
-        ["api", _] => Some(Some(String::new())),
-        ["apis", group, _] => Some(Some(group.to_owned())),
-        _ => None,
-    }
-}
-
-/// A discovery answer without these types.
-fn without(body: &[u8], group: Option<&str>, omitted: &[(String, String)]) -> Option<Bytes> {
-    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
-    let is_shown = |of: &str, plural: &serde_json::Value| {
-        !omitted.iter().any(|(group, omitted)| group == of && plural == omitted.as_str())
-    };
-    if let Some(group) = group {
-        let resources = answer.get_mut("resources")?.as_array_mut()?;
-        resources.retain(|resource| is_shown(group, &resource["name"]));
-    } else {
-        for item in answer.get_mut("items")?.as_array_mut()? {
-            let group = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            for version in item["versions"].as_array_mut()? {
-                let resources = version["resources"].as_array_mut()?;
-                resources.retain(|resource| is_shown(&group, &resource["resource"]));
-            }
-        }
-    }
-    Some(answer.to_string().into())
-}
-
-/// The URI of the same watch from an earlier version.
-fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
-    let (start, version) = uri.path_and_query()?.as_str().split_once("resourceVersion=")?;
-    let end = version.find('&').unwrap_or(version.len());
-    let before = version.get(..end)?.parse::<u64>().ok()?.checked_sub(by).filter(|version| *version > 0)?;
-    format!("{start}resourceVersion={before}{}", version.get(end..)?).parse().ok()
 }

@@ -1,5 +1,6 @@
 //! The annotations of the brake on the Lease.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::*;
@@ -136,9 +137,9 @@ async fn a_restart_resumes_deletion() {
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_lost_the_lease_leaves_the_brake_to_the_leader() {
     let (one, two) = engaged().await;
-    one.replica.server.go(Way::Silent);
+    one.replica.server.set_delivery(Delivery::Silent);
     two.replica.leads().await;
-    one.replica.server.go(Way::Open);
+    one.replica.server.set_delivery(Delivery::Open);
     let standby = ReplicaRole::Standby { holder: Some(two.replica.me.shared()) };
     one.replica.gate.role().wait_for(|role| *role == standby).await.unwrap();
     assert!(two.is_engaged() && !one.is_engaged());
@@ -154,10 +155,10 @@ async fn a_replica_that_lost_the_lease_leaves_the_brake_to_the_leader() {
 async fn a_leader_that_regains_its_own_lease_still_has_the_brake_engaged() {
     let (one, two) = engaged().await;
     two.replica.killed();
-    one.replica.server.go(Way::Refused);
+    one.replica.server.set_delivery(Delivery::Refused);
     one.replica.stands_by().await;
     assert!(one.is_engaged());
-    one.replica.server.go(Way::Open);
+    one.replica.server.set_delivery(Delivery::Open);
     one.replica.leads().await;
     assert!(one.is_engaged() && one.says(ENGAGED).is_some());
 }

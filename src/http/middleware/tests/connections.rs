@@ -1,0 +1,163 @@
+//! When the listeners close connections.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::routing::get;
+use rcgen::{CertificateParams, KeyPair};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+use super::server::{Server, exchange, is};
+use crate::http::connections::{Connections, MAX_CONNECTIONS};
+use crate::http::middleware::*;
+use crate::http::{Certificates, Protection, TlsFiles};
+
+/// Whether the server has closed the connection.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    !matches!(
+        tokio::time::timeout(Duration::from_secs(60), stream.read(&mut [0; 1])).await,
+        Ok(Ok(1..)) | Err(_)
+    )
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_for_others() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let mut silent = Vec::new();
+    for _ in 0..2 * MAX_CONNECTIONS {
+        silent.push(server.connect_from(2).await);
+    }
+    assert!(is(&server.get("/livez", "").await, "200 "));
+    // The remaining connections stay open for longer than this test takes.
+    assert!(is_closed(&mut silent[0]).await && is_closed(&mut silent[MAX_CONNECTIONS - 1]).await);
+    let mut last = silent.pop().unwrap();
+    let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    last.write_all(request).await.unwrap();
+    assert!(last.read(&mut [0; 1024]).await.unwrap() > 0, "the last one is not evicted");
+}
+
+/// Pipelined requests whose responses the client does not read are neither idle nor in flight.
+#[tokio::test]
+async fn connections_whose_answers_are_not_read_are_closed_for_others() {
+    let server = Server::start(Listener::Health, Protection::default()).await;
+    let many = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let mut clogged = Vec::new();
+    for _ in 0..MAX_CONNECTIONS {
+        let stream = server.connect_from(2).await;
+        // Writes as much as the server reads: it stops reading when it cannot write.
+        let _ = stream.try_write(many.as_bytes());
+        clogged.push(stream);
+    }
+    for _ in 0..10 {
+        assert!(is(&server.get("/livez", "").await, "200 "));
+    }
+}
+
+/// A byte now and then is not a request. Real time would take too long, and the paused clock
+/// does not wait for the network, so a pipe replaces the connection.
+#[tokio::test]
+async fn a_request_head_that_arrives_too_slowly_is_cancelled() {
+    tokio::time::pause();
+    let (ours, mut theirs) = tokio::io::duplex(1024);
+    let slot = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let start = tokio::time::Instant::now();
+    let drops = async {
+        let _ = theirs.write_all(b"GET /livez HTTP/1.1\r\nA: ").await;
+        while theirs.write_all(b"x").await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = crate::http::serve::serve_http(Listener::Health, Router::new(), ours, slot) => {}
+        () = drops => unreachable!(),
+    }
+    assert_eq!(start.elapsed().as_secs(), 5);
+}
+
+/// Sends requests at intervals over a pipe, and returns how long after the last answer the
+/// connection is closed.
+async fn idle_time(requests: usize, interval: Duration) -> Duration {
+    let (ours, mut theirs) = tokio::io::duplex(1024);
+    let slot = Connections::new(Listener::Health).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
+    let pages = Router::new().route("/livez", get(|| async { "alive" }));
+    let client = async {
+        let mut answer = [0; 1024];
+        for number in 0..requests {
+            if number > 0 {
+                tokio::time::sleep(interval).await;
+            }
+            theirs.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let length = theirs.read(&mut answer).await.unwrap();
+            assert!(is(std::str::from_utf8(&answer[..length]).unwrap(), "200 "), "request {number}");
+        }
+        let answered = tokio::time::Instant::now();
+        assert_eq!(theirs.read(&mut answer).await.unwrap(), 0);
+        answered.elapsed()
+    };
+    tokio::join!(crate::http::serve::serve_http(Listener::Health, pages, ours, slot), client).1
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_closed_when_it_was_idle_for_30_seconds() {
+    assert_eq!(idle_time(1, Duration::ZERO).await.as_secs(), 30);
+    assert_eq!(idle_time(3, Duration::from_secs(29)).await.as_secs(), 30, "each request begins a new time");
+}
+
+/// A self-signed certificate, and a client that trusts it.
+fn tls() -> (Protection, TlsConnector) {
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("tls.crt"), certificate.pem()).unwrap();
+    std::fs::write(path("tls.key"), key.serialize_pem()).unwrap();
+    let files = TlsFiles { certificate: path("tls.crt"), key: path("tls.key") };
+    let certificates = Some(Arc::new(Certificates::load(files).unwrap()));
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from(certificate.der().to_vec())).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    (Protection { certificates, ..Protection::default() }, TlsConnector::from(Arc::new(client)))
+}
+
+#[tokio::test]
+async fn with_tls_nothing_is_served_unencrypted() {
+    let (protection, connector) = tls();
+    let server = Server::start(Listener::Debug, protection).await;
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = connector.connect(name, server.connect().await).await.unwrap();
+    let answer = exchange(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    assert!(is(&answer, "200 ") && answer.ends_with("numbers"), "{answer}");
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_connection_without_a_handshake_is_closed() {
+    let (protection, _) = tls();
+    let server = Server::start(Listener::Debug, protection).await;
+    let mut stream = server.connect().await.into_std().unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    // The paused clock advances when no task can run, and does not wait for the network. A
+    // timeout here might expire before the server has seen the connection, so another thread
+    // waits for the end in real time.
+    let start = tokio::time::Instant::now();
+    tokio::time::pause();
+    let (end, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || end.send(std::io::Read::read(&mut stream, &mut [0; 1])));
+    assert_eq!(ended.await.unwrap().unwrap(), 0);
+    assert_eq!(start.elapsed().as_secs(), 5);
+}

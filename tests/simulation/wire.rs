@@ -1,0 +1,113 @@
+//! What requests and answers say: read from the wire, or changed on it.
+
+use bytes::Bytes;
+use http::Method;
+use kube_gc_apiserver::call::{ObjectPath, Target};
+use kube_gc_apiserver::resources::ResourceName;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::network::Kind;
+
+/// An error in the form of the API server.
+pub fn status(code: u16) -> serde_json::Value {
+    let reason = match code {
+        403 => "Forbidden",
+        404 => "NotFound",
+        409 => "Conflict",
+        410 => "Expired",
+        429 => "TooManyRequests",
+        503 => "ServiceUnavailable",
+        _ => "InternalError",
+    };
+    json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "reason": reason, "message": format!("{reason}, says the network"), "code": code,
+    })
+}
+
+pub fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
+    let query = uri.query().unwrap_or_default();
+    if *method != Method::GET {
+        Kind::Write
+    } else if query.contains("watch=1") {
+        Kind::Watch
+    } else if query.contains("limit=") || query.contains("resourceVersionMatch=") {
+        Kind::List
+    } else {
+        Kind::Read
+    }
+}
+
+/// The type in the path of objects. Its plural is empty for other paths.
+pub fn resource_of(path: &str) -> ResourceName {
+    match Target::parse(path) {
+        Target::Objects(ObjectPath { group, plural, .. }) => ResourceName::new(group, plural),
+        _ => ResourceName::new("", ""),
+    }
+}
+
+/// The fields of a list or an event that matter here.
+#[derive(Deserialize)]
+pub struct Envelope {
+    pub metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+/// The metadata of a list or an event.
+pub struct ListMeta {
+    #[serde(rename = "continue")]
+    pub next: String,
+    pub resource_version: String,
+}
+
+/// The versions of the events in a chunk of a watch.
+pub fn versions(data: &[u8]) -> impl Iterator<Item = u64> {
+    #[derive(Deserialize)]
+    struct Event {
+        object: Envelope,
+    }
+    let events = serde_json::Deserializer::from_slice(data).into_iter::<Event>();
+    events.flatten().filter_map(|event| event.object.metadata.resource_version.parse().ok())
+}
+
+/// The group that a discovery path is about: `Some(None)` for all groups, `None` for other paths.
+pub fn discovered_group(path: &str) -> Option<Option<String>> {
+    let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
+    match parts[..] {
+        ["api" | "apis"] => Some(None),
+        ["api", _] => Some(Some(String::new())),
+        ["apis", group, _] => Some(Some(group.to_owned())),
+        _ => None,
+    }
+}
+
+/// A discovery answer without these types.
+pub fn without(body: &[u8], group: Option<&str>, omitted: &[(String, String)]) -> Option<Bytes> {
+    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    let is_shown = |of: &str, plural: &serde_json::Value| {
+        !omitted.iter().any(|(group, omitted)| group == of && plural == omitted.as_str())
+    };
+    if let Some(group) = group {
+        let resources = answer.get_mut("resources")?.as_array_mut()?;
+        resources.retain(|resource| is_shown(group, &resource["name"]));
+    } else {
+        for item in answer.get_mut("items")?.as_array_mut()? {
+            let group = item["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            for version in item["versions"].as_array_mut()? {
+                let resources = version["resources"].as_array_mut()?;
+                resources.retain(|resource| is_shown(&group, &resource["resource"]));
+            }
+        }
+    }
+    Some(answer.to_string().into())
+}
+
+/// The URI of the same watch from an earlier version.
+pub fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
+    let (start, version) = uri.path_and_query()?.as_str().split_once("resourceVersion=")?;
+    let end = version.find('&').unwrap_or(version.len());
+    let before = version.get(..end)?.parse::<u64>().ok()?.checked_sub(by).filter(|version| *version > 0)?;
+    format!("{start}resourceVersion={before}{}", version.get(end..)?).parse().ok()
+}
