@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::{Endpoints, Load, Phase, Scenario, Step, TreeLine};
 #[cfg(feature = "node")]
-pub use text::{Styled, wrapped};
+pub use text::{Styled, TITLE, scenario as heading, text as compose, wrapped};
 
 /// The format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

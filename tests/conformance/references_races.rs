@@ -162,17 +162,7 @@ async fn an_owner_added_before_the_delete_saves_an_object() -> Result<()> {
             let change = add("ownerReferences", true, &solid.reference());
             let fared = race(cluster, &owner, Policy::Background, &raced, &change, &course).await?;
             cluster.settled(&collector).await?;
-            for (object, fared) in raced.into_iter().zip(&fared) {
-                match (cluster.get(object).await?, fared) {
-                    (Some(now), Fared::InTime) => {
-                        ensure!(now.uid == object.uid && !now.is_terminating(), "{now}: {}", now.raw);
-                        ensure!(now.owner_uids() == [solid.uid.as_str()], "{now}: {:?}", now.owner_uids());
-                    }
-                    (None, Fared::InTime) => bail!("{object} was deleted after a solid owner had been added"),
-                    (Some(now), _) => bail!("{now} is still there: {}", now.raw),
-                    (None, _) => {}
-                }
-            }
+            assert_saved(cluster, &raced, &fared, &solid).await?;
             all.extend(fared);
         }
         score.add(&collector, &all).await?;
@@ -180,6 +170,23 @@ async fn an_owner_added_before_the_delete_saves_an_object() -> Result<()> {
     }
     score.was_close()?;
     stage.clear().await
+}
+
+/// Objects to which a solid owner was added in time are there and have no other owner. The others
+/// are gone.
+async fn assert_saved(cluster: &Cluster, raced: &[&Obj], fared: &[Fared], solid: &Obj) -> Result<()> {
+    for (object, fared) in raced.iter().zip(fared) {
+        match (cluster.get(object).await?, fared) {
+            (Some(now), Fared::InTime) => {
+                ensure!(now.uid == object.uid && !now.is_terminating(), "{now}: {}", now.raw);
+                ensure!(now.owner_uids() == [solid.uid.as_str()], "{now}: {:?}", now.owner_uids());
+            }
+            (None, Fared::InTime) => bail!("{object} was deleted after a solid owner had been added"),
+            (Some(now), _) => bail!("{now} is still there: {}", now.raw),
+            (None, _) => {}
+        }
+    }
+    Ok(())
 }
 
 /// A finalizer `orphan` that is added before the DELETE takes effect decides the fate of
@@ -289,17 +296,7 @@ async fn an_owner_added_after_the_unblocking_patch_saves_an_object() -> Result<(
                 .await?;
             stage.settled(&collector, Rest::Empty).await?;
             cluster.assert_gone(leaves.iter().chain(&held).chain([&owner])).await?;
-            for (object, fared) in raced.into_iter().zip(&fared) {
-                match (cluster.get(object).await?, fared) {
-                    (Some(now), Fared::InTime) => {
-                        ensure!(now.uid == object.uid && !now.is_terminating(), "{now}: {}", now.raw);
-                        ensure!(now.owner_uids() == [solid.uid.as_str()], "{now}: {:?}", now.owner_uids());
-                    }
-                    (None, Fared::InTime) => bail!("{object} was deleted after a solid owner had been added"),
-                    (Some(now), _) => bail!("{now} is still there: {}", now.raw),
-                    (None, _) => {}
-                }
-            }
+            assert_saved(cluster, &raced, &fared, &solid).await?;
             all.extend(fared);
         }
         score.add(&collector, &all).await?;

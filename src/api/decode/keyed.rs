@@ -33,6 +33,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Keyed<T> {
     }
 }
 
+/// For a field that may be `null`: Go serializes nil slices and maps that way.
+pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
 /// For a field of a struct that is an object or `null`.
 pub fn keyed_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

@@ -24,7 +24,7 @@ pub use status::Status;
 
 pub(super) use answer::{ListReader, WatchReader};
 pub(super) use envelope::{Envelope, ListError};
-pub(super) use keyed::{Keyed, keyed_or_default};
+pub(super) use keyed::{Keyed, keyed_or_default, or_default};
 pub(super) use lines::LineSplitter;
 pub(super) use list::ListScanner;
 pub(super) use object::{FactsReader, ObjectView, reference};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Keyed, Text, keyed_or_default};
+use super::{Keyed, Text, keyed_or_default, or_default};
 use kube_gc_core::object::GroupResource;
 
 /// The parts of a `Status` that determine the class of an error.
@@ -54,15 +54,6 @@ pub(in crate::api) struct Named<'a> {
     pub group_resource: &'a GroupResource,
     pub namespace: Option<&'a str>,
     pub name: &'a str,
-}
-
-/// Reads `null` as the default.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Ignores a number that is not a valid time, because the rest of the `Status` is still useful.

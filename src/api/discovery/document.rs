@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::api::decode::{Keyed, json_fault};
+use crate::api::decode::{Keyed, json_fault, or_default};
 
 /// A group and its versions, in the order of preference.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,15 +41,6 @@ pub(super) struct Served {
     pub can_delete: bool,
     /// Its verbs include delete, list and watch.
     pub watchable: bool,
-}
-
-/// Reads `null` as empty: Go serializes nil slices that way.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// The greatest number of types in a group version. Each type is listed and watched, and an
@@ -197,7 +188,7 @@ mod aggregated {
             let resources: Arc<[Served]> =
                 self.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
             if resources.len() > MOST_TYPES {
-                // Asked for by itself, it fails by itself.
+                // Requested separately, it fails separately.
                 return Version { name: self.version.into(), resources: Arc::default(), current: false };
             }
             Version { name: self.version.into(), resources, current }

@@ -1,6 +1,6 @@
 //! `kube-gc demo --node`: a container runtime with a full disk, an API server and node collection in
-//! one process, and three scenarios: what would go and why; something that begins to be used meanwhile;
-//! and a disk that is full of something else.
+//! one process. There are three scenarios: what would be removed, and why; an image that is used
+//! between the plan and its removal; and a disk that is full of something else.
 //!
 //! | module | content |
 //! |---|---|
@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::READING_PAUSE;
-use super::output::{Format, Output};
+use super::output::{Format, Output, heading};
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
 use host::Host;
 use report::{Overview, Pass};
@@ -53,10 +53,7 @@ async fn play(output: &Output) -> Result<(), String> {
     begin(output, &host.overview());
     output.pause(2 * READING_PAUSE).await;
     for (number, scenario) in (1..).zip(Scenario::ALL) {
-        output.write(
-            || text::scenario(number, Scenario::ALL.len(), scenario.title(), scenario.about()),
-            || None,
-        );
+        output.write(|| heading(number, Scenario::ALL.len(), scenario.title(), scenario.about()), || None);
         output.pause(READING_PAUSE).await;
         scenario.prepare(&host);
         let (plan, look) = host.look().await?;

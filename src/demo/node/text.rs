@@ -5,10 +5,9 @@ use std::fmt::{self, Write as _};
 use anstyle::{AnsiColor, Style};
 
 use super::report::{Item, Overview, Pass, Plan, Removal};
-use crate::demo::output::{Styled, wrapped};
+use crate::demo::output::{Styled, TITLE, compose, wrapped};
 use kube_gc_node::plan::Breakdown;
 
-const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const ITEM: Style = Style::new().bold();
 const GOES: Style = AnsiColor::Red.on_default();
 const STAYS: Style = AnsiColor::Green.on_default();
@@ -16,13 +15,6 @@ const BAD: Style = AnsiColor::Yellow.on_default();
 const QUIET: Style = Style::new().dimmed();
 /// The width of the names of items.
 const NAMES: usize = 36;
-
-/// Builds a text. Writing to a string cannot fail.
-fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
-    let mut text = String::new();
-    let _ = write(&mut text);
-    text
-}
 
 /// A size, as people say it.
 fn size(bytes: u64) -> String {
@@ -39,7 +31,7 @@ fn size(bytes: u64) -> String {
 pub fn begin(overview: &Overview) -> String {
     let Overview { capacity_bytes, used_bytes, percent, pods, containers, sandboxes, images, high, low } =
         overview;
-    text(|out| {
+    compose(|out| {
         writeln!(out, "{}", Styled(TITLE, "kube-gc demo --node"))?;
         writeln!(
             out,
@@ -55,19 +47,9 @@ pub fn begin(overview: &Overview) -> String {
     })
 }
 
-pub fn scenario(number: usize, of: usize, title: &str, about: &str) -> String {
-    text(|out| {
-        writeln!(out, "\n{}", Styled(TITLE, format_args!("{number}/{of}  {title}")))?;
-        for line in wrapped(about, 92) {
-            writeln!(out, "     {line}")?;
-        }
-        Ok(())
-    })
-}
-
 /// What goes and what stays, and what fills the disk.
 pub fn plan(plan: &Plan) -> String {
-    text(|out| {
+    compose(|out| {
         writeln!(out, "\n  {}", Styled(ITEM, format_args!("The plan at {} %", plan.percent)))?;
         let (go, stay): (Vec<&Item>, Vec<&Item>) = plan.items.iter().partition(|item| item.removes);
         for item in go {
@@ -105,7 +87,7 @@ fn entry(out: &mut String, item: &Item, style: Style, word: &str) -> fmt::Result
 
 /// What came of the plan.
 pub fn pass(pass: &Pass, verified: &[String]) -> String {
-    text(|out| {
+    compose(|out| {
         let removed = pass.removals.iter().filter(|removal| removal.outcome == "removed").count();
         writeln!(
             out,

@@ -8,7 +8,8 @@ use crate::demo::report::{Endpoints, Load, Owner, Phase, Request, Step, TreeLine
 use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
-const TITLE: Style = AnsiColor::Cyan.on_default().bold();
+/// The style of headings.
+pub const TITLE: Style = AnsiColor::Cyan.on_default().bold();
 const OBJECT: Style = Style::new().bold();
 const GONE: Style = AnsiColor::Red.on_default();
 const STAYS: Style = AnsiColor::Green.on_default();
@@ -27,7 +28,7 @@ impl<T: Display> Display for Styled<T> {
 }
 
 /// Builds a text. Writing to a string cannot fail.
-fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
+pub fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
     let mut text = String::new();
     let _ = write(&mut text);
     text
@@ -69,6 +70,7 @@ pub fn tree(lines: &[TreeLine]) -> String {
     })
 }
 
+/// The heading of a scenario, and what it is about.
 pub fn scenario(number: usize, of: usize, title: &str, about: &str) -> String {
     text(|out| {
         writeln!(out, "\n{}", Styled(TITLE, format_args!("{number}/{of}  {title}")))?;

@@ -69,14 +69,7 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        let asked = self.asked();
-        let number = asked.under;
-        let send = || send(self.api.clone(), identity.clone(), asked).boxed();
-        let note = |looked_up: LookedUp| {
-            self.remember(identity, &looked_up);
-            note(looked_up)
-        };
-        self.in_flight.ask((identity, number), known, send, note).await
+        self.share(&self.in_flight, self.api.clone(), identity, known, note).await
     }
 
     /// The same for a worker whose turn has come, without a wait.
@@ -87,14 +80,26 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
+        self.share(&self.on_turns, turn.api().clone(), identity, known, note).await
+    }
+
+    /// Looks an identity up by one request for all callers that ask at the same time.
+    async fn share<T>(
+        &self,
+        requests: &InFlight,
+        api: Api,
+        identity: &Identity,
+        known: impl FnOnce() -> Option<T>,
+        note: impl FnOnce(LookedUp) -> T,
+    ) -> T {
         let asked = self.asked();
         let number = asked.under;
-        let send = || send(turn.api().clone(), identity.clone(), asked).boxed();
+        let send = || send(api, identity.clone(), asked).boxed();
         let note = |looked_up: LookedUp| {
             self.remember(identity, &looked_up);
             note(looked_up)
         };
-        self.on_turns.ask((identity, number), known, send, note).await
+        requests.ask((identity, number), known, send, note).await
     }
 
     /// The same with a request that begins now and that no other caller shares.
