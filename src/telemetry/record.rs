@@ -11,7 +11,6 @@ mod leadership;
 mod node;
 mod process;
 mod queues;
-mod readiness;
 mod requests;
 mod resources;
 mod stuck;
@@ -51,9 +50,8 @@ pub use node::{
     runtime_operation,
 };
 pub(super) use process::build_info;
-pub use process::{log_waiting, tasks};
+pub use process::{log_waiting, ready, tasks};
 pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
-pub use readiness::ready;
 pub(super) use requests::DEFERRED_FOR;
 pub use requests::{
     ApiSide, api_concurrency, api_concurrency_cut, api_server_outage, api_server_reachable,

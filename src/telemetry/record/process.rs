@@ -2,6 +2,11 @@
 
 use super::{Value, float, gauge, names};
 
+/// Records whether `/readyz` answers 200.
+pub fn ready(ready: bool) {
+    gauge(&names::READY, []).set(if ready { 1.0 } else { 0.0 });
+}
+
 /// Records the number of asynchronous tasks that have not ended.
 pub fn tasks(count: usize) {
     gauge(&names::TASKS, []).set(float(count));
