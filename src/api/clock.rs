@@ -38,7 +38,7 @@ impl Moment {
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
     /// The time since boot, including suspends: a lease expires while its holder's machine
-    /// sleeps. The usual monotonic clock stops meanwhile, and the holder would wake up with a
+    /// sleeps. The usual monotonic clock stops during that time, and the holder would wake up with a
     /// lease that seems valid.
     #[default]
     Boot,

@@ -1,7 +1,7 @@
 //! Waits for the rate and concurrency limits before the last checks of a write.
 //!
 //! A request about a single object waits for the rate limit and a concurrency slot. The
-//! cluster changes meanwhile: an owner that waited for its dependents may have been told to
+//! cluster changes during that time: an owner that waited for its dependents may now have to
 //! orphan them. So a caller that must check something right before a write takes a
 //! [`WriteSlot`] first, then checks, then sends the write: nothing waits in between.
 //! Dropping an unused slot frees it.

@@ -47,7 +47,7 @@ pub struct DemoArgs {
     /// Show node collection instead: dead containers, sandboxes, logs and images of one node
     ///
     /// The container runtime is inside the process, so nothing on this machine is touched, and root is
-    /// not needed. Ends after its acts. In JSON, `event` is node (what there is), plan (each item with
+    /// not needed. Ends after the scenarios. In JSON, `event` is node (what there is), plan (each item with
     /// its rule), pass (what came of it, and what was verified), fail, end.
     #[cfg(feature = "node")]
     #[arg(long, conflicts_with_all = ["objects", "policy", "api_listen", "listen", "debug_listen", "kubeconfig"])]

@@ -89,7 +89,7 @@ impl Replica {
 
     /// All writes that it has sent so far.
     pub fn writes(&self) -> Result<Vec<Write>> {
-        let lines = self.collector.logged("write leaves");
+        let lines = self.collector.logged("write is sent");
         lines.iter().map(|line| Write::read(&self.name, &serde_json::from_str::<Value>(line)?)).collect()
     }
 

@@ -33,7 +33,7 @@ mutations! {
     DeleteWithoutUid,
     /// After a conflict, a DELETE is sent again whatever has changed.
     DeleteOverChanges,
-    /// Any 404 is taken for the absence of the object.
+    /// Any 404 counts as the absence of the object.
     Any404IsAbsence,
     /// An owner is found if any object has its name.
     AnyUidIsTheOwner,
@@ -81,11 +81,11 @@ mutations! {
     ForgetFailedLookUp,
     /// A key whose request was held back because others hang is not tried again.
     ForgetDeferred,
-    /// What was proved absent before watches broke is still taken for absent.
+    /// What was proved absent before watches broke still counts as absent.
     KeepAbsences,
     /// A list that shows an object at a lower version than was seen of it is not believed.
     TrustNodesOverLists,
-    /// A type that is missing in one discovery answer is taken for gone.
+    /// A type that is missing in one discovery answer counts as removed.
     RetireAtOnce,
     /// A key that is queued while it is worked on is not worked on again.
     DropSecondRun,

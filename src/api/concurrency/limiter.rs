@@ -141,7 +141,7 @@ impl Limiter {
 }
 
 impl Slot {
-    /// Waits until a pause is over. The slot stays taken meanwhile, so later requests queue
+    /// Waits until a pause is over. The slot stays taken during the wait, so later requests queue
     /// behind it. The request counts as begun only after the pause.
     async fn wait_for_pause(&mut self) {
         loop {

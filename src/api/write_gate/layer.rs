@@ -73,7 +73,7 @@ fn note<B>(request: &Request<B>, permit: &WritePermit) {
             path = request.uri().path(),
             checked_seconds = seconds(checked),
             deadline_seconds = seconds(deadline),
-            "write leaves"
+            "write is sent"
         );
     }
 }

@@ -164,7 +164,7 @@ impl DeleteWork {
     }
 
     /// Looks an owner up. The owners of large objects are looked up at a limited rate, and the
-    /// graph is told of those that are absent, since nobody else verifies them.
+    /// graph learns which of them are absent, because nothing else verifies them.
     async fn find_out(&self, owner: &Open<'_>, is_large: bool) -> Result<Found, Interrupted> {
         let Open { identity, state, .. } = owner;
         if !is_large {

@@ -221,7 +221,7 @@ async fn round(
                 skipped: skipped.clone(),
             }),
         };
-        // The worker may have been stopped meanwhile.
+        // The worker may have been stopped in the meantime.
         let _ = answer.send(result);
     }
 }

@@ -75,8 +75,8 @@ fn reply(store: &mut Store, seen: &ReceivedRequest, dice: u64) -> Reply {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever the server did, once it behaves the picture is right, no store was
-    /// taken for restored, and it was never hammered.
+    /// Whatever the server did: once it behaves, the events lead to its state. No restore was
+    /// reported, and the server never received too many requests.
     #[test]
     fn the_list_and_watch_is_correct_after_any_faults(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();

@@ -57,8 +57,8 @@ fn an_object_with_an_older_version_in_a_list_still_exists() {
     assert!(w.is_observed(&config("c")));
 }
 
-/// A deletion may be repeated while no watch runs. It must not be taken for the first, whose work is
-/// done.
+/// A deletion may be repeated while no watch runs. The second one needs work although that of the
+/// first is done.
 #[test]
 fn a_list_does_not_hide_a_finalizer_that_was_removed_and_added_again() {
     let mut w = World::new(1);

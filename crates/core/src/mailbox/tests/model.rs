@@ -63,7 +63,7 @@ impl Model {
         self.flows.retain(|(_, keys)| !keys.is_empty());
     }
 
-    /// Delayed items for which `which` holds, ordered by due time and then as told.
+    /// Delayed items for which `which` holds, ordered by due time and then by `order`.
     fn delayed<O: Ord>(
         &self,
         which: impl Fn(&Item, bool) -> bool,
