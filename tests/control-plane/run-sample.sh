@@ -8,7 +8,7 @@
 # Exits with 0 only if everything that `web` owned is gone and everything else is kept.
 #
 #   --foreground   delete `web` in the foreground: it is deleted last, not first
-#   --stay         at the end, wait for the enter key before everything is stopped
+#   --stay         at the end, wait for the enter key or Ctrl-C before everything is stopped
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -233,11 +233,16 @@ done
 owners=$(k get configmap prices --ignore-not-found --output 'jsonpath={.metadata.ownerReferences[*].name}')
 [[ $owners == api ]] || fail "configmap/prices should be owned only by api, but is owned by: $owners"
 
+if ((failures == 0)); then
+  printf 'all %d objects of the tree are gone, all %d others are kept, and prices lost one of its two owners\n' \
+    "${#dependents[@]}" "${#kept[@]}"
+fi
+
 if [[ -n $stay ]]; then
   printf '\nThe control plane and the collector are still running:\n'
   printf '  kubectl --kubeconfig %s get all --namespace %s\n' "$kubeconfig" "$namespace"
   printf '  curl http://%s/   curl http://%s/\n' "$(address health)" "$(address debug)"
-  read -r -p 'Press enter to stop them. ' _ || :
+  read -r -p 'Press enter or Ctrl-C to stop them. ' _ || :
 fi
 
 kill -TERM "$collector"
@@ -250,5 +255,3 @@ collector=
 }
 
 ((failures == 0)) || die "the result is wrong, see above"
-printf 'all %d objects of the tree are gone, all %d others are kept, and prices lost one of its two owners\n' \
-  "${#dependents[@]}" "${#kept[@]}"
