@@ -8,7 +8,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::machine::{End, Machine};
+use super::action::End;
+use super::machine::Machine;
 use super::stage::{Listing, Stage};
 use super::step::{Phase, Step, WatchStart};
 use crate::api::client::Api;

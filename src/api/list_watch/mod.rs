@@ -4,6 +4,7 @@
 //! request may be sent. `driver` goes from `stage` to stage: `requests` sends what the machine asks
 //! for, `reading` reads the answers, and their results are reported to the machine.
 
+mod action;
 mod driver;
 mod machine;
 mod pace;

@@ -4,8 +4,8 @@ use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
+use super::action::{End, ListFreshness};
 use super::driver::{ListWatch, failure};
-use super::machine::{End, ListFreshness};
 use super::stage::{Listing, Stage};
 use super::step::Step;
 use crate::api::decode::{DecodedEvent, Envelope, EventError, ListError, Status};

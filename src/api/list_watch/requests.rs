@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio::time::Instant;
 
+use super::action::{Action, ListFrom};
 use super::driver::ListWatch;
-use super::machine::{Action, ListFrom};
 use super::stage::{Opening, Stage};
 use crate::api::call::Call;
 use crate::api::decode::Encoding;
