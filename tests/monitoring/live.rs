@@ -64,9 +64,9 @@ const QUIET: [(&str, &[&str]); 10] = [
     ("KubeGcWorkersFailing", &["kube-gc", "blind", "leaderless", "flapping", "beside"]),
     ("KubeGcBraked", &["kube-gc", "blind", "leaderless", "flapping", "beside"]),
     ("KubeGcDisagrees", &["kube-gc", "blind", "leaderless", "flapping", "braked"]),
-    ("KubeGcNodeNotReady", &[nodes::FULL]),
-    ("KubeGcNodeFailing", &[nodes::DEAF]),
-    ("KubeGcNodeFull", &[nodes::DEAF]),
+    ("KubeGcNodeNotReady", &[nodes::FULL, nodes::FINE]),
+    ("KubeGcNodeFailing", &[nodes::DEAF, nodes::FINE]),
+    ("KubeGcNodeFull", &[nodes::DEAF, nodes::FINE]),
 ];
 const ACQUIRED: &str = "kube_gc_leader_transitions_total{transition=\"acquired\"}";
 
@@ -335,7 +335,7 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     ensure!(alerts()?.iter().map(String::as_str).eq(covered), "an alert that nothing provokes");
 
     let stage = Stage::set().await?;
-    let nodes = [Node::full().await?, Node::deaf().await?];
+    let nodes = [Node::full().await?, Node::deaf().await?, Node::fine().await?];
     for node in &nodes {
         stage.scrape_target(node.target())?;
     }

@@ -18,6 +18,9 @@ pub const FULL: &str = "full-node";
 /// The installation whose container runtime lists nothing.
 pub const DEAF: &str = "deaf-node";
 
+/// The installation that has no fault.
+pub const FINE: &str = "fine-node";
+
 /// A node.
 pub struct Node {
     name: &'static str,
@@ -57,28 +60,36 @@ impl Node {
             })
             .collect();
         let busy = Effect::Fail(Code::Unknown, "device busy".to_owned());
-        Self::start(FULL, world, Fault::about(Rpc::RemoveContainer, &containers[0], busy)).await
+        let fault = Fault::about(Rpc::RemoveContainer, &containers[0], busy);
+        // Something is on the file system, and with these thresholds that is too much.
+        Self::start(FULL, world, "high = 1\nlow = 0", Some(fault)).await
     }
 
     /// A node whose container runtime fails to list containers.
     pub async fn deaf() -> Result<Self> {
         let failing = Effect::Fail(Code::Unavailable, "the database is locked".to_owned());
-        Self::start(DEAF, World::new(Disk::default()), Fault::every(Rpc::ListContainers, failing)).await
+        let fault = Fault::every(Rpc::ListContainers, failing);
+        Self::start(DEAF, World::new(Disk::default()), "", Some(fault)).await
     }
 
-    async fn start(name: &'static str, world: World, fault: Fault) -> Result<Self> {
+    /// A node with nothing to do.
+    pub async fn fine() -> Result<Self> {
+        Self::start(FINE, World::new(Disk::default()), "high = 100", None).await
+    }
+
+    async fn start(name: &'static str, world: World, thresholds: &str, fault: Option<Fault>) -> Result<Self> {
         let directory = tempfile::Builder::new().prefix("kube-gc-node-").tempdir()?;
         let path = |name: &str| directory.path().join(name);
         for logs in ["pods", "containers"] {
             std::fs::create_dir(path(logs))?;
         }
-        // A real file system. Something is on it, and with these thresholds that is too much.
+        // A real file system.
         let mountpoint = directory.path().display().to_string();
         let runtime = CriServer::start(Settings { mountpoint, ..Settings::default() }, world)?;
-        runtime.fault(fault);
+        fault.into_iter().for_each(|fault| runtime.fault(fault));
         let config = format!(
-            "[node]\npods = \"none\"\nbeside_kubelet = \"all\"\nruntime_endpoint = \"{}\"\nstate = {:?}\nhigh = 1\n\
-             low = 0\nperiod = \"1s\"\n[node.images]\nperiod = \"1s\"\nmin_age = \"0s\"\n\
+            "[node]\npods = \"none\"\nbeside_kubelet = \"all\"\nruntime_endpoint = \"{}\"\nstate = {:?}\n{thresholds}\n\
+             period = \"1s\"\n[node.images]\nperiod = \"1s\"\nmin_age = \"0s\"\n\
              [node.roots]\npods = {:?}\ncontainers = {:?}\n",
             runtime.endpoint(),
             path("state.json"),
