@@ -65,9 +65,18 @@ impl Partition {
     }
 
     fn object_snapshot(&mut self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
-        let foreground = match self.store.nodes[id].deletion {
-            DeletionState::DeletingDependents => self.foreground(id, out),
-            _ => ForegroundProgress::Unblocked,
+        let (snapshot, active) = self.read_object(id);
+        for dependent in active {
+            self.queue(dependent, out);
+        }
+        snapshot
+    }
+
+    /// An observed object, and the dependents that block it and are not deleting dependents.
+    pub(super) fn read_object(&mut self, id: NodeId) -> (ObjectSnapshot, Vec<NodeId>) {
+        let (foreground, active) = match self.store.nodes[id].deletion {
+            DeletionState::DeletingDependents => self.foreground(id),
+            _ => (ForegroundProgress::Unblocked, Vec::new()),
         };
         let node = &self.store.nodes[id];
         let references: Vec<ReferenceSnapshot> = self
@@ -78,7 +87,7 @@ impl Partition {
                 owner: self.owner_view(edge),
             })
             .collect();
-        ObjectSnapshot {
+        let snapshot = ObjectSnapshot {
             identity: self.store.identity(id),
             resource_version: self.store.version(id),
             generation: Generation(node.generation),
@@ -91,31 +100,34 @@ impl Partition {
                 && self.counted_dependents(id).any(|edge| self.dependent_deletes_dependents(edge)),
             references,
             foreground,
-        }
+        };
+        (snapshot, active)
     }
 
     pub(super) fn dependent_deletes_dependents(&self, edge: EdgeId) -> bool {
         self.store.nodes[self.store.edges[edge].dependent].is_deleting_dependents()
     }
 
-    fn foreground(&mut self, id: NodeId, out: &mut Effects) -> ForegroundProgress {
-        let (mut blocking, mut active) = (BTreeSet::new(), false);
+    /// The progress of a foreground deletion, and the dependents that block it and are not
+    /// deleting dependents.
+    fn foreground(&mut self, id: NodeId) -> (ForegroundProgress, Vec<NodeId>) {
+        let (mut blocking, mut active) = (BTreeSet::new(), Vec::new());
         for edge in self.counted_dependents(id).filter(|&edge| self.store.edges[edge].blocking) {
             let dependent = self.store.edges[edge].dependent;
             if blocking.insert(dependent) && !self.store.nodes[dependent].is_deleting_dependents() {
-                active = true;
-                self.queue(dependent, out);
+                active.push(dependent);
             }
         }
-        if blocking.is_empty() && self.catalog.has_unread() {
+        let progress = if blocking.is_empty() && self.catalog.has_unread() {
             ForegroundProgress::PerhapsBlocked
         } else if blocking.is_empty() {
             ForegroundProgress::Unblocked
-        } else if !active && self.is_in_cycle(id) && !mutation::is(Mutation::WaitInRings) {
+        } else if active.is_empty() && self.is_in_cycle(id) && !mutation::is(Mutation::WaitInRings) {
             ForegroundProgress::Deadlocked
         } else {
             ForegroundProgress::Blocked(blocking.len())
-        }
+        };
+        (progress, active)
     }
 
     /// Whether a dependent in this partition blocks the owner with this uid through an
@@ -130,7 +142,7 @@ impl Partition {
         stubs.any(|id| self.store.dependents(id).any(|edge| self.store.edges[edge].blocking))
     }
 
-    fn owner_view(&self, edge: EdgeId) -> OwnerView {
+    pub(super) fn owner_view(&self, edge: EdgeId) -> OwnerView {
         let owner = self.store.edges[edge].owner;
         match self.store.nodes[owner].presence {
             Presence::Unresolved => OwnerView::Unresolved,

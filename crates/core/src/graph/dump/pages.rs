@@ -75,7 +75,7 @@ impl Partition {
         page
     }
 
-    fn next_places(&self, start: Cursor, places: usize) -> Option<Cursor> {
+    pub(in crate::graph) fn next_places(&self, start: Cursor, places: usize) -> Option<Cursor> {
         let end = u32::try_from(places).map_or(u32::MAX, |places| start.0.saturating_add(places));
         self.store.nodes.reaches_beyond(end).then_some(Cursor(end))
     }

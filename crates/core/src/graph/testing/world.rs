@@ -192,6 +192,10 @@ impl World {
         let id = self.sharding.of(Namespace::parse(namespace).as_ref());
         &mut self.partitions[usize::from(id.0)]
     }
+    pub fn partition_of(&mut self, obj: &Obj) -> &mut Partition {
+        let id = self.home(obj);
+        &mut self.partitions[usize::from(id.0)]
+    }
     fn home(&self, obj: &Obj) -> PartitionId {
         self.sharding.of(obj.facts.namespace.as_ref())
     }

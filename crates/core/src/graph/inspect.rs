@@ -1,0 +1,246 @@
+//! Read-only views of nodes, for the questions of people (`insight`). Asking queues nothing and
+//! counts as no evaluation.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, ResourceType};
+
+use super::keyed::KeyedMap;
+use super::node::{NodeId, Presence};
+use super::{Cursor, ObjectSnapshot, Partition, ReferenceSnapshot};
+
+/// How much of a node a view shows. All of it is counted, up to `visits`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ViewLimits {
+    /// The most owner references.
+    pub references: usize,
+    /// The most dependents of each type.
+    pub dependents_of_a_type: usize,
+    /// The most references of dependents that are visited, because a partition has other work.
+    pub visits: usize,
+}
+
+impl Default for ViewLimits {
+    fn default() -> Self {
+        Self { references: 64, dependents_of_a_type: 20, visits: 50_000 }
+    }
+}
+
+/// How a partition knows an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodePresence {
+    /// A monitor or a list shows it.
+    Observed,
+    /// Only references name it, and nothing is proved about it.
+    Named,
+    /// Only references name it, and it was proved absent.
+    Absent,
+}
+
+/// A node and its edges in both directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeView {
+    /// The object; for one that is not observed, as a reference names it.
+    pub identity: Identity,
+    pub presence: NodePresence,
+    pub deletion: DeletionState,
+    pub finalizers: Finalizers,
+    /// Its first references, in order.
+    pub references: Vec<ReferenceSnapshot>,
+    /// The number of all its references.
+    pub reference_count: usize,
+    /// Some dependents of each type: first those that are being deleted, then those that block,
+    /// then by name.
+    pub dependents: Vec<DependentSummary>,
+    /// All its dependents by type, ordered by group and resource.
+    pub by_type: Vec<TypeCount>,
+    /// The number of dependents that block a foreground deletion of it.
+    pub blocking: usize,
+    /// Whether all dependents were counted. If not, there are more than the limit of visits.
+    pub is_complete: bool,
+}
+
+/// A dependent, as the view of its owner shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DependentSummary {
+    pub identity: Identity,
+    pub deletion: DeletionState,
+    /// Whether a foreground deletion of the owner waits for it.
+    pub blocking: bool,
+    /// Whether the owner is its managing controller.
+    pub controller: bool,
+}
+
+/// The dependents of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeCount {
+    pub resource: Arc<ResourceType>,
+    pub total: usize,
+    pub being_deleted: usize,
+}
+
+/// What a search looks for. `None` matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchQuery {
+    /// A part of `kind/name`, in any case.
+    pub text: String,
+    pub namespace: Option<Namespace>,
+    pub resource: Option<GroupResource>,
+}
+
+/// A part of the answer to a search.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchPage {
+    pub found: Vec<(Identity, DeletionState)>,
+    /// Where to go on; `None` after the last page.
+    pub next: Option<Cursor>,
+}
+
+/// A dependent, its place in the order, and its flags.
+struct Seen {
+    id: NodeId,
+    deletion: DeletionState,
+    blocking: bool,
+    controller: bool,
+}
+
+impl Partition {
+    /// The object of a key, exactly as a worker would see it; `None` if no monitor shows it.
+    /// Unlike [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
+    pub fn inspect_object(&mut self, key: &Key) -> Option<ObjectSnapshot> {
+        let id = self.store.find_key(key)?;
+        let id = self.primary(id);
+        (self.store.nodes[id].presence == Presence::Observed).then(|| self.read_object(id).0)
+    }
+
+    /// The node of a key and its edges; `None` if this partition has no node for it.
+    #[must_use]
+    pub fn view(&self, key: &Key, limits: ViewLimits) -> Option<NodeView> {
+        let id = self.store.find_key(key)?;
+        let id = self.primary(id);
+        let node = &self.store.nodes[id];
+        let presence = match node.presence {
+            Presence::Observed => NodePresence::Observed,
+            Presence::Virtual => NodePresence::Named,
+            Presence::Absent => NodePresence::Absent,
+            // Stubs of what another partition knows better, or of what no key names.
+            Presence::Remote | Presence::Unresolved | Presence::InvalidScope | Presence::Linked => {
+                return None;
+            }
+        };
+        let (seen, is_complete) = self.see_dependents(id, limits.visits);
+        let mut by_type: Vec<(TypeCount, Vec<Seen>)> = Vec::new();
+        let blocking = seen.iter().filter(|seen| seen.blocking).count();
+        for seen in seen {
+            let resource = self.store.resource(seen.id);
+            let of_type = by_type
+                .iter_mut()
+                .find(|(count, _)| count.resource.group_resource == resource.group_resource);
+            let (count, list) = match of_type {
+                Some(of_type) => of_type,
+                None => {
+                    let count = TypeCount { resource: Arc::clone(resource), total: 0, being_deleted: 0 };
+                    by_type.push((count, Vec::new()));
+                    // It was just pushed.
+                    match by_type.last_mut() {
+                        Some(last) => last,
+                        None => continue,
+                    }
+                }
+            };
+            count.total += 1;
+            count.being_deleted += usize::from(seen.deletion.is_being_deleted());
+            list.push(seen);
+        }
+        by_type.sort_by(|(a, _), (b, _)| a.resource.group_resource.cmp(&b.resource.group_resource));
+        let mut dependents = Vec::new();
+        for (_, list) in &mut by_type {
+            self.keep_first(list, limits.dependents_of_a_type);
+            dependents.extend(list.iter().map(|seen| DependentSummary {
+                identity: self.store.identity(seen.id),
+                deletion: seen.deletion,
+                blocking: seen.blocking,
+                controller: seen.controller,
+            }));
+        }
+        let references = self.store.owners(id).take(limits.references).map(|edge| ReferenceSnapshot {
+            reference: self.store.reference(edge),
+            owner: self.owner_view(edge),
+        });
+        Some(NodeView {
+            identity: self.store.identity(id),
+            presence,
+            deletion: node.deletion,
+            finalizers: node.finalizers,
+            references: references.collect(),
+            reference_count: self.store.owners(id).count(),
+            dependents,
+            by_type: by_type.into_iter().map(|(count, _)| count).collect(),
+            blocking,
+            is_complete,
+        })
+    }
+
+    /// The dependents of an object, each once, and whether these are all.
+    fn see_dependents(&self, id: NodeId, visits: usize) -> (Vec<Seen>, bool) {
+        let mut places = KeyedMap::with_hasher(self.store.node_hasher);
+        let mut seen: Vec<Seen> = Vec::new();
+        let mut edges = self.counted_dependents(id);
+        for edge in edges.by_ref().take(visits) {
+            let edge = &self.store.edges[edge];
+            let place = *places.entry(edge.dependent).or_insert(seen.len());
+            if place == seen.len() {
+                let deletion = self.store.nodes[edge.dependent].deletion;
+                seen.push(Seen { id: edge.dependent, deletion, blocking: false, controller: false });
+            }
+            seen[place].blocking |= edge.blocking;
+            seen[place].controller |= edge.controller;
+        }
+        (seen, edges.next().is_none())
+    }
+
+    /// Keeps the first of these dependents, in the order in which people want to see them.
+    fn keep_first(&self, list: &mut Vec<Seen>, count: usize) {
+        let order = |a: &Seen, b: &Seen| {
+            let rank = |seen: &Seen| (Reverse(seen.deletion), !seen.blocking);
+            let place = |seen: &Seen| (self.store.namespace(seen.id), self.store.name(seen.id));
+            rank(a)
+                .cmp(&rank(b))
+                .then_with(|| place(a).cmp(&place(b)))
+                .then(a.id.number().cmp(&b.id.number()))
+        };
+        if list.len() > count {
+            list.select_nth_unstable_by(count, order);
+            list.truncate(count);
+        }
+        list.sort_unstable_by(order);
+    }
+
+    /// The observed objects of this partition that a search finds, in no particular order. Visits
+    /// at most this many slots, so that the partition soon returns to its work. An empty page may
+    /// have successors.
+    #[must_use]
+    pub fn page_of_search(&self, query: &SearchQuery, after: Option<Cursor>, slots: usize) -> SearchPage {
+        let wanted = query.text.to_lowercase();
+        let start = after.unwrap_or_default();
+        let mut found = Vec::new();
+        for (id, node) in self.store.nodes.iter_from(start.0, slots) {
+            if !node.is_observed() || self.is_alias(id) {
+                continue;
+            }
+            let resource = self.store.resource(id);
+            let fits = query.resource.as_ref().is_none_or(|wanted| resource.group_resource == *wanted)
+                && query.namespace.as_ref().is_none_or(|wanted| self.store.namespace(id) == Some(wanted));
+            if fits && contains(&resource.kind, self.store.name(id), &wanted) {
+                found.push((self.store.identity(id), node.deletion));
+            }
+        }
+        SearchPage { found, next: self.next_places(start, slots) }
+    }
+}
+
+/// Whether `kind/name` contains a text that is in lower case.
+fn contains(kind: &str, name: &str, wanted: &str) -> bool {
+    wanted.is_empty() || name.contains(wanted) || format!("{kind}/{name}").to_lowercase().contains(wanted)
+}

@@ -1,0 +1,123 @@
+//! A graph in this process, filled from lists.
+
+use std::num::NonZeroU16;
+use std::sync::Arc;
+
+use crate::graph::{
+    DeletesProve, Effects, Epoch, Intake, Partition, SearchPage, SearchQuery, Sharding, ViewLimits,
+    WatchEvent,
+};
+use crate::object::{
+    Catalog, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
+};
+
+use super::knowledge::{Fact, Need};
+
+/// The only run of each monitor.
+const EPOCH: Epoch = Epoch(1);
+
+/// The partitions of a collector, without one: filled from lists that a command has read.
+#[derive(Debug)]
+pub struct LocalGraph {
+    sharding: Sharding,
+    partitions: Vec<Partition>,
+    effects: Effects,
+}
+
+impl LocalGraph {
+    /// An empty graph. The seed must not be known to who names objects.
+    #[must_use]
+    pub fn new(catalog: &Arc<Catalog>, seed: HashSeed) -> Self {
+        let sharding = Sharding::new(NonZeroU16::MIN, seed);
+        let partitions = sharding.all().map(|id| Partition::new(id, sharding, Arc::clone(catalog)));
+        Self { sharding, partitions: partitions.collect(), effects: Effects::default() }
+    }
+
+    /// A list of a type begins. Each type is listed once.
+    pub fn begin(&mut self, resource: &Arc<ResourceType>) {
+        for at in 0..self.partitions.len() {
+            let started = Intake::MonitorStarted {
+                resource: Arc::clone(resource),
+                epoch: EPOCH,
+                deletes_prove: DeletesProve::Absence,
+            };
+            self.partitions[at].intake(started, &mut self.effects);
+            self.intake(at, resource, vec![WatchEvent::Init { resource_version: None }]);
+        }
+    }
+
+    /// Takes in some objects of the list.
+    pub fn add(&mut self, resource: &Arc<ResourceType>, objects: Vec<ObjectFacts>) {
+        let mut events = vec![Vec::new(); self.partitions.len()];
+        for facts in objects {
+            let at = usize::from(self.sharding.of(facts.namespace.as_ref()).0);
+            events[at].push(WatchEvent::Apply(facts));
+        }
+        for (at, events) in events.into_iter().enumerate() {
+            self.intake(at, resource, events);
+        }
+    }
+
+    /// The list was read to its end. Without that, its objects are shown, but count as existing
+    /// only after a live read.
+    pub fn end(&mut self, resource: &Arc<ResourceType>, version: Option<&ResourceVersion>) {
+        for at in 0..self.partitions.len() {
+            self.intake(at, resource, vec![WatchEvent::InitDone { resource_version: version.cloned() }]);
+        }
+    }
+
+    /// A fact that a question needs, unless it is that of a live read.
+    pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
+        Some(match need {
+            Need::Node(key) => Fact::Node(key.clone(), self.home(key.namespace.as_ref()).view(key, limits)),
+            Need::Object(key) => {
+                Fact::Object(key.clone(), self.home(key.namespace.as_ref()).inspect_object(key))
+            }
+            Need::Owner(identity) => {
+                let state = self.home(identity.namespace.as_ref()).owner_state(identity);
+                Fact::Owner(identity.clone(), state)
+            }
+            Need::Live(_) => return None,
+        })
+    }
+
+    /// All observed objects that a search finds.
+    #[must_use]
+    pub fn search(&self, query: &SearchQuery) -> SearchPage {
+        let mut all = SearchPage::default();
+        for partition in &self.partitions {
+            all.found.extend(partition.page_of_search(query, None, usize::MAX).found);
+        }
+        all
+    }
+
+    /// An object with this uid.
+    #[must_use]
+    pub fn observed(&self, uid: &Uid) -> Option<Identity> {
+        self.partitions.iter().find_map(|partition| partition.observed(uid))
+    }
+
+    /// The number of objects of a type.
+    #[must_use]
+    pub fn population(&self, resource: &GroupResource) -> usize {
+        self.partitions.iter().map(|partition| partition.population(resource)).sum()
+    }
+
+    fn home(&mut self, namespace: Option<&Namespace>) -> &mut Partition {
+        let at = usize::from(self.sharding.of(namespace).0);
+        &mut self.partitions[at]
+    }
+
+    fn intake(&mut self, at: usize, resource: &Arc<ResourceType>, events: Vec<WatchEvent>) {
+        let events = Intake::Events { resource: Arc::clone(resource), epoch: EPOCH, events };
+        self.partitions[at].intake(events, &mut self.effects);
+        // Nobody works here: the queued keys mean nothing, but the partitions need each other's
+        // messages.
+        let peers = std::mem::take(&mut self.effects.peers);
+        self.effects.clear();
+        for (to, message) in peers {
+            self.partitions[usize::from(to.0)].receive(message, &mut self.effects);
+        }
+        self.effects.clear();
+    }
+}

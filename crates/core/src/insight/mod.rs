@@ -1,0 +1,44 @@
+//! Questions of people about the graph, and their answers.
+//!
+//! An answer is computed by the collector's own rules: [`verdict`](crate::verdict) decides on what
+//! a [`Partition`](crate::graph::Partition) shows, so no answer can differ from what the collector
+//! would do. Nothing here writes, and nothing here does I/O.
+//!
+//! A question is a function of what is known ([`Knowledge`]). If something is missing, [`ask`]
+//! returns what the question [needs](Need) instead of an answer. The caller finds that out, tells
+//! the knowledge ([`Fact`]), and asks again. It does not matter to a question whether its facts
+//! come from the partitions of a running collector or from lists that a command has just read
+//! ([`LocalGraph`]).
+//!
+//! | Files | Contents |
+//! |---|---|
+//! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
+//! | `classify` | the class of an owner reference, and the evidence for it |
+//! | `neighbourhood`, `layout` | what belongs to an object, and its rows as a tree |
+//! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
+
+mod chain;
+mod classify;
+mod explain;
+mod finalizers;
+mod judge;
+mod knowledge;
+mod layout;
+mod local;
+mod name;
+mod neighbourhood;
+mod sentence;
+#[cfg(test)]
+mod tests;
+
+pub use chain::{Chain, ChainLink, Hold, Leaf};
+pub use classify::{Evidence, JudgedReference, classify};
+pub use explain::{Explanation, Outcome, explain};
+pub use finalizers::{FinalizerReport, FinalizerUse, known_finalizer};
+pub use knowledge::{
+    AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, ask,
+};
+pub use layout::{Row, RowKind, rows};
+pub use local::LocalGraph;
+pub use name::{ObjectName, Unseen};
+pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};

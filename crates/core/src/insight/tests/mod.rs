@@ -1,0 +1,97 @@
+//! Questions on graphs that are filled by hand, and on random ones.
+
+mod explanations;
+mod local;
+mod neighbourhoods;
+
+use std::collections::HashMap;
+
+use crate::graph::ViewLimits;
+use crate::graph::testing::world::{Obj, catalog};
+use crate::object::{HashSeed, Identity, ResourceVersion};
+
+use super::*;
+
+/// A cluster: what lists show, and what a live read shows.
+pub struct Cluster {
+    graph: LocalGraph,
+    live: HashMap<Identity, Live>,
+    /// What the questions needed.
+    pub needed: Vec<Need>,
+}
+
+/// The types that are listed.
+const LISTED: [&str; 5] = ["configmaps", "nodes", "pods", "things.example.com", "widgets.example.com"];
+
+impl Cluster {
+    /// Every object is in a list and can be read.
+    pub fn of(objects: &[&Obj]) -> Self {
+        let mut graph = LocalGraph::new(catalog(), HashSeed::new(1));
+        for name in LISTED {
+            let resource = crate::graph::testing::world::resource(name);
+            graph.begin(&resource);
+            let of_type = objects.iter().filter(|obj| obj.resource == resource);
+            graph.add(&resource, of_type.map(|obj| obj.facts.clone()).collect());
+            graph.end(&resource, Some(&ResourceVersion::number(100)));
+        }
+        let found = |obj: &&Obj| {
+            let live = LiveObject { facts: obj.facts.clone(), details: Details::default() };
+            (obj.identity(), Live::Found(Box::new(live)))
+        };
+        Self { graph, live: objects.iter().map(found).collect(), needed: Vec::new() }
+    }
+
+    /// An object that only a live read shows, with these finalizers.
+    pub fn read(mut self, obj: &Obj, finalizers: &[&str]) -> Self {
+        let details = Details {
+            deleted: obj.facts.being_deleted.then(|| "2026-01-01T00:00:00Z".to_owned()),
+            finalizers: finalizers.iter().map(|&name| name.to_owned()).collect(),
+            ..Details::default()
+        };
+        let live = LiveObject { facts: obj.facts.clone(), details };
+        self.live.insert(obj.identity(), Live::Found(Box::new(live)));
+        self
+    }
+
+    /// What a live read of an object shows.
+    pub fn reading(mut self, obj: &Obj, live: Live) -> Self {
+        self.live.insert(obj.identity(), live);
+        self
+    }
+
+    pub fn ask<A>(&mut self, question: impl Fn(&mut Asker<'_>) -> A) -> A {
+        self.ask_with(200, question)
+    }
+
+    pub fn ask_with<A>(&mut self, reads: usize, question: impl Fn(&mut Asker<'_>) -> A) -> A {
+        let mut knowledge = Knowledge::default();
+        loop {
+            let needs = match ask(&knowledge, catalog(), reads, &question) {
+                Ok(answer) => return answer,
+                Err(needs) => needs,
+            };
+            assert!(!needs.is_empty());
+            for need in needs {
+                let fact = self.graph.answer(&need, ViewLimits::default()).unwrap_or_else(|| match &need {
+                    Need::Live(identity) => {
+                        let live = self.live.get(identity).cloned();
+                        Fact::Live(identity.clone(), live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound)))
+                    }
+                    other => panic!("{other:?} is not answered"),
+                });
+                knowledge.learn(fact);
+                self.needed.push(need);
+            }
+        }
+    }
+
+    pub fn explain(&mut self, obj: &Obj) -> Explanation {
+        let identity = obj.identity();
+        self.ask(|asker| explain(asker, &identity))
+    }
+
+    pub fn neighbourhood(&mut self, obj: &Obj) -> Neighbourhood {
+        let query = NeighbourhoodQuery { root: obj.identity(), up: 8, down: 8, limit: 200 };
+        self.ask(|asker| neighbourhood(asker, &query))
+    }
+}
