@@ -30,6 +30,7 @@ mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod http;
+mod insight;
 mod introspect;
 mod leader;
 #[cfg(feature = "node")]

@@ -10,6 +10,7 @@ mod deployment;
 mod faults;
 mod hostile;
 mod http;
+mod insight;
 mod leader;
 mod run;
 
@@ -33,9 +34,9 @@ fn main() -> ExitCode {
         Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]),
         Lane::new(Real, "faults", &[faults::ON_ANY_SERVER, faults::ON_A_REAL_SERVER]),
         Lane::new(Deployed, "deployment", &[deployment::ALL, POLICIES, RESTARTS]),
-        Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL]),
+        Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
         Lane::new(Beside, "beside", &[beside::ALL, POLICIES]),
-        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS]).on(2),
+        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, insight::ALL]).on(2),
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
     ])
 }

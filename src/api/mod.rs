@@ -26,6 +26,7 @@ mod finalizer;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod high_water;
+mod inspect;
 mod jitter;
 mod list_watch;
 mod media_type;

@@ -8,6 +8,7 @@
 //! | `controller` | which actors there are, and which of them know each other |
 //! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
 //! | `election`, `protection` | leader election; TLS and authorization of the listeners |
+//! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
 //! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
 //! | `threads`, `wakeups`, `signals` | runtimes and their threads, how the watch thread sleeps, SIGTERM and SIGINT |
@@ -19,6 +20,7 @@ mod connect;
 pub mod controller;
 mod election;
 mod error;
+pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
 mod protection;

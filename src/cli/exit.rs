@@ -23,9 +23,11 @@ pub enum Exit {
     /// The credentials are valid but do not allow enough (403), or the socket of the container
     /// runtime is not open to this user.
     Forbidden = 6,
-    /// A pass of node collection could not free or remove all that it was to.
-    #[cfg_attr(not(feature = "node"), allow(dead_code, reason = "for `kube-gc node`"))]
-    NotFreed = 7,
+    /// A pass of node collection could not free or remove all that it was to, or not everything
+    /// could be looked at that an answer depends on.
+    Incomplete = 7,
+    /// There is no such object, or no such type.
+    NoSuchObject = 8,
     /// A listener cannot bind its address: another process uses the port, or the address does
     /// not belong to this machine.
     Address = 10,
@@ -44,13 +46,14 @@ Exit codes:
    4  API server or container runtime unreachable
    5  credentials refused (401), or the server's certificate not trusted
    6  not allowed to discover or list (403), or to use the container runtime's socket
-   7  node: not all that was wanted could be freed or removed
+   7  not everything could be freed or removed (node), or looked at (tree, explain)
+   8  no such object (tree, explain)
   10  address of a listener not available, such as a port in use
   70  a part of the graph panicked; restart it";
 
 impl Exit {
     #[cfg(test)]
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Success,
         Self::Failure,
         Self::Usage,
@@ -58,7 +61,8 @@ impl Exit {
         Self::Unreachable,
         Self::Credentials,
         Self::Forbidden,
-        Self::NotFreed,
+        Self::Incomplete,
+        Self::NoSuchObject,
         Self::Address,
         Self::Panicked,
     ];

@@ -3,6 +3,7 @@
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
+mod insight;
 #[cfg(feature = "node")]
 mod node;
 mod run;
@@ -38,6 +39,10 @@ struct Cli {
 enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
     Run(run::RunArgs),
+    /// Show what belongs to an object: owners above, dependents below
+    Tree(insight::TreeArgs),
+    /// Say why an object is still there, or why it goes
+    Explain(insight::ExplainArgs),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),
@@ -50,6 +55,8 @@ enum Command {
 pub fn main() -> ExitCode {
     let exit = match Cli::parse().command {
         Command::Run(args) => run::run(&args),
+        Command::Tree(args) => insight::tree(&args),
+        Command::Explain(args) => insight::explain(&args),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

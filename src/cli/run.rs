@@ -156,7 +156,6 @@ mod tests {
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {
             Command::Run(args) => args,
-            #[cfg(any(feature = "demo", feature = "node"))]
             _ => panic!("not a run"),
         }
     }

@@ -22,6 +22,7 @@ pub mod etcd;
 pub mod harness;
 pub mod object;
 pub mod proxy;
+pub mod schema;
 pub mod target;
 pub mod webhook;
 

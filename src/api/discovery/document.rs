@@ -36,6 +36,10 @@ impl Version {
 pub(super) struct Served {
     pub resource: Box<str>,
     pub kind: Box<str>,
+    /// The singular name; empty if the server gives none.
+    pub singular: Box<str>,
+    /// What people type instead of the name.
+    pub short_names: Box<[Box<str>]>,
     pub namespaced: bool,
     pub can_get: bool,
     pub can_delete: bool,
@@ -57,7 +61,19 @@ fn is_name(resource: &str) -> bool {
     (1..=253).contains(&resource.len()) && !resource.starts_with('.') && resource.bytes().all(is_usual)
 }
 
-fn served(resource: String, kind: String, namespaced: bool, verbs: &[String]) -> Option<Served> {
+/// The names of a resource.
+struct Names {
+    resource: String,
+    kind: String,
+    singular: String,
+    short_names: Vec<String>,
+}
+
+/// The greatest number of short names of a type. An aggregated API may send any number.
+const MOST_SHORT_NAMES: usize = 16;
+
+fn served(names: Names, namespaced: bool, verbs: &[String]) -> Option<Served> {
+    let Names { resource, kind, singular, short_names } = names;
     let can = |verb: &str| verbs.iter().any(|known| known == verb);
     if !is_name(&resource) || kind.is_empty() || verbs.is_empty() {
         return None;
@@ -65,6 +81,8 @@ fn served(resource: String, kind: String, namespaced: bool, verbs: &[String]) ->
     Some(Served {
         resource: resource.into(),
         kind: kind.into(),
+        singular: singular.into(),
+        short_names: short_names.into_iter().take(MOST_SHORT_NAMES).map(Into::into).collect(),
         namespaced,
         can_get: can("get"),
         can_delete: can("delete"),
@@ -117,7 +135,7 @@ pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
 mod aggregated {
     use std::sync::Arc;
 
-    use super::{Deserialize, Group, Keyed, MOST_TYPES, Served, Version, or_default, served};
+    use super::{Deserialize, Group, Keyed, MOST_TYPES, Names, Served, Version, or_default, served};
 
     #[derive(Deserialize)]
     pub(super) struct List {
@@ -155,6 +173,10 @@ mod aggregated {
         resource: String,
         #[serde(default, deserialize_with = "or_default")]
         response_kind: Keyed<ResponseKind>,
+        #[serde(default, deserialize_with = "or_default")]
+        singular_resource: String,
+        #[serde(default, deserialize_with = "or_default")]
+        short_names: Vec<String>,
         #[serde(default)]
         scope: String,
         #[serde(default, deserialize_with = "or_default")]
@@ -197,7 +219,13 @@ mod aggregated {
 
     impl Resource {
         fn served(self) -> Option<Served> {
-            served(self.resource, self.response_kind.0.kind, self.scope == "Namespaced", &self.verbs)
+            let names = Names {
+                resource: self.resource,
+                kind: self.response_kind.0.kind,
+                singular: self.singular_resource,
+                short_names: self.short_names,
+            };
+            served(names, self.scope == "Namespaced", &self.verbs)
         }
     }
 }
@@ -206,7 +234,7 @@ mod aggregated {
 mod plain {
     use std::sync::Arc;
 
-    use super::{Deserialize, Group, Keyed, Served, Version, or_default, served};
+    use super::{Deserialize, Group, Keyed, Names, Served, Version, or_default, served};
 
     #[derive(Deserialize)]
     pub(super) struct Groups {
@@ -245,10 +273,15 @@ mod plain {
     }
 
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
     pub(super) struct Resource {
         name: String,
         #[serde(default)]
         kind: String,
+        #[serde(default, deserialize_with = "or_default")]
+        singular_name: String,
+        #[serde(default, deserialize_with = "or_default")]
+        short_names: Vec<String>,
         #[serde(default)]
         namespaced: bool,
         #[serde(default, deserialize_with = "or_default")]
@@ -282,7 +315,13 @@ mod plain {
 
     impl Resource {
         pub(super) fn served(self) -> Option<Served> {
-            served(self.name, self.kind, self.namespaced, &self.verbs)
+            let names = Names {
+                resource: self.name,
+                kind: self.kind,
+                singular: self.singular_name,
+                short_names: self.short_names,
+            };
+            served(names, self.namespaced, &self.verbs)
         }
     }
 }

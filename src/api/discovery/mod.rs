@@ -9,6 +9,7 @@ mod document;
 mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(super) mod fuzzing;
+mod names;
 mod select;
 mod services;
 #[cfg(test)]

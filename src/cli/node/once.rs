@@ -54,7 +54,7 @@ fn once(args: &OnceArgs) -> Result<Exit, Error> {
         Some(result) => {
             table::print(&table::result(&report, result))?;
             if !result.is_complete() {
-                return Ok(Exit::NotFreed);
+                return Ok(Exit::Incomplete);
             }
         }
     }

@@ -107,6 +107,12 @@ impl Partition {
         self.id
     }
 
+    /// The types that the API server serves, as this partition knows them.
+    #[must_use]
+    pub const fn catalog(&self) -> &Arc<Catalog> {
+        &self.catalog
+    }
+
     /// Applies what a monitor or discovery reports.
     pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
         match intake {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::graph::{NodeView, ObjectSnapshot, OwnerState};
-use crate::object::{Catalog, Identity, Key, ObjectFacts, Uid};
+use crate::object::{Catalog, Identity, Key, Namespace, ObjectFacts, Uid};
 
 /// Something that a question has to know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,17 @@ pub enum Need {
     Owner(Identity),
     /// What a live read of exactly this identity shows.
     Live(Identity),
+}
+
+impl Need {
+    /// The namespace of what it is about, which tells the partition.
+    #[must_use]
+    pub const fn namespace(&self) -> Option<&Namespace> {
+        match self {
+            Self::Node(key) | Self::Object(key) => key.namespace.as_ref(),
+            Self::Owner(identity) | Self::Live(identity) => identity.namespace.as_ref(),
+        }
+    }
 }
 
 /// The answer to a [`Need`].

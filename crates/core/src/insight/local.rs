@@ -8,10 +8,21 @@ use crate::graph::{
     WatchEvent,
 };
 use crate::object::{
-    Catalog, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid,
+    Catalog, GroupResource, HashSeed, Identity, ObjectFacts, ResourceType, ResourceVersion, Uid,
 };
 
 use super::knowledge::{Fact, Need};
+
+/// A fact that a question needs, from the partition that has it. `None` for a live read, which is
+/// no partition's business.
+pub fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Option<Fact> {
+    Some(match need {
+        Need::Node(key) => Fact::Node(key.clone(), partition.view(key, limits)),
+        Need::Object(key) => Fact::Object(key.clone(), partition.inspect_object(key)),
+        Need::Owner(identity) => Fact::Owner(identity.clone(), partition.owner_state(identity)),
+        Need::Live(_) => return None,
+    })
+}
 
 /// The only run of each monitor.
 const EPOCH: Epoch = Epoch(1);
@@ -68,17 +79,8 @@ impl LocalGraph {
 
     /// A fact that a question needs, unless it is that of a live read.
     pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
-        Some(match need {
-            Need::Node(key) => Fact::Node(key.clone(), self.home(key.namespace.as_ref()).view(key, limits)),
-            Need::Object(key) => {
-                Fact::Object(key.clone(), self.home(key.namespace.as_ref()).inspect_object(key))
-            }
-            Need::Owner(identity) => {
-                let state = self.home(identity.namespace.as_ref()).owner_state(identity);
-                Fact::Owner(identity.clone(), state)
-            }
-            Need::Live(_) => return None,
-        })
+        let at = usize::from(self.sharding.of(need.namespace()).0);
+        fact(&mut self.partitions[at], need, limits)
     }
 
     /// All observed objects that a search finds.
@@ -101,11 +103,6 @@ impl LocalGraph {
     #[must_use]
     pub fn population(&self, resource: &GroupResource) -> usize {
         self.partitions.iter().map(|partition| partition.population(resource)).sum()
-    }
-
-    fn home(&mut self, namespace: Option<&Namespace>) -> &mut Partition {
-        let at = usize::from(self.sharding.of(namespace).0);
-        &mut self.partitions[at]
     }
 
     fn intake(&mut self, at: usize, resource: &Arc<ResourceType>, events: Vec<WatchEvent>) {

@@ -39,6 +39,6 @@ pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, ask,
 };
 pub use layout::{Row, RowKind, rows};
-pub use local::LocalGraph;
+pub use local::{LocalGraph, fact};
 pub use name::{ObjectName, Unseen};
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};

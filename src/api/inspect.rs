@@ -1,0 +1,235 @@
+//! Reads of single objects for people: with what the graph does not keep, and as the server's own
+//! tables show them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use http::Method;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::call::{Answer, Call};
+use super::client::Api;
+use super::decode::{Keyed, json_fault};
+use super::error::{ApiError, ErrorClass, unusable};
+use super::path;
+use super::read::read_object;
+use super::settings::Verb;
+use kube_gc_core::insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
+use kube_gc_core::text::{bounded, word};
+
+/// A table with one row, or else the object.
+const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
+/// The most finalizers of an object that are read.
+const MOST_FINALIZERS: usize = 64;
+/// The most columns of a table that are read.
+const MOST_COLUMNS: usize = 64;
+
+impl Api {
+    /// What a live read of exactly this identity shows. Failures are part of the answer.
+    pub async fn read_live(&self, identity: &Identity) -> Live {
+        match self.read_named(&identity.resource, identity.namespace.as_ref(), &identity.name).await {
+            Ok(Some(object)) if object.facts.uid == identity.uid => Live::Found(Box::new(object)),
+            Ok(Some(object)) => Live::Absent(AbsenceEvidence::OtherUid(object.facts.uid)),
+            Ok(None) => Live::Absent(AbsenceEvidence::NotFound),
+            Err(error) => Live::Failed(bounded(&error)),
+        }
+    }
+
+    /// Reads an object by its name; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// The answer is neither the object nor proof of its absence.
+    pub async fn read_named(
+        &self,
+        resource: &Arc<ResourceType>,
+        namespace: Option<&Namespace>,
+        name: &str,
+    ) -> Result<Option<LiveObject>, ApiError> {
+        let Some(identity) = named(resource, namespace, name) else { return Ok(None) };
+        let answer = match self.get(&identity).await {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let facts = read_object("GET", &identity, &answer)?.facts;
+        Ok(Some(LiveObject { facts, details: details(&identity, &answer)? }))
+    }
+
+    /// The cells of an object's row in the server's own table, each with the name of its column.
+    /// Empty if the server has no table for it.
+    ///
+    /// # Errors
+    ///
+    /// The object cannot be read.
+    pub async fn table_row(&self, identity: &Identity) -> Result<Vec<(String, String)>, ApiError> {
+        let mut call = Call::object(Verb::Get, Method::GET, "GET", identity)?;
+        call.path.push_str("?includeObject=None");
+        call.accept = TABLE;
+        let answer = self.call(call).await?;
+        let Keyed(table): Keyed<Table> =
+            serde_json::from_slice(&answer.body).map_err(|error| fault(identity, &answer, &error))?;
+        if table.kind != "Table" {
+            return Ok(Vec::new());
+        }
+        let columns = table.column_definitions.into_iter().map(|Keyed(column)| column.name);
+        let cells = table.rows.into_iter().next().map(|Keyed(row)| row.cells).unwrap_or_default();
+        let text = |cell: Value| match cell {
+            Value::String(text) => word(&text).to_string(),
+            Value::Null => String::new(),
+            other => word(&other.to_string()).to_string(),
+        };
+        let columns = columns.map(|name| word(&name).to_string());
+        Ok(columns.zip(cells.into_iter().map(text)).take(MOST_COLUMNS).collect())
+    }
+}
+
+/// An identity for a request, which does not contain the uid. `None` if no object can have it.
+fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str) -> Option<Identity> {
+    let uid = Uid::parse("unknown")?;
+    Some(Identity { resource: Arc::clone(resource), namespace: namespace.cloned(), name: name.into(), uid })
+}
+
+fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
+    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
+    let target = path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
+    unusable("GET", target, json_fault(error), answer.code)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Table {
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    column_definitions: Vec<Keyed<Column>>,
+    #[serde(default)]
+    rows: Vec<Keyed<TableRow>>,
+}
+
+#[derive(Deserialize)]
+struct Column {
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct TableRow {
+    #[serde(default)]
+    cells: Vec<Value>,
+}
+
+/// What the graph does not keep.
+fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: Keyed<Metadata>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        creation_timestamp: Option<String>,
+        deletion_timestamp: Option<String>,
+        finalizers: Option<Vec<String>>,
+        managed_fields: Option<Vec<Keyed<Manager>>>,
+    }
+    #[derive(Deserialize)]
+    struct Manager {
+        #[serde(default)]
+        manager: Option<String>,
+        #[serde(default)]
+        time: Option<String>,
+        #[serde(rename = "fieldsV1", default)]
+        fields: Option<Keyed<Fields>>,
+    }
+    #[derive(Deserialize)]
+    struct Fields {
+        #[serde(rename = "f:metadata", default)]
+        metadata: Option<Keyed<FieldsOfMetadata>>,
+    }
+    #[derive(Deserialize)]
+    struct FieldsOfMetadata {
+        #[serde(rename = "f:finalizers", default)]
+        finalizers: Option<BTreeMap<String, IgnoredAny>>,
+    }
+
+    let Keyed(Object { metadata: Keyed(metadata) }) =
+        serde_json::from_slice(&answer.body).map_err(|error| fault(identity, answer, &error))?;
+    let shown = |text: &str| word(text).to_string();
+    let mut finalizers = metadata.finalizers.unwrap_or_default();
+    finalizers.truncate(MOST_FINALIZERS);
+    let mut setters: Vec<FinalizerSetter> = Vec::new();
+    for Keyed(Manager { manager, time, fields }) in metadata.managed_fields.unwrap_or_default() {
+        let owned = fields.and_then(|Keyed(fields)| fields.metadata);
+        let owned = owned.and_then(|Keyed(fields)| fields.finalizers).unwrap_or_default();
+        for finalizer in &finalizers {
+            let is_owned = owned.keys().any(|key| {
+                key.strip_prefix("v:").and_then(|text| serde_json::from_str::<String>(text).ok()).as_ref()
+                    == Some(finalizer)
+            });
+            if is_owned && !setters.iter().any(|setter| setter.finalizer == *finalizer) {
+                setters.push(FinalizerSetter {
+                    finalizer: finalizer.clone(),
+                    manager: shown(manager.as_deref().unwrap_or_default()),
+                    time: time.as_deref().map(shown),
+                });
+            }
+        }
+    }
+    Ok(Details {
+        created: metadata.creation_timestamp.as_deref().map(shown),
+        deleted: metadata.deletion_timestamp.as_deref().map(shown),
+        finalizers,
+        setters,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json};
+
+    #[tokio::test]
+    async fn who_set_a_finalizer_is_in_the_managed_fields() {
+        let metadata = r#","creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-02T00:00:00Z",
+            "finalizers":["example.com/a","other"],"managedFields":[
+            {"manager":"backup","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:metadata":{"f:finalizers":
+            {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{}]"#;
+        let server = Server::replying([Reply::ok(widget_json(metadata))]);
+        let Live::Found(live) = server.api().read_live(&widget()).await else { panic!("not found") };
+        let LiveObject { details, .. } = *live;
+        assert_eq!(details.finalizers, ["example.com/a", "other"]);
+        assert_eq!(details.deleted.as_deref(), Some("2026-01-02T00:00:00Z"));
+        let [setter] = &details.setters[..] else { panic!("{details:?}") };
+        assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
+    }
+
+    #[tokio::test]
+    async fn absence_needs_the_objects_own_404() {
+        let read = async |reply| Server::replying([reply]).api().read_live(&widget()).await;
+        assert_eq!(read(Reply::not_found()).await, Live::Absent(AbsenceEvidence::NotFound));
+        let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
+        let evidence = AbsenceEvidence::OtherUid(Uid::parse("v").unwrap());
+        assert_eq!(read(other).await, Live::Absent(evidence));
+        for reply in [Reply::code(404, "404 page not found"), Reply::status(403, "no", "{}"), Reply::ok("{}")]
+        {
+            assert!(matches!(read(reply).await, Live::Failed(_)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_is_read_with_the_names_of_its_columns() {
+        let table = r#"{"kind":"Table","columnDefinitions":[{"name":"Name","type":"string"},{"name":"Ready"},
+            {"name":"Age"}],"rows":[{"cells":["w","1/1",4,"surplus"]}]}"#;
+        let server = Server::replying([Reply::ok(table), Reply::ok(widget_json(""))]);
+        let row = server.api().table_row(&widget()).await.unwrap();
+        let cells = [("Name", "w"), ("Ready", "1/1"), ("Age", "4")];
+        assert_eq!(row, cells.map(|(name, cell)| (name.to_owned(), cell.to_owned())));
+        assert_eq!(server.api().table_row(&widget()).await.unwrap(), []);
+        assert!(server.requests()[0].ends_with("/w?includeObject=None"));
+    }
+}

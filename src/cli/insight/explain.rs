@@ -1,0 +1,99 @@
+//! `kube-gc explain`.
+
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::CommonArgs;
+use super::style::Style;
+use super::{explain_text, footer, json, print, progress, unanswered};
+use crate::app::insight::ask;
+use crate::app::{Error, ErrorKind};
+use crate::cli::exit::Exit;
+use crate::cli::report;
+use crate::insight::{ExplainAnswer, InsightError, ObjectArgument, Watcher};
+
+/// The end of `kube-gc explain --help`.
+const EXAMPLES: &str = "\
+Examples:
+  Why is this pod not gone?
+    kube-gc explain pod/web-7d9-x -n shop
+
+  What will happen to it, for a script
+    kube-gc explain pod/web-7d9-x -n shop -o json | jq -r .outcome
+
+The verdict is that of the collector, whether one runs or not: the same code decides.
+docs/explain.md explains each part of the answer.";
+
+/// The arguments of `kube-gc explain`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Format of the answer
+    ///
+    /// docs/schemas/explanation.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// The format of an explanation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text with tables.
+    #[default]
+    Table,
+    /// The same with uids.
+    Wide,
+    /// One line of JSON.
+    Json,
+    /// The names of the objects that hold it.
+    Name,
+}
+
+/// Explains an object.
+pub fn run(args: &ExplainArgs) -> Exit {
+    match explained(args) {
+        Ok(exit) => exit,
+        Err(error) => report(&error),
+    }
+}
+
+fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
+    let object = ObjectArgument::read(&args.common.object);
+    let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
+    let filter = args.common.filter();
+    let answer = ask(&args.common.connection(), async |session, interrupted| {
+        session.explain(&object, &filter, &Watcher { progress: &progress, interrupted }).await
+    })?;
+    match answer {
+        Ok(answer) => {
+            print(&args.written(&answer)?)?;
+            let depends = answer.explanation.depends_on_unseen;
+            Ok(if depends { Exit::Incomplete } else { Exit::Success })
+        }
+        Err(error @ (InsightError::Api(_) | InsightError::NoSuchType(_) | InsightError::NoSuchObject(_))) => {
+            Ok(unanswered(&error))
+        }
+    }
+}
+
+impl ExplainArgs {
+    fn written(&self, answer: &ExplainAnswer) -> Result<String, Error> {
+        Ok(match self.output {
+            Format::Json => json("Explanation", answer)?,
+            Format::Name => explain_text::names(&answer.explanation),
+            Format::Table | Format::Wide => {
+                let look = explain_text::Look {
+                    wide: self.output == Format::Wide,
+                    headers: !self.common.no_headers,
+                    style: Style::detect(),
+                    now: SystemTime::now(),
+                };
+                explain_text::text(&answer.explanation, &look) + &footer(&answer.incomplete, answer.left_out)
+            }
+        })
+    }
+}

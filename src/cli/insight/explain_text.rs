@@ -1,0 +1,207 @@
+//! An explanation as text.
+
+use std::fmt::Write as _;
+use std::time::SystemTime;
+
+use super::style::{Colour, Style};
+use super::table::{Cell, age, columns};
+use kube_gc_core::insight::{Evidence, Explanation, FinalizerReport, Hold, JudgedReference, Leaf, Outcome};
+use kube_gc_core::object::split_api_version;
+use kube_gc_core::text::Thousands;
+use kube_gc_core::text::escape::Escaped;
+use kube_gc_core::verdict::ReferenceClass;
+
+/// How an explanation is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// With uids.
+    pub wide: bool,
+    /// With the names of the columns.
+    pub headers: bool,
+    /// Colours.
+    pub style: Style,
+    /// The present time.
+    pub now: SystemTime,
+}
+
+/// An explanation for people: the verdict first, then what it rests on, then what to do.
+pub fn text(explanation: &Explanation, look: &Look) -> String {
+    let colour = match explanation.outcome {
+        Outcome::Stays | Outcome::LosesReferences => Colour::Bold,
+        Outcome::Goes | Outcome::Waits => Colour::Yellow,
+        Outcome::Undecided | Outcome::Absent | Outcome::Unknown => Colour::Red,
+    };
+    let mut text = look.style.paint(colour, &Escaped(&explanation.verdict).to_string()) + "\n";
+    if let Some(age) = explanation.deleted.as_deref().and_then(|time| age(time, look.now)) {
+        let _ = writeln!(text, "It was deleted {age} ago.");
+    }
+    references(&mut text, explanation, look);
+    finalizers(&mut text, &explanation.finalizers, look);
+    chain(&mut text, explanation, look);
+    if !explanation.advice.is_empty() {
+        text.push('\n');
+        for advice in &explanation.advice {
+            let _ = writeln!(text, "{}", Escaped(advice));
+        }
+    }
+    text
+}
+
+fn section(text: &mut String, names: &[&str], mut rows: Vec<Vec<Cell>>, look: &Look) {
+    if rows.is_empty() {
+        return;
+    }
+    text.push('\n');
+    if look.headers {
+        rows.insert(0, names.iter().map(Cell::new).collect());
+    }
+    text.push_str(&columns(&rows, look.style));
+}
+
+fn references(text: &mut String, explanation: &Explanation, look: &Look) {
+    let row = |reference: &JudgedReference| {
+        let colour = match reference.class {
+            ReferenceClass::Solid => Colour::Plain,
+            ReferenceClass::Waiting | ReferenceClass::Orphaned => Colour::Yellow,
+            ReferenceClass::Absent | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => Colour::Red,
+        };
+        let mut cells = vec![Cell::new(&reference.owner)];
+        if look.wide {
+            cells.push(Cell::new(&reference.owner.uid));
+        }
+        cells.push(Cell::new(class(reference.class)).coloured(colour));
+        let mut flags = Vec::new();
+        if reference.controller {
+            flags.push("controller");
+        }
+        if reference.block_owner_deletion {
+            flags.push("blocking");
+        }
+        cells.push(Cell::new(if flags.is_empty() { "-".to_owned() } else { flags.join(",") }));
+        cells.push(Cell::new(evidence(&reference.evidence)));
+        cells
+    };
+    let names: &[&str] = if look.wide {
+        &["OWNER", "UID", "CLASS", "FLAGS", "EVIDENCE"]
+    } else {
+        &["OWNER", "CLASS", "FLAGS", "EVIDENCE"]
+    };
+    section(text, names, explanation.references.iter().map(row).collect(), look);
+    let rest = explanation.reference_count.saturating_sub(explanation.references.len());
+    if rest > 0 && !explanation.references.is_empty() {
+        let _ = writeln!(text, "and {} more owner references", Thousands(rest));
+    }
+}
+
+const fn class(class: ReferenceClass) -> &'static str {
+    match class {
+        ReferenceClass::Solid => "solid",
+        ReferenceClass::Waiting => "waiting",
+        ReferenceClass::Absent => "absent",
+        ReferenceClass::Orphaned => "orphaned",
+        ReferenceClass::Unresolved => "unresolved",
+        ReferenceClass::InvalidScope => "invalid scope",
+    }
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Watched => "is in the list of its type".to_owned(),
+        Evidence::Remembered => "was seen to be deleted".to_owned(),
+        Evidence::Read => "was read just now".to_owned(),
+        Evidence::NotFound => "the server says that it does not exist".to_owned(),
+        Evidence::OtherUid { uid } => format!("that name belongs to {uid} now"),
+        Evidence::NotServed { served_as: Some(version) } => format!("not served; the server has {version}"),
+        Evidence::NotServed { served_as: None } => "the server does not have this kind".to_owned(),
+        Evidence::Undiscovered => "this part of the API does not answer".to_owned(),
+        Evidence::Namespaced => "a cluster-scoped object cannot have a namespaced owner".to_owned(),
+        Evidence::Failed { error } => error.clone(),
+        Evidence::NotAsked => "not looked at, because there are too many".to_owned(),
+    }
+}
+
+fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
+    let row = |finalizer: &FinalizerReport| {
+        let set_by = finalizer.set_by.as_ref();
+        let since = set_by.and_then(|setter| age(setter.time.as_deref()?, look.now));
+        let api = match finalizer.api_is_served {
+            Some(true) => "served",
+            Some(false) => "not served",
+            None => "-",
+        };
+        let remover = match (finalizer.remover, finalizer.when) {
+            (Some(remover), Some(when)) => format!("{remover}, as soon as {when}"),
+            _ => String::new(),
+        };
+        vec![
+            Cell::new(&finalizer.name),
+            Cell::new(set_by.map_or("-", |setter| &setter.manager)),
+            Cell::new(since.map_or_else(|| "-".to_owned(), |age| format!("{age} ago"))),
+            Cell::new(api).coloured(if api == "not served" { Colour::Red } else { Colour::Plain }),
+            Cell::new(remover),
+        ]
+    };
+    let names = ["FINALIZER", "SET BY", "LAST WRITTEN", "API", "REMOVED BY"];
+    section(text, &names, finalizers.iter().map(row).collect(), look);
+}
+
+fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
+    let chain = &explanation.chain;
+    let row = |leaf: &Leaf| {
+        let age = leaf.deleted.as_deref().and_then(|time| age(time, look.now));
+        vec![
+            Cell::new(&leaf.object),
+            Cell::new(hold(leaf)).coloured(match leaf.hold {
+                Hold::Finalizers | Hold::Undecided | Hold::Unknown => Colour::Red,
+                _ => Colour::Plain,
+            }),
+            Cell::new(age.map_or_else(|| "-".to_owned(), |age| format!("{age} ago"))),
+            Cell::new(&leaf.blocks),
+        ]
+    };
+    let names = ["HELD BY", "BECAUSE", "DELETED", "BLOCKS"];
+    section(text, &names, chain.leaves.iter().map(row).collect(), look);
+    let between: Vec<String> = chain
+        .links
+        .iter()
+        .skip(1)
+        .map(|link| format!("{} (waits for {})", link.object, link.waits_for))
+        .collect();
+    if !between.is_empty() {
+        let shown = kube_gc_core::text::listed(", ", between.len(), between.iter());
+        let _ = writeln!(text, "In between: {}", Escaped(shown));
+    }
+    if chain.truncated {
+        text.push_str("More objects block it than are shown.\n");
+    }
+}
+
+fn hold(leaf: &Leaf) -> String {
+    match leaf.hold {
+        Hold::Finalizers => {
+            let own = |finalizer: &&FinalizerReport| finalizer.name != "foregroundDeletion";
+            let names: Vec<&str> = leaf.finalizers.iter().filter(own).map(|one| one.name.as_str()).collect();
+            let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
+            format!("{what} {}", kube_gc_core::text::listed(", ", names.len(), names.iter()))
+        }
+        Hold::GracePeriod => "its grace period has not ended".to_owned(),
+        Hold::Orphaning => "its dependents are being released".to_owned(),
+        Hold::Unblocked => "nothing: the collector removes its finalizer".to_owned(),
+        Hold::ToBeDeleted => "not deleted yet: the collector deletes it".to_owned(),
+        Hold::ToBeReleased => "not released yet: another owner keeps it".to_owned(),
+        Hold::Undecided => "an owner of it cannot be resolved".to_owned(),
+        Hold::Unknown => "it could not be looked at".to_owned(),
+    }
+}
+
+/// The names of the objects that hold it, as kubectl writes them.
+pub fn names(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    for leaf in &explanation.chain.leaves {
+        let (group, _) = split_api_version(&leaf.object.api_version);
+        let dot = if group.is_empty() { "" } else { "." };
+        let kind = leaf.object.kind.to_lowercase();
+        let _ = writeln!(text, "{}{dot}{}/{}", Escaped(kind), Escaped(group), Escaped(&leaf.object.name));
+    }
+    text
+}

@@ -1,0 +1,115 @@
+//! `kube-gc tree` and `kube-gc explain`.
+
+mod arguments;
+mod explain;
+mod explain_text;
+mod style;
+mod table;
+mod tree;
+mod tree_text;
+
+pub use explain::{ExplainArgs, run as explain};
+pub use tree::{TreeArgs, run as tree};
+
+use std::io::{IsTerminal as _, Write as _};
+
+use kube_gc_core::insight::Unseen;
+use kube_gc_core::text::escape::{Escaped, escape_json};
+use serde::Serialize;
+
+use super::exit::Exit;
+use super::report;
+use crate::app::{Error, ErrorKind};
+use crate::insight::InsightError;
+
+/// The version of the JSON of these commands.
+const API_VERSION: &str = "kube-gc.io/v1";
+/// How many things that could not be looked at are named to people.
+const NAMED: usize = 6;
+
+/// Writes to standard output. A reader that has gone is no error.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Error::new(ErrorKind::Internal, format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shows progress on standard error, if that is a terminal.
+#[expect(clippy::print_stderr, reason = "for the person who waits")]
+fn progress(done: usize, of: usize) {
+    if std::io::stderr().is_terminal() {
+        if done == of {
+            eprint!("\r\u{1b}[K");
+        } else {
+            eprint!("\r\u{1b}[Klisted {done} of {of} types");
+        }
+    }
+}
+
+/// Why a question has no answer.
+#[expect(clippy::print_stderr, reason = "these commands have no log")]
+fn unanswered(error: &InsightError) -> Exit {
+    match error {
+        InsightError::NoSuchType(_) | InsightError::NoSuchObject(_) => {
+            eprintln!("kube-gc: {}", Escaped(error));
+            Exit::NoSuchObject
+        }
+        InsightError::Api(error) => report(&Error::new(ErrorKind::Unreachable, error)),
+    }
+}
+
+/// An answer as one line of JSON.
+fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Document<'a, T> {
+        api_version: &'static str,
+        kind: &'static str,
+        #[serde(flatten)]
+        answer: &'a T,
+    }
+    let document = Document { api_version: API_VERSION, kind, answer };
+    let text = serde_json::to_string(&document).map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    let mut line = String::with_capacity(text.len() + 1);
+    // Writing to a string cannot fail.
+    let _ = escape_json(&text, &mut line);
+    line.push('\n');
+    Ok(line)
+}
+
+/// What could not be looked at, in one line; empty if there is nothing.
+fn footer(incomplete: &[Unseen], left_out: usize) -> String {
+    let mut parts = Vec::new();
+    if !incomplete.is_empty() {
+        let mut named: Vec<String> =
+            incomplete.iter().take(NAMED).map(|Unseen { what, why }| format!("{what} ({why})")).collect();
+        if incomplete.len() > NAMED {
+            named.push(format!("and {} more", incomplete.len() - NAMED));
+        }
+        parts.push(format!("Not looked at: {}", Escaped(named.join("; "))));
+    }
+    if left_out > 0 {
+        parts.push(format!("Left out on request: {left_out} types"));
+    }
+    parts.into_iter().map(|part| part + "\n").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_named_once_and_on_one_line() {
+        let unseen = |number: usize| Unseen { what: format!("t{number}"), why: "403\n\u{1b}[31m".into() };
+        let text = footer(&(0..9).map(unseen).collect::<Vec<_>>(), 2);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(
+            text.starts_with(r"Not looked at: t0 (403\n\u{1b}[31m); t1 ") && text.contains("; and 3 more\n")
+        );
+        assert_eq!(footer(&[], 0), "");
+    }
+}

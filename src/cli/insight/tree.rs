@@ -1,0 +1,139 @@
+//! `kube-gc tree`.
+
+use std::time::SystemTime;
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::CommonArgs;
+use super::style::Style;
+use super::{footer, json, print, progress, tree_text, unanswered};
+use crate::app::insight::ask;
+use crate::app::{Error, ErrorKind};
+use crate::cli::exit::Exit;
+use crate::cli::report;
+use crate::insight::{InsightError, ObjectArgument, TreeAnswer, TreeQuery, Watcher};
+
+/// The end of `kube-gc tree --help`.
+const EXAMPLES: &str = "\
+Examples:
+  What belongs to a deployment, and what it belongs to
+    kube-gc tree deploy/web -n shop
+
+  Only what it owns directly
+    kube-gc tree deploy/web -n shop --up 0 --down 1
+
+  As a picture
+    kube-gc tree deploy/web -n shop -o dot | dot -Tsvg > web.svg
+
+A namespaced object is looked for in its namespace alone, a cluster-scoped one everywhere.
+docs/tree.md explains the columns.";
+
+/// The most objects that a tree shows.
+const MOST_OBJECTS: usize = 1000;
+
+/// The arguments of `kube-gc tree`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct TreeArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// How many levels of owners to show
+    #[arg(long, value_name = "LEVELS", default_value_t = 32)]
+    up: u8,
+
+    /// How many levels of dependents to show
+    #[arg(long, visible_alias = "depth", value_name = "LEVELS", default_value_t = 32)]
+    down: u8,
+
+    /// How many dependents to show of each parent and type
+    ///
+    /// Those that are being deleted come first. The others are counted.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max: u16,
+
+    /// Show all dependents, up to 1000 objects
+    #[arg(long, conflicts_with = "max")]
+    all: bool,
+
+    /// Columns of the server's own tables to show besides AGE
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "Ready")]
+    columns: Vec<String>,
+
+    /// Format of the tree
+    ///
+    /// docs/schemas/tree.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// The format of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A tree with columns.
+    #[default]
+    Table,
+    /// The same with resources, namespaces and uids.
+    Wide,
+    /// One line of JSON.
+    Json,
+    /// The names of the objects.
+    Name,
+    /// Graphviz.
+    Dot,
+}
+
+/// Shows what belongs to an object.
+pub fn run(args: &TreeArgs) -> Exit {
+    match shown(args) {
+        Ok(exit) => exit,
+        Err(error) => report(&error),
+    }
+}
+
+fn shown(args: &TreeArgs) -> Result<Exit, Error> {
+    let object = ObjectArgument::read(&args.common.object);
+    let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
+    let query = TreeQuery {
+        object,
+        up: args.up.into(),
+        down: args.down.into(),
+        most: if args.all { MOST_OBJECTS } else { args.max.into() },
+        limit: MOST_OBJECTS,
+        filter: args.common.filter(),
+        with_rows: matches!(args.output, Format::Table | Format::Wide),
+    };
+    let answer = ask(&args.common.connection(), async |session, interrupted| {
+        session.tree(&query, &Watcher { progress: &progress, interrupted }).await
+    })?;
+    match answer {
+        Ok(answer) => {
+            print(&args.written(&answer)?)?;
+            Ok(if answer.incomplete.is_empty() { Exit::Success } else { Exit::Incomplete })
+        }
+        Err(error @ (InsightError::Api(_) | InsightError::NoSuchType(_) | InsightError::NoSuchObject(_))) => {
+            Ok(unanswered(&error))
+        }
+    }
+}
+
+impl TreeArgs {
+    fn written(&self, answer: &TreeAnswer) -> Result<String, Error> {
+        let headers = !self.common.no_headers;
+        Ok(match self.output {
+            Format::Json => json("Tree", answer)?,
+            Format::Name => tree_text::names(&answer.shown),
+            Format::Dot => tree_text::dot(&answer.shown),
+            Format::Table | Format::Wide => {
+                let look = tree_text::Look {
+                    columns: &self.columns,
+                    wide: self.output == Format::Wide,
+                    headers,
+                    style: Style::detect(),
+                    now: SystemTime::now(),
+                };
+                tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out)
+            }
+        })
+    }
+}

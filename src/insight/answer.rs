@@ -1,0 +1,217 @@
+//! The answers of the commands.
+
+use std::collections::HashMap;
+
+use futures::StreamExt as _;
+use serde::Serialize;
+
+use super::error::InsightError;
+use super::glob::TypeFilter;
+use super::lists::{Lists, Watcher};
+use super::object::ObjectArgument;
+use super::session::Session;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::insight::{
+    Details, Explanation, Fact, Live, LiveObject, Neighbourhood, NeighbourhoodQuery, Outcome, State, Unseen,
+    explain, neighbourhood,
+};
+use kube_gc_core::object::{DeletionState, Identity};
+use kube_gc_core::verdict::ReferenceClass;
+
+/// The most objects whose rows of the server's table are shown.
+const MOST_ROWS: usize = 200;
+/// The most objects that are being deleted and whose finalizers are read.
+const MOST_FINALIZED: usize = 50;
+/// How many rows are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// What `kube-gc tree` asks.
+#[derive(Clone, Debug)]
+pub struct TreeQuery {
+    /// The object.
+    pub object: ObjectArgument,
+    /// How far up.
+    pub up: usize,
+    /// How far down.
+    pub down: usize,
+    /// The most dependents of each parent and type.
+    pub most: usize,
+    /// The most objects.
+    pub limit: usize,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// Whether to read the rows of the server's tables.
+    pub with_rows: bool,
+}
+
+/// What the graph does not keep of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeExtra {
+    /// The cells of its row in the server's own table, by column.
+    pub row: Vec<(String, String)>,
+    /// Its finalizers, and when it was deleted; only of objects that are being deleted.
+    pub details: Option<Details>,
+}
+
+/// The answer of `kube-gc tree`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeAnswer {
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+    /// By place in the list of nodes.
+    #[serde(skip)]
+    pub extras: HashMap<usize, NodeExtra>,
+}
+
+/// The answer of `kube-gc explain`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainAnswer {
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+}
+
+impl Session {
+    /// What belongs to an object.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn tree(&self, query: &TreeQuery, watcher: &Watcher<'_>) -> Result<TreeAnswer, InsightError> {
+        let limits = ViewLimits { dependents_of_a_type: query.most, ..ViewLimits::default() };
+        let mut lists = Lists::new(self, limits);
+        let root = self.root(&mut lists, &query.object, &query.filter, watcher).await?;
+        if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
+            lists.list(root.namespace.as_ref(), &query.filter, watcher).await;
+        }
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
+        let shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
+        let mut extras = self.finalizers(&mut lists, &shown).await;
+        if query.with_rows {
+            self.rows(&shown, &mut extras).await;
+        }
+        let mut incomplete = std::mem::take(&mut lists.unseen);
+        incomplete.extend(lists.unread());
+        incomplete.sort();
+        Ok(TreeAnswer { shown, incomplete, left_out: lists.left_out, extras })
+    }
+
+    /// Why an object is still there. Lists dependents only if the answer depends on them.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn explain(
+        &self,
+        object: &ObjectArgument,
+        filter: &TypeFilter,
+        watcher: &Watcher<'_>,
+    ) -> Result<ExplainAnswer, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default());
+        let root = self.root(&mut lists, object, filter, watcher).await?;
+        let question = |root: &Identity| {
+            let root = root.clone();
+            move |asker: &mut kube_gc_core::insight::Asker<'_>| explain(asker, &root)
+        };
+        let mut explanation = lists.ask(question(&root)).await;
+        let mut depends_on_lists = false;
+        if matches!(object, ObjectArgument::Named { .. }) {
+            depends_on_lists = needs_dependents(&explanation, lists.live(&root));
+            if depends_on_lists {
+                lists.list(root.namespace.as_ref(), filter, watcher).await;
+                explanation = lists.ask(question(&root)).await;
+            }
+        }
+        let mut incomplete = std::mem::take(&mut lists.unseen);
+        // A part of the API that cannot be discovered, or listed, may have further dependents.
+        explanation.depends_on_unseen |= depends_on_lists && !incomplete.is_empty();
+        incomplete.extend(lists.unread());
+        incomplete.sort();
+        Ok(ExplainAnswer { explanation, incomplete, left_out: lists.left_out })
+    }
+
+    /// The object of a question. One that is named by its uid alone is searched for.
+    async fn root(
+        &self,
+        lists: &mut Lists<'_>,
+        object: &ObjectArgument,
+        filter: &TypeFilter,
+        watcher: &Watcher<'_>,
+    ) -> Result<Identity, InsightError> {
+        if let Some((identity, live)) = self.named(object).await? {
+            lists.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
+            return Ok(identity);
+        }
+        let ObjectArgument::Uid(uid) = object else {
+            return Err(InsightError::NoSuchObject("there is no such object".to_owned()));
+        };
+        lists.list(None, filter, watcher).await;
+        lists.with_uid(uid).ok_or_else(|| {
+            let unseen = lists.unseen.len();
+            let but = if unseen == 0 {
+                String::new()
+            } else {
+                format!(" among what can be listed ({unseen} types cannot)")
+            };
+            InsightError::NoSuchObject(format!("there is no object with the uid {}{but}", uid.shown()))
+        })
+    }
+
+    /// Reads the finalizers of objects that are being deleted.
+    async fn finalizers(&self, lists: &mut Lists<'_>, shown: &Neighbourhood) -> HashMap<usize, NodeExtra> {
+        let deleted = shown.nodes.iter().enumerate().filter(|(_, node)| {
+            matches!(node.state, State::Terminating | State::DeletingDependents | State::Orphaning)
+        });
+        let deleted: Vec<(usize, Identity)> = deleted
+            .filter_map(|(place, node)| Some((place, node.identity.clone()?)))
+            .take(MOST_FINALIZED)
+            .collect();
+        lists
+            .ask(|asker| {
+                let mut extras: HashMap<usize, NodeExtra> = HashMap::new();
+                for (place, identity) in &deleted {
+                    if let Some(Live::Found(live)) = asker.live(identity) {
+                        let details = Some(live.details.clone());
+                        extras.insert(*place, NodeExtra { details, row: Vec::new() });
+                    }
+                }
+                extras
+            })
+            .await
+    }
+
+    /// Reads the rows of the server's own tables. A row that cannot be read is left out.
+    async fn rows(&self, shown: &Neighbourhood, extras: &mut HashMap<usize, NodeExtra>) {
+        let exists = |state: State| {
+            !matches!(state, State::Absent | State::Unknown | State::Unresolved | State::InvalidScope)
+        };
+        let wanted = shown.nodes.iter().enumerate().filter(|(_, node)| exists(node.state));
+        let wanted = wanted.filter_map(|(place, node)| Some((place, node.identity.clone()?))).take(MOST_ROWS);
+        let mut rows = futures::stream::iter(wanted)
+            .map(async |(place, identity)| (place, self.api.table_row(&identity).await))
+            .buffer_unordered(AT_ONCE);
+        while let Some((place, row)) = rows.next().await {
+            if let Ok(row) = row {
+                extras.entry(place).or_default().row = row;
+            }
+        }
+    }
+}
+
+/// Whether an answer depends on the dependents of the object.
+fn needs_dependents(explanation: &Explanation, live: Option<&LiveObject>) -> bool {
+    let deletes_dependents =
+        live.is_some_and(|live| live.facts.deletion_state() == DeletionState::DeletingDependents);
+    let waits = explanation.outcome == Outcome::Goes
+        && explanation.references.iter().any(|reference| reference.class == ReferenceClass::Waiting);
+    deletes_dependents || waits
+}

@@ -1,0 +1,161 @@
+//! Facts from lists and live reads.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+
+use super::glob::TypeFilter;
+use super::session::Session;
+use crate::api::ApiError;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::insight::{Asker, Fact, Knowledge, LiveObject, LocalGraph, Need, Unseen, ask};
+use kube_gc_core::object::{HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion};
+use kube_gc_core::text::bounded;
+
+/// How many types are listed, and how many objects are read, at the same time.
+const AT_ONCE: usize = 16;
+/// The most live reads of one question.
+const MOST_READS: usize = 500;
+
+/// Who waits for a command.
+pub struct Watcher<'a> {
+    /// Is told how many of how many types have been listed.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
+    /// Ends the lists early. What is known until then is shown.
+    pub interrupted: CancellationToken,
+}
+
+impl std::fmt::Debug for Watcher<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watcher").finish_non_exhaustive()
+    }
+}
+
+/// What one question has read.
+pub(super) struct Lists<'a> {
+    session: &'a Session,
+    graph: LocalGraph,
+    knowledge: Knowledge,
+    limits: ViewLimits,
+    /// What could not be read.
+    pub unseen: Vec<Unseen>,
+    /// The types that were left out on request.
+    pub left_out: usize,
+}
+
+/// One list.
+struct Listed {
+    resource: Arc<ResourceType>,
+    objects: Vec<ObjectFacts>,
+    result: Result<Option<ResourceVersion>, ApiError>,
+}
+
+impl<'a> Lists<'a> {
+    pub fn new(session: &'a Session, limits: ViewLimits) -> Self {
+        // The standard library takes its keys from the system's random numbers.
+        let seed = HashSeed::new(RandomState::new().hash_one(0));
+        let graph = LocalGraph::new(&session.discovered.catalog, seed);
+        let unseen = session.undiscovered();
+        Self { session, graph, knowledge: Knowledge::default(), limits, unseen, left_out: 0 }
+    }
+
+    /// A fact that is known already.
+    pub fn learn(&mut self, fact: Fact) {
+        self.knowledge.learn(fact);
+    }
+
+    /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
+    /// answers of the graph are forgotten.
+    pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter, watcher: &Watcher<'_>) {
+        let mut types = self.session.types(namespace);
+        let all = types.len();
+        types.retain(|resource| filter.admits(&resource.group_resource));
+        self.left_out = all - types.len();
+        let of = types.len();
+        let mut lists = futures::stream::iter(types.clone())
+            .map(|resource| list(self.session, resource, namespace))
+            .buffer_unordered(AT_ONCE);
+        let mut done = Vec::new();
+        (watcher.progress)(0, of);
+        loop {
+            let listed = tokio::select! {
+                biased;
+                () = watcher.interrupted.cancelled() => break,
+                listed = lists.next() => listed,
+            };
+            let Some(Listed { resource, objects, result }) = listed else { break };
+            self.graph.begin(&resource);
+            self.graph.add(&resource, objects);
+            match result {
+                Ok(version) => self.graph.end(&resource, version.as_ref()),
+                Err(error) => self
+                    .unseen
+                    .push(Unseen { what: resource.group_resource.to_string(), why: bounded(&error) }),
+            }
+            done.push(resource);
+            (watcher.progress)(done.len(), of);
+        }
+        drop(lists);
+        let missing = types.iter().filter(|resource| !done.contains(resource));
+        self.unseen.extend(missing.map(|resource| Unseen {
+            what: resource.group_resource.to_string(),
+            why: "interrupted".to_owned(),
+        }));
+        self.unseen.sort();
+        self.knowledge.forget_graph();
+    }
+
+    /// An object that was read live.
+    pub fn live(&self, identity: &Identity) -> Option<&LiveObject> {
+        self.knowledge.found(identity)
+    }
+
+    /// An object that was listed, by its uid.
+    pub fn with_uid(&self, uid: &kube_gc_core::object::Uid) -> Option<Identity> {
+        self.graph.observed(uid)
+    }
+
+    /// Asks a question until it has an answer.
+    pub async fn ask<A>(&mut self, question: impl Fn(&mut Asker<'_>) -> A) -> A {
+        let session = self.session;
+        loop {
+            let needs = match ask(&self.knowledge, &session.discovered.catalog, MOST_READS, &question) {
+                Ok(answer) => return answer,
+                Err(needs) => needs,
+            };
+            let mut reads: Vec<Identity> = Vec::new();
+            for need in needs {
+                match (self.graph.answer(&need, self.limits), need) {
+                    (Some(fact), _) => self.knowledge.learn(fact),
+                    (None, Need::Live(identity)) => reads.push(identity),
+                    (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
+                }
+            }
+            let mut reads = futures::stream::iter(reads)
+                .map(async |identity| {
+                    let live = session.api.read_live(&identity).await;
+                    Fact::Live(identity, live)
+                })
+                .buffer_unordered(AT_ONCE);
+            while let Some(fact) = reads.next().await {
+                self.knowledge.learn(fact);
+            }
+        }
+    }
+
+    /// The objects that could not be read.
+    pub fn unread(&self) -> impl Iterator<Item = Unseen> {
+        self.knowledge.failed_reads().map(|(identity, why)| Unseen {
+            what: kube_gc_core::insight::ObjectName::from(identity).to_string(),
+            why: why.to_owned(),
+        })
+    }
+}
+
+async fn list(session: &Session, resource: Arc<ResourceType>, namespace: Option<&Namespace>) -> Listed {
+    let mut objects = Vec::new();
+    let listed = session.api.list(&resource, namespace, |facts| objects.push(facts)).await;
+    Listed { resource, objects, result: listed.map(|meta| meta.resource_version) }
+}

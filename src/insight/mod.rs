@@ -1,0 +1,16 @@
+//! Where the answers of `kube-gc tree` and `kube-gc explain` come from: lists and reads of the API
+//! server. The rules are in `crates/core/src/insight`. Nothing here writes.
+
+mod answer;
+mod error;
+mod glob;
+mod lists;
+mod object;
+mod session;
+
+pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
+pub use error::InsightError;
+pub use glob::TypeFilter;
+pub use lists::Watcher;
+pub use object::ObjectArgument;
+pub use session::Session;

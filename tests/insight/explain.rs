@@ -1,0 +1,125 @@
+//! `kube-gc explain`: the verdict, and what it rests on.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::{kube_gc, words};
+use crate::conformance::stage::{HOLD, Stage};
+use crate::conformance::user::User;
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    what_is_garbage_is_said_and_then_collected,
+    a_solid_owner_keeps_an_object,
+    what_blocks_a_foreground_deletion_is_found,
+    who_may_not_read_the_owner_gets_no_verdict,
+    a_finalizer_whose_api_is_gone_is_named,
+}
+
+/// The verdict is that of the collector, which carries it out.
+async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let item = ns.secret("item").owned_by(&owner).create().await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    let line = format!("explain secret/item -n {}", ns.name());
+    let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+    let verdict = "Secret/item is garbage: its owner ConfigMap/owner does not exist. The collector deletes it with the \
+                   policy Background.";
+    ensure!(ran.code == 0 && ran.out.lines().next() == Some(verdict), "{ran:?}");
+    let lines = words(&ran.out);
+    let reference = "ConfigMap/owner absent - the server says that it does not exist";
+    ensure!(lines.iter().any(|line| line == reference), "{lines:?}");
+    let json = kube_gc(stage.plane.kubeconfig(), &(line + " -o json")).await?.json()?;
+    ensure!(json["outcome"] == "goes" && json["references"][0]["evidence"]["kind"] == "notFound", "{json}");
+
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&item]).await?;
+    let gone = kube_gc(stage.plane.kubeconfig(), &format!("explain secret/item -n {}", ns.name())).await?;
+    ensure!(gone.code == 8 && gone.err.contains("there is no Secret/item"), "{gone:?}");
+    collector.stop().await?;
+    stage.clear().await
+}
+
+async fn a_solid_owner_keeps_an_object() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    ns.secret("item").owned_by(&owner).controlled().create().await?;
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("explain secret item -n {}", ns.name())).await?;
+    ensure!(ran.code == 0, "{ran:?}");
+    let lines = words(&ran.out);
+    ensure!(lines[0] == "Secret/item stays: its owner ConfigMap/owner exists.", "{lines:?}");
+    ensure!(lines[3] == "ConfigMap/owner solid controller was read just now", "{lines:?}");
+    stage.clear().await
+}
+
+async fn what_blocks_a_foreground_deletion_is_found() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let root = ns.configmap("root").create().await?;
+    let middle = ns.configmap("middle").owned_by(&root).blocking().create().await?;
+    let held = ns.secret("held").owned_by(&middle).blocking().finalizer(HOLD).create().await?;
+    let collector = stage.collector().await?;
+    cluster.delete(&root, Policy::Foreground).await?;
+    poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("explain cm/root -n {}", ns.name())).await?;
+    ensure!(ran.code == 0, "{ran:?}");
+    let lines = words(&ran.out);
+    ensure!(lines[0] == "ConfigMap/root is being deleted, and waits for 1 blocking dependent.", "{lines:?}");
+    let leaf = format!("Secret/held finalizer {HOLD} ago ConfigMap/middle");
+    ensure!(lines.contains(&leaf), "{lines:?}");
+    ensure!(lines.iter().any(|line| line == "In between: ConfigMap/middle (waits for 1)"), "{lines:?}");
+    ensure!(ran.out.lines().last().is_some_and(|last| last.contains(HOLD)), "{ran:?}");
+    let names =
+        kube_gc(stage.plane.kubeconfig(), &format!("explain cm/root -n {} -o name", ns.name())).await?;
+    ensure!(names.out == "secret/held\n", "{names:?}");
+    cluster.set_finalizers(&held, &[]).await?;
+    cluster.settled(&collector).await?;
+    cluster.assert_gone([&root, &middle, &held]).await?;
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// Asks as a user who may read the object and not its owner.
+async fn who_may_not_read_the_owner_gets_no_verdict() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }]);
+    let user = User::create(stage.plane, &stage.cluster, &ns, rules).await?;
+    let owner = ns.configmap("owner").create().await?;
+    ns.secret("item").owned_by(&owner).create().await?;
+    let ran = kube_gc(user.kubeconfig(), &format!("explain secret/item -n {}", ns.name())).await?;
+    ensure!(ran.code == 7 && ran.out.starts_with("Secret/item stays for now: 1 of its 1 owner"), "{ran:?}");
+    ensure!(ran.out.contains("403") && ran.out.contains("Not looked at: ConfigMap/owner"), "{ran:?}");
+    let ran = kube_gc(user.kubeconfig(), &format!("explain cm/owner -n {}", ns.name())).await?;
+    ensure!(ran.code == 6 && ran.out.is_empty(), "{ran:?}");
+    stage.clear().await
+}
+
+async fn a_finalizer_whose_api_is_gone_is_named() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let widgets = cluster.crd("widgets.insight.example.org", Scope::Namespaced, &["v1"]).await?;
+    let served = ns.configmap("served").finalizer("insight.example.org/backup").create().await?;
+    let gone = ns.configmap("gone").finalizer("gone.example.net/backup").create().await?;
+    cluster.delete_all(&[served.clone(), gone.clone()], Policy::Background).await?;
+    for (object, api) in [(&served, true), (&gone, false)] {
+        let line = format!("explain cm/{} -n {} -o json", object.name, ns.name());
+        let json = kube_gc(stage.plane.kubeconfig(), &line).await?.json()?;
+        ensure!(json["outcome"] == "waits" && json["finalizers"][0]["apiIsServed"] == api, "{json}");
+        ensure!(
+            json["finalizers"][0]["setBy"]["manager"].is_string() || stage.plane.embedded().is_some(),
+            "{json}"
+        );
+        cluster.set_finalizers(object, &[]).await?;
+    }
+    widgets.remove().await?;
+    stage.clear().await
+}

@@ -1,0 +1,142 @@
+//! `kube-gc tree`: lists, and what they cannot show.
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use serde_json::json;
+
+use super::{kube_gc, words};
+use crate::conformance::stage::{HOLD, Stage};
+use crate::conformance::user::User;
+use kube_gc_testkit::{Policy, Scope};
+
+kube_gc_testkit::scenarios! {
+    owners_are_above_and_dependents_below,
+    a_cluster_scoped_object_shows_dependents_everywhere,
+    who_may_not_list_a_type_sees_the_rest,
+    many_dependents_are_counted,
+    an_object_is_found_by_its_uid,
+    excluded_types_are_not_listed,
+}
+
+async fn owners_are_above_and_dependents_below() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let top = ns.configmap("top").create().await?;
+    let root = ns.configmap("root").owned_by(&top).controlled().create().await?;
+    let held = ns.secret("held").owned_by(&root).finalizer(HOLD).create().await?;
+    ns.secret("below").owned_by(&held).create().await?;
+    cluster.delete(&held, Policy::Background).await?;
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {}", ns.name())).await?;
+    ensure!(ran.code == 0, "{ran:?}");
+    let lines = words(&ran.out);
+    ensure!(lines[0] == "NAME STATE READY AGE", "{lines:?}");
+    ensure!(lines[1] == "ConfigMap/top live owner", "{lines:?}");
+    ensure!(lines[2] == "└─ ConfigMap/root live", "{lines:?}");
+    ensure!(
+        lines[3].starts_with(&format!("└─ Secret/held terminating finalizer {HOLD}, deleted")),
+        "{lines:?}"
+    );
+    ensure!(lines[4] == "└─ Secret/below live" && lines.len() == 5, "{lines:?}");
+
+    let json = kube_gc(stage.plane.kubeconfig(), &format!("tree cm root -n {} -o json", ns.name())).await?;
+    let json = json.json()?;
+    ensure!(json["apiVersion"] == "kube-gc.io/v1" && json["kind"] == "Tree", "{json}");
+    ensure!(json["nodes"][0]["uid"] == root.uid.as_str() && json["incomplete"] == json!([]), "{json}");
+    let names =
+        kube_gc(stage.plane.kubeconfig(), &format!("tree configmaps root -n {} -o name", ns.name())).await?;
+    ensure!(names.out == "configmap/root\nconfigmap/top\nsecret/held\nsecret/below\n", "{names:?}");
+    let dot = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} -o dot", ns.name())).await?;
+    ensure!(dot.out.starts_with("digraph") && dot.out.contains("n2 -> n3"), "{dot:?}");
+    cluster.set_finalizers(&held, &[]).await?;
+    stage.clear().await
+}
+
+async fn a_cluster_scoped_object_shows_dependents_everywhere() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let gadgets = cluster.crd("gadgets.example.com", Scope::Cluster, &["v1"]).await?;
+    let root = cluster.object(gadgets.resource(), "root").create().await?;
+    let mut expected = vec!["gadget.example.com/root".to_owned()];
+    for name in ["a", "b"] {
+        let ns = cluster.namespace().await?;
+        let item = ns.configmap(name).owned_by(&root).create().await?;
+        ns.secret(format!("below-{name}")).owned_by(&item).create().await?;
+        expected.extend([format!("configmap/{name}"), format!("secret/below-{name}")]);
+    }
+    let ran = kube_gc(stage.plane.kubeconfig(), "tree gadgets.v1.example.com/root -o name").await?;
+    let mut names: Vec<&str> = ran.out.lines().collect();
+    names.sort_unstable();
+    expected.sort();
+    ensure!(ran.code == 0 && names == expected, "{ran:?}");
+    cluster.delete(&root, Policy::Orphan).await?;
+    stage.clear().await
+}
+
+/// Asks as a user who may not list Secrets.
+async fn who_may_not_list_a_type_sees_the_rest() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }]);
+    let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    let root = ns.configmap("root").create().await?;
+    ns.configmap("seen").owned_by(&root).create().await?;
+    ns.secret("unseen").owned_by(&root).create().await?;
+    let line = format!("tree cm/root -n {} --kinds configmaps,secrets", ns.name());
+    let ran = kube_gc(user.kubeconfig(), &line).await?;
+    ensure!(ran.code == 7, "{ran:?}");
+    let lines = words(&ran.out);
+    ensure!(lines[1..3] == ["ConfigMap/root live", "└─ ConfigMap/seen live"], "{lines:?}");
+    ensure!(
+        lines[3].starts_with("Not looked at: secrets (LIST secrets") && lines[3].contains("403"),
+        "{lines:?}"
+    );
+    ensure!(!ran.out.contains("unseen"), "{ran:?}");
+    let json = kube_gc(user.kubeconfig(), &(line + " -o json")).await?.json()?;
+    ensure!(json["incomplete"][0]["what"] == "secrets", "{json}");
+    stage.clear().await
+}
+
+async fn many_dependents_are_counted() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let root = ns.configmap("root").create().await?;
+    let all = (0..30).map(|number| ns.secret(format!("s{number:02}")).owned_by(&root));
+    kube_gc_testkit::cluster::create_all(all).await?;
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --max 4", ns.name())).await?;
+    let lines = words(&ran.out);
+    ensure!(lines.len() == 7 && lines[5] == "├─ Secret/s03 live", "{lines:?}");
+    ensure!(lines[6] == "└─ 26 more Secrets live", "{lines:?}");
+    let ran =
+        kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --all -o name", ns.name())).await?;
+    ensure!(ran.out.lines().count() == 31, "{ran:?}");
+    stage.clear().await
+}
+
+async fn an_object_is_found_by_its_uid() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    let root = ns.of::<ConfigMap>("root").create().await?;
+    ns.of::<Secret>("below").owned_by(&root).create().await?;
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree uid:{} -o name", root.uid)).await?;
+    ensure!(ran.out == "configmap/root\nsecret/below\n", "{ran:?}");
+    stage.clear().await
+}
+
+async fn excluded_types_are_not_listed() -> Result<()> {
+    let stage = Stage::set().await?;
+    let ns = stage.cluster.namespace().await?;
+    let root = ns.configmap("root").create().await?;
+    ns.secret("below").owned_by(&root).create().await?;
+    let before = stage.cluster.request_counts().await?;
+    let line = format!("tree cm/root -n {} --kinds configmaps,sec* --exclude s?crets", ns.name());
+    let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+    ensure!(ran.code == 0 && !ran.out.contains("below"), "{ran:?}");
+    ensure!(ran.out.contains("Left out on request: "), "{ran:?}");
+    let sent = stage.cluster.request_counts().await?.since(&before);
+    ensure!(sent.get("LIST", "secrets") == 0, "{sent:?}");
+    ensure!(sent.writes() == 0, "something was written: {sent:?}");
+    stage.clear().await
+}
