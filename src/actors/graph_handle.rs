@@ -9,18 +9,24 @@ use futures::future::try_join_all;
 
 use crate::actors::graph::GraphActor;
 use crate::actors::messages::{
-    AskConcerned, AskOwner, AskPopulation, AskSnapshot, AskStatus, AskUnread, AskWaiting, Disturbed, Expect,
-    Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall, Page, PageOfDependents, PartitionStatus,
-    Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
+    AskCatalog, AskConcerned, AskFacts, AskOwner, AskPopulation, AskSearch, AskSnapshot, AskStatus,
+    AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall,
+    Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog,
+    Verified,
 };
 use kube_gc_core::graph::{
-    Bookmark, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, Sharding, Snapshot,
-    StuckFilter, StuckObjects, Verification,
+    Bookmark, Cursor, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, SearchPage,
+    SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
 };
+use kube_gc_core::insight::{Fact, Need};
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
 /// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
+
+/// The number of facts in one question of a person: each can take as long as a view of a node with
+/// many dependents.
+const NEEDS_PER_QUESTION: usize = 16;
 
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -239,6 +245,35 @@ impl GraphHandle {
     /// The stuck objects that are in no queue, by partition.
     pub async fn waiting(&self, filter: &StuckFilter) -> Answer<Vec<StuckObjects>> {
         self.ask_all(|| AskWaiting(filter.clone())).await
+    }
+
+    /// Facts that a question needs. Live reads are left out.
+    pub async fn facts(&self, needs: &[Need], limits: ViewLimits) -> Answer<Vec<Fact>> {
+        let mut facts = Vec::new();
+        for partition in self.partitions() {
+            let here = |need: &&Need| self.sharding.of(need.namespace()) == partition;
+            let here: Vec<Need> = needs.iter().filter(here).cloned().collect();
+            for needs in here.chunks(NEEDS_PER_QUESTION) {
+                facts.extend(self.ask(partition, AskFacts { needs: needs.to_vec(), limits }).await?);
+            }
+        }
+        Ok(facts)
+    }
+
+    /// A page of a search in one partition.
+    pub async fn search(
+        &self,
+        of: PartitionId,
+        query: &Arc<SearchQuery>,
+        after: Option<Cursor>,
+        slots: usize,
+    ) -> Answer<SearchPage> {
+        self.ask(of, AskSearch { query: Arc::clone(query), after, slots }).await
+    }
+
+    /// The types that the API server serves.
+    pub async fn catalog(&self) -> Answer<Arc<Catalog>> {
+        self.ask(Sharding::CLUSTER, AskCatalog).await
     }
 
     /// The identities of these keys, in their order; see [`identify`](Self::identify).

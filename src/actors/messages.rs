@@ -3,6 +3,7 @@
 mod discovery;
 mod graph;
 mod graph_export;
+mod insight;
 mod lifecycle;
 mod monitor;
 mod pool;
@@ -10,6 +11,7 @@ mod pool;
 pub use discovery::*;
 pub use graph::*;
 pub use graph_export::*;
+pub use insight::*;
 pub use lifecycle::*;
 pub use monitor::*;
 pub use pool::*;

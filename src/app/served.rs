@@ -70,9 +70,11 @@ impl ServedCollector {
             watches: threads.watches.clone(),
         };
         let controller_settings = settings::controller(settings, placement, decisions);
-        let controller = Controller::start(api, controller_settings, exporter.clone()).map_err(no_threads)?;
+        let controller =
+            Controller::start(api.clone(), controller_settings, exporter.clone()).map_err(no_threads)?;
         let introspected = CollectorIntrospection::new(
             controller.status().clone(),
+            api,
             decision_log,
             settings.ignored_type_warnings(),
         );

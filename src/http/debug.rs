@@ -7,11 +7,14 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::page::{JSON, ended, json, not_found, page, stream, text, within_timeout};
 use super::parameters::unknown;
-use super::{DecisionQuery, GraphFormat, IdleQuery, Introspection, StuckQuery};
+use super::{
+    DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery,
+};
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
@@ -20,6 +23,13 @@ const INDEX: &str = "\
 /debug/graph     owners and dependents in Graphviz format
                    ?uid=UID       only the objects connected to this one; repeatable
                    ?format=json   as JSON
+/debug/search    objects by a part of their kind and name, such as pod/web
+                   ?q=TEXT, ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
+/debug/neighbourhood the owners and dependents of an object, to some distance
+                   ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT
+/debug/explain   why an object is still there, what holds it, and the last decisions about it
+                   ?uid=UID, ?resource=RESOURCE[.GROUP]
+/debug/summary   sync, role, brake, queues and stuck objects at a glance
 /debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
                    ?reason=REASON   only objects that are stuck for this reason
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
@@ -34,6 +44,10 @@ const INDEX: &str = "\
 /// Connected components that are built at a time: each can be as large as the graph.
 const CONCURRENT_COMPONENTS: usize = 2;
 
+/// Questions about objects that are answered at a time, so that people do not keep the partitions
+/// from their work.
+const CONCURRENT_QUESTIONS: usize = 4;
+
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -42,6 +56,7 @@ type Parameters = Query<Vec<(String, String)>>;
 struct Debug {
     introspection: Arc<dyn Introspection>,
     components: Arc<Semaphore>,
+    questions: Arc<Semaphore>,
 }
 
 /// The pages of the debug listener.
@@ -50,6 +65,10 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
         .route("/debug/graph", get(graph))
+        .route("/debug/search", get(search))
+        .route("/debug/neighbourhood", get(neighbourhood))
+        .route("/debug/explain", get(explain))
+        .route("/debug/summary", get(summary))
         .route("/debug/stuck", get(stuck))
         .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
@@ -57,7 +76,11 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/", get(async || text(StatusCode::OK, INDEX)))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .fallback(not_found)
-        .with_state(Debug { introspection, components: Arc::new(Semaphore::new(CONCURRENT_COMPONENTS)) })
+        .with_state(Debug {
+            introspection,
+            components: Arc::new(Semaphore::new(CONCURRENT_COMPONENTS)),
+            questions: Arc::new(Semaphore::new(CONCURRENT_QUESTIONS)),
+        })
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {
@@ -90,6 +113,64 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
         match debug.introspection.component(uids, format).await {
             Ok(Some(component)) => page(StatusCode::OK, content_type, component),
             Ok(None) => text(StatusCode::NOT_FOUND, "none of these uids is in the graph"),
+            Err(error) => ended(error),
+        }
+    })
+    .await
+}
+
+async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let query = match FindQuery::read(parameters) {
+        Ok(query) => query,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        // The semaphore is never closed, so this cannot fail.
+        let _permit = debug.questions.acquire().await;
+        match debug.introspection.search(query).await {
+            Ok(found) => json(StatusCode::OK, &found),
+            Err(error) => ended(error),
+        }
+    })
+    .await
+}
+
+async fn neighbourhood(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let query = match ObjectQuery::read_neighbourhood(parameters) {
+        Ok(query) => query,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        let _permit = debug.questions.acquire().await;
+        about_an_object(debug.introspection.neighbourhood(query).await)
+    })
+    .await
+}
+
+async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let query = match ObjectQuery::read(parameters) {
+        Ok(query) => query,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        let _permit = debug.questions.acquire().await;
+        about_an_object(debug.introspection.explain(query).await)
+    })
+    .await
+}
+
+fn about_an_object(answer: Result<Option<impl Serialize>, Ended>) -> Response {
+    match answer {
+        Ok(Some(answer)) => json(StatusCode::OK, &answer),
+        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
+        Err(error) => ended(error),
+    }
+}
+
+async fn summary(State(debug): State<Debug>) -> Response {
+    within_timeout(async {
+        match debug.introspection.summary().await {
+            Ok(summary) => json(StatusCode::OK, &summary),
             Err(error) => ended(error),
         }
     })

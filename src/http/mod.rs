@@ -12,6 +12,10 @@
 //! | debug | `/debug/discovery` | each part of the API that cannot be discovered, since when, its last error |
 //! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
 //! | debug | `/debug/decisions` | the last decisions, each with its evidence; filters: `?namespace=`, `?resource=`, … |
+//! | debug | `/debug/search` | objects by a part of kind and name: `?q=`, `?namespace=`, `?resource=`, `?limit=` |
+//! | debug | `/debug/neighbourhood` | owners and dependents of `?uid=`, to a distance: `?up=`, `?down=`, `?max=`, `?limit=` |
+//! | debug | `/debug/explain` | why the object `?uid=` is still there, and what was decided about it |
+//! | debug | `/debug/summary` | sync, role, brake, queues and stuck objects at a glance |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
 //! | debug | `/debug/queues` | the work queues and the objects that keep failing |
 //! | debug | `/debug/node` | `kube-gc node run` only: the last plan for the node, and what came of it |
@@ -23,6 +27,7 @@ mod connections;
 mod debug;
 mod decisions;
 mod health;
+mod insight;
 mod middleware;
 #[cfg(feature = "node")]
 mod node;
@@ -49,6 +54,10 @@ pub use decisions::{DecisionQuery, DecisionView, DecisionsPage};
 pub use health::health_router;
 #[cfg(feature = "node")]
 pub use health::node_health_router;
+pub use insight::{
+    ExplanationPage, FindQuery, FoundObject, FoundPage, NeighbourhoodPage, ObjectQuery, QueueSummary,
+    SummaryPage,
+};
 #[cfg(feature = "node")]
 pub use node::{NodeIntrospection, node_debug_router};
 pub use readiness::{Check, Facts, Leadership, Readiness};
@@ -83,6 +92,18 @@ pub trait Introspection: Send + Sync + 'static {
     /// The connected components of the objects with these uids; `None` if none of them is in
     /// the graph.
     fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>>;
+
+    /// Objects by a part of their kind and name.
+    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>>;
+
+    /// The owners and dependents of an object; `None` if it is not in the graph.
+    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
+
+    /// Why an object is still there; `None` if it is not in the graph.
+    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>>;
+
+    /// The collector at a glance.
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>>;
 
     /// The last decisions.
     fn decisions(&self, query: &DecisionQuery) -> DecisionsPage;

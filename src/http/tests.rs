@@ -84,6 +84,23 @@ impl Introspection for Fake {
         .boxed()
     }
 
+    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
+        async move { Ok(FoundPage { found: Vec::new(), more: query.limit == 1 }) }.boxed()
+    }
+
+    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        let is_known = query.uid == Uid::parse(UID).unwrap();
+        async move { Ok(is_known.then(NeighbourhoodPage::default)) }.boxed()
+    }
+
+    fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
+        async { Err(Ended) }.boxed()
+    }
+
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        async { Ok(SummaryPage { role: "alone", ..SummaryPage::default() }) }.boxed()
+    }
+
     fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
         pages::decisions(query)
     }

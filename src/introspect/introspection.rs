@@ -7,36 +7,47 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 
 use crate::actors::discovery::DiscoveryFailure;
 use crate::actors::graph_handle::PartitionEnded;
-use crate::api::ReplicaRole;
+use crate::api::{Api, ReplicaRole};
 use crate::http::{
-    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, GraphFormat, IdleQuery,
-    IdleReport, Introspection, Leadership, MonitorStatus, ObjectView, QueueStatus, Readiness, StuckPage,
-    StuckQuery, TextStream, Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts, FailingItem, FindQuery,
+    FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
+    NeighbourhoodPage, ObjectQuery, ObjectView, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery,
+    SummaryPage, TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
+use crate::introspect::questions::Questions;
 use crate::introspect::status::{CollectorStatus, counts};
 use crate::worker::comparison::Comparison;
+use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::graph::dump::DumpFormat;
+use kube_gc_core::insight::{NeighbourhoodQuery, State, explain, neighbourhood};
 use kube_gc_core::object::{Key, Uid};
+use kube_gc_core::text::LISTED;
 
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
+
+/// The maximum number of decisions that an explanation names.
+const DECISIONS: usize = 10;
 
 /// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
 pub struct CollectorIntrospection {
     status: CollectorStatus,
+    questions: Questions,
     decision_log: DecisionLog,
     ignored: Vec<String>,
     since: Timestamp,
 }
 
 impl CollectorIntrospection {
-    /// Serves this status and this decision log, with warnings about ignored types.
+    /// Serves this status and this decision log, with warnings about ignored types. The API server
+    /// is asked sparingly for what the graph does not know.
     #[must_use]
-    pub fn new(status: CollectorStatus, decision_log: DecisionLog, ignored: Vec<String>) -> Self {
-        Self { status, decision_log, ignored, since: Timestamp::now() }
+    pub fn new(status: CollectorStatus, api: Api, decision_log: DecisionLog, ignored: Vec<String>) -> Self {
+        let questions = Questions::new(status.graph().clone(), api);
+        Self { status, questions, decision_log, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
@@ -103,6 +114,89 @@ impl CollectorIntrospection {
         }
     }
 
+    async fn found(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
+        let (found, more) = self.questions.search(query.search, query.limit).await?;
+        let found = found.into_iter().map(|(identity, deletion)| FoundObject {
+            object: ObjectView::from(&identity),
+            kind: identity.resource.kind.to_string(),
+            state: State::from(deletion),
+        });
+        Ok(FoundPage { found: found.collect(), more })
+    }
+
+    async fn neighbourhood_of(
+        &self,
+        query: ObjectQuery,
+    ) -> Result<Option<NeighbourhoodPage>, PartitionEnded> {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
+            return Ok(None);
+        };
+        let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
+        let (shown, incomplete) = self.questions.ask(limits, |asker| neighbourhood(asker, &question)).await?;
+        Ok(Some(NeighbourhoodPage { shown, incomplete }))
+    }
+
+    async fn explanation_of(&self, query: ObjectQuery) -> Result<Option<ExplanationPage>, PartitionEnded> {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
+            return Ok(None);
+        };
+        let (explanation, incomplete) =
+            self.questions.ask(ViewLimits::default(), |asker| explain(asker, &root)).await?;
+        let of_object = DecisionQuery {
+            uid: Some(query.uid.clone()),
+            limit: Some(DECISIONS),
+            ..DecisionQuery::default()
+        };
+        let in_place = StuckQuery {
+            namespace: root.namespace.clone(),
+            resource: Some(root.resource.group_resource.clone()),
+            ..StuckQuery::default()
+        };
+        let uid = root.uid.shown().to_string();
+        let stuck = self.status.stuck(&in_place).await?.stuck.into_iter().find(|item| item.object.uid == uid);
+        let decisions = self.decision_log.page(&of_object).decisions;
+        Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
+    }
+
+    async fn at_a_glance(&self) -> Result<SummaryPage, PartitionEnded> {
+        let monitors = self.status.registry().all();
+        let not_synced = monitors.iter().filter(|monitor| !monitor.synced);
+        let partitions = self.status.partitions().await?;
+        let (role, leader) = match self.status.gate().role().borrow().clone() {
+            ReplicaRole::Alone => ("alone", None),
+            ReplicaRole::Leading { .. } => ("leader", None),
+            ReplicaRole::Standby { holder } => ("standby", holder.as_deref().map(str::to_owned)),
+        };
+        let queues = self.status.pools(0).await.into_iter().map(|(queue, status)| {
+            let summary = QueueSummary {
+                counts: counts(&status),
+                oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
+                longest_running_seconds: (status.processing > 0)
+                    .then_some(status.longest_running.as_secs_f64()),
+            };
+            (queue.name().to_owned(), summary)
+        });
+        let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
+        let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
+        Ok(SummaryPage {
+            synced: self.status.is_ready() && monitors.iter().all(|monitor| monitor.synced),
+            types: monitors.len(),
+            not_synced: not_synced
+                .take(LISTED)
+                .map(|monitor| monitor.resource.group_resource.to_string())
+                .collect(),
+            role,
+            leader,
+            brake: self.status.brake().warning(),
+            objects: partitions.iter().map(|partition| partition.stats.nodes).sum(),
+            references: partitions.iter().map(|partition| partition.stats.edges).sum(),
+            decisions_total: self.decision_log.page(&only_totals).total,
+            queues: queues.collect(),
+            stuck: stuck.totals,
+        })
+    }
+
     async fn component_as_text(
         &self,
         uids: &[Uid],
@@ -141,6 +235,22 @@ impl Introspection for CollectorIntrospection {
 
     fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
         async move { Ok(self.component_as_text(&uids, format).await?) }.boxed()
+    }
+
+    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
+        async move { Ok(self.found(query).await?) }.boxed()
+    }
+
+    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        async move { Ok(self.neighbourhood_of(query).await?) }.boxed()
+    }
+
+    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
+        async move { Ok(self.explanation_of(query).await?) }.boxed()
+    }
+
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        async move { Ok(self.at_a_glance().await?) }.boxed()
     }
 
     fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {

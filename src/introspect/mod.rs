@@ -1,4 +1,5 @@
-//! Read models of the collector: its status, its metrics, stuck objects, the last decisions, the graph.
+//! Read models of the collector: its status, its metrics, stuck objects, the last decisions, the graph,
+//! and the answers to questions about it.
 
 pub mod decision_log;
 pub mod graph_export;
@@ -6,6 +7,7 @@ pub mod introspection;
 pub mod metrics;
 #[cfg(feature = "node")]
 pub mod node;
+pub mod questions;
 pub mod status;
 pub mod stuck;
 

@@ -7,8 +7,9 @@ use crate::demo::fixtures::{SHOP, WEB, WEB_NEW};
 use crate::demo::output::Format;
 use crate::demo::scenarios::scenarios;
 use crate::http::{
-    DecisionQuery, DecisionsPage, Ended, GraphFormat, IdleReport, MonitorStatus, QueueStatus, Readiness,
-    StuckPage, StuckQuery, TextStream, Undiscovered,
+    DecisionQuery, DecisionsPage, Ended, ExplanationPage, FindQuery, FoundPage, GraphFormat, IdleReport,
+    MonitorStatus, NeighbourhoodPage, ObjectQuery, QueueStatus, Readiness, StuckPage, StuckQuery,
+    SummaryPage, TextStream, Undiscovered,
 };
 use kube_gc_apiserver::{self, ApiServer};
 use kube_gc_core::object::{PropagationPolicy, Uid};
@@ -62,6 +63,22 @@ impl Introspection for IdleCollector {
 
     fn component(&self, _: Vec<Uid>, _: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
         std::future::ready(Ok(None)).boxed()
+    }
+
+    fn search(&self, _: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
+        std::future::ready(Ok(FoundPage::default())).boxed()
+    }
+
+    fn neighbourhood(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        std::future::ready(Ok(SummaryPage::default())).boxed()
     }
 
     fn decisions(&self, _: &DecisionQuery) -> DecisionsPage {

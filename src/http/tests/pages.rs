@@ -196,3 +196,21 @@ async fn a_graph_is_generated_only_as_fast_as_it_is_read() {
     }
     assert_eq!(*made.lock().unwrap(), 3);
 }
+
+#[tokio::test]
+async fn questions_about_objects_are_answered_or_refused() {
+    let router = || debug_router(Arc::new(Fake::new()));
+    let (status, _, body) = get(router(), &format!("/debug/neighbourhood?uid={UID}&down=2")).await;
+    assert_eq!((status, body.contains("\"nodes\": []")), (StatusCode::OK, true), "{body}");
+    for (path, expected) in [
+        ("/debug/neighbourhood?uid=other", StatusCode::NOT_FOUND),
+        ("/debug/neighbourhood", StatusCode::BAD_REQUEST),
+        ("/debug/explain?uid=a", StatusCode::SERVICE_UNAVAILABLE),
+        ("/debug/explain?uid=a&down=1", StatusCode::BAD_REQUEST),
+        ("/debug/search?q=web", StatusCode::OK),
+        ("/debug/search?limit=0", StatusCode::BAD_REQUEST),
+        ("/debug/summary", StatusCode::OK),
+    ] {
+        assert_eq!(get(router(), path).await.0, expected, "{path}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Answers the questions of people from the graph of the running collector, and from a few live
+//! reads where the graph does not know.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::sync::Mutex;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::api::Api;
+use kube_gc_core::graph::{SearchQuery, ViewLimits};
+use kube_gc_core::insight::{Asker, Fact, Knowledge, Need, ObjectName, Unseen, ask};
+use kube_gc_core::object::{DeletionState, Identity};
+
+/// The live reads of all questions together: 20 a second, so that nobody who may read the pages
+/// can keep the API server busy.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
+/// The most live reads of one question.
+const MOST_READS: usize = 100;
+/// The live reads of one question at the same time.
+const AT_ONCE: usize = 4;
+/// The slots of a page of a search: less than 5 ms of a partition's time.
+const SEARCH_SLOTS: usize = 10_000;
+
+/// Asks the graph and, sparingly, the API server.
+#[derive(Clone)]
+pub struct Questions {
+    graph: GraphHandle,
+    api: Api,
+    pace: Arc<Mutex<Option<Interval>>>,
+}
+
+impl std::fmt::Debug for Questions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Questions").finish_non_exhaustive()
+    }
+}
+
+impl Questions {
+    /// Questions to this graph and this API server.
+    #[must_use]
+    pub fn new(graph: GraphHandle, api: Api) -> Self {
+        Self { graph, api, pace: Arc::default() }
+    }
+
+    /// Asks a question until it has an answer. Also returns what could not be read.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn ask<A>(
+        &self,
+        limits: ViewLimits,
+        question: impl Fn(&mut Asker<'_>) -> A,
+    ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
+        let catalog = self.graph.catalog().await?;
+        let mut known = Knowledge::default();
+        loop {
+            let needs = match ask(&known, &catalog, MOST_READS, &question) {
+                Ok(answer) => {
+                    let failed = known.failed_reads().map(|(identity, why)| Unseen {
+                        what: ObjectName::from(identity).to_string(),
+                        why: why.to_owned(),
+                    });
+                    let mut unseen: Vec<Unseen> = failed.collect();
+                    unseen.sort();
+                    return Ok((answer, unseen));
+                }
+                Err(needs) => needs,
+            };
+            for fact in self.graph.facts(&needs, limits).await? {
+                known.learn(fact);
+            }
+            let reads = needs.into_iter().filter_map(|need| match need {
+                Need::Live(identity) => Some(identity),
+                Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
+            });
+            let mut reads =
+                futures::stream::iter(reads).map(|identity| self.read(identity)).buffer_unordered(AT_ONCE);
+            while let Some(fact) = reads.next().await {
+                known.learn(fact);
+            }
+        }
+    }
+
+    async fn read(&self, identity: Identity) -> Fact {
+        self.turn().await;
+        let live = self.api.read_live(&identity).await;
+        Fact::Live(identity, live)
+    }
+
+    /// Waits for the turn of a live read.
+    async fn turn(&self) {
+        let mut pace = self.pace.lock().await;
+        let interval = pace.get_or_insert_with(|| {
+            let mut interval = interval(READ_INTERVAL);
+            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            interval
+        });
+        interval.tick().await;
+    }
+
+    /// The first objects that a search finds, in the order of the partitions, and whether there are
+    /// more.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn search(
+        &self,
+        query: SearchQuery,
+        limit: usize,
+    ) -> Result<(Vec<(Identity, DeletionState)>, bool), PartitionEnded> {
+        let query = Arc::new(query);
+        let mut found = Vec::new();
+        for partition in self.graph.partitions() {
+            let mut after = None;
+            loop {
+                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS).await?;
+                found.extend(page.found);
+                if found.len() > limit {
+                    found.truncate(limit);
+                    return Ok((found, true));
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok((found, false))
+    }
+
+    /// The object with this uid; of several in different resources, that of `resource`, or else
+    /// the first one.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn find(
+        &self,
+        uid: &kube_gc_core::object::Uid,
+        resource: Option<&kube_gc_core::object::GroupResource>,
+    ) -> Result<Option<Identity>, PartitionEnded> {
+        let found = self.graph.locate(uid).await?;
+        let fits = |identity: &Identity| {
+            resource.is_none_or(|resource| identity.resource.group_resource == *resource)
+        };
+        Ok(found.into_iter().find(fits))
+    }
+}
