@@ -13,10 +13,13 @@ use super::call::{Answer, Call};
 use super::client::Api;
 use super::decode::{Keyed, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
+use super::media_type::JSON;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject};
+use kube_gc_core::insight::{
+    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition,
+};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
 use kube_gc_core::text::{bounded, word};
 
@@ -24,6 +27,10 @@ use kube_gc_core::text::{bounded, word};
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 /// The most finalizers of an object that are read.
 const MOST_FINALIZERS: usize = 64;
+/// The manager that the API server writes down for a client that does not name itself.
+const UNNAMED_MANAGER: &str = "unknown";
+/// The most conditions of a namespace that are read.
+const MOST_CONDITIONS: usize = 16;
 /// The most columns of a table that are read.
 const MOST_COLUMNS: usize = 64;
 
@@ -59,6 +66,48 @@ impl Api {
         };
         let facts = read_object("GET", &identity, &answer)?.facts;
         Ok(Some(LiveObject { facts, details: details(&identity, &answer)? }))
+    }
+
+    /// The conditions of a namespace that are true.
+    ///
+    /// # Errors
+    ///
+    /// The namespace cannot be read.
+    pub async fn namespace_conditions(
+        &self,
+        namespace: &Identity,
+    ) -> Result<Vec<NamespaceCondition>, ApiError> {
+        #[derive(Deserialize)]
+        struct Object {
+            #[serde(default)]
+            status: Keyed<Status>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Status {
+            #[serde(default)]
+            conditions: Vec<Keyed<Condition>>,
+        }
+        #[derive(Deserialize)]
+        struct Condition {
+            #[serde(rename = "type")]
+            kind: String,
+            status: String,
+            #[serde(default)]
+            message: String,
+        }
+        let mut call = Call::object(Verb::Get, Method::GET, "GET", namespace)?;
+        call.accept = JSON;
+        let answer = self.call(call).await?;
+        let Keyed(object): Keyed<Object> =
+            serde_json::from_slice(&answer.body).map_err(|error| fault(namespace, &answer, &error))?;
+        let conditions = object.status.0.conditions.into_iter().map(|Keyed(condition)| condition);
+        let is_true = conditions.filter(|condition| condition.status == "True").take(MOST_CONDITIONS);
+        Ok(is_true
+            .map(|condition| NamespaceCondition {
+                kind: word(&condition.kind).to_string(),
+                message: bounded(&condition.message),
+            })
+            .collect())
     }
 
     /// The cells of an object's row in the server's own table, each with the name of its column.
@@ -164,6 +213,9 @@ fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
     finalizers.truncate(MOST_FINALIZERS);
     let mut setters: Vec<FinalizerSetter> = Vec::new();
     for Keyed(Manager { manager, time, fields }) in metadata.managed_fields.unwrap_or_default() {
+        let Some(manager) = manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER) else {
+            continue;
+        };
         let owned = fields.and_then(|Keyed(fields)| fields.metadata);
         let owned = owned.and_then(|Keyed(fields)| fields.finalizers).unwrap_or_default();
         for finalizer in &finalizers {
@@ -174,7 +226,7 @@ fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
             if is_owned && !setters.iter().any(|setter| setter.finalizer == *finalizer) {
                 setters.push(FinalizerSetter {
                     finalizer: finalizer.clone(),
-                    manager: shown(manager.as_deref().unwrap_or_default()),
+                    manager: shown(&manager),
                     time: time.as_deref().map(shown),
                 });
             }
@@ -198,7 +250,8 @@ mod tests {
         let metadata = r#","creationTimestamp":"2026-01-01T00:00:00Z","deletionTimestamp":"2026-01-02T00:00:00Z",
             "finalizers":["example.com/a","other"],"managedFields":[
             {"manager":"backup","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:metadata":{"f:finalizers":
-            {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{}]"#;
+            {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{},
+            {"manager":"unknown","fieldsV1":{"f:metadata":{"f:finalizers":{"v:\"other\"":{}}}}}]"#;
         let server = Server::replying([Reply::ok(widget_json(metadata))]);
         let Live::Found(live) = server.api().read_live(&widget()).await else { panic!("not found") };
         let LiveObject { details, .. } = *live;

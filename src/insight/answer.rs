@@ -12,10 +12,10 @@ use super::object::ObjectArgument;
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{
-    Details, Explanation, Fact, Live, LiveObject, Neighbourhood, NeighbourhoodQuery, Outcome, State, Unseen,
-    explain, neighbourhood,
+    Details, Explanation, Fact, Live, LiveObject, NamespaceContents, Neighbourhood, NeighbourhoodQuery,
+    Outcome, State, Unseen, explain, explain_namespace, neighbourhood,
 };
-use kube_gc_core::object::{DeletionState, Identity};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
 use kube_gc_core::verdict::ReferenceClass;
 
 /// The most objects whose rows of the server's table are shown.
@@ -124,7 +124,11 @@ impl Session {
         };
         let mut explanation = lists.ask(question(&root)).await;
         let mut depends_on_lists = false;
-        if matches!(object, ObjectArgument::Named { .. }) {
+        let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
+        if is_namespace && explanation.deleted.is_some() {
+            explanation = self.namespace(&mut lists, &root, filter, watcher).await?;
+            depends_on_lists = true;
+        } else if matches!(object, ObjectArgument::Named { .. }) {
             depends_on_lists = needs_dependents(&explanation, lists.live(&root));
             if depends_on_lists {
                 lists.list(root.namespace.as_ref(), filter, watcher).await;
@@ -137,6 +141,26 @@ impl Session {
         incomplete.extend(lists.unread());
         incomplete.sort();
         Ok(ExplainAnswer { explanation, incomplete, left_out: lists.left_out })
+    }
+
+    /// Why a namespace is still there. Lists what is in it.
+    async fn namespace(
+        &self,
+        lists: &mut Lists<'_>,
+        root: &Identity,
+        filter: &TypeFilter,
+        watcher: &Watcher<'_>,
+    ) -> Result<Explanation, InsightError> {
+        let Some(namespace) = Namespace::parse(&root.name) else {
+            return Err(InsightError::NoSuchObject("a namespace has a name".to_owned()));
+        };
+        lists.list(Some(&namespace), filter, watcher).await;
+        let contents = NamespaceContents {
+            objects: lists.in_namespace(&namespace),
+            conditions: self.api.namespace_conditions(root).await.map_err(InsightError::Api)?,
+            silent_apis: self.undiscovered(),
+        };
+        Ok(lists.ask(|asker| explain_namespace(asker, root, &contents)).await)
     }
 
     /// The object of a question. One that is named by its uid alone is searched for.

@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::glob::TypeFilter;
 use super::session::Session;
 use crate::api::ApiError;
-use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{Asker, Fact, Knowledge, LiveObject, LocalGraph, Need, Unseen, ask};
-use kube_gc_core::object::{HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion};
+use kube_gc_core::object::{
+    DeletionState, HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion,
+};
 use kube_gc_core::text::bounded;
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -115,6 +117,12 @@ impl<'a> Lists<'a> {
     /// An object that was listed, by its uid.
     pub fn with_uid(&self, uid: &kube_gc_core::object::Uid) -> Option<Identity> {
         self.graph.observed(uid)
+    }
+
+    /// The objects in a namespace that were listed.
+    pub fn in_namespace(&self, namespace: &Namespace) -> Vec<(Identity, DeletionState)> {
+        let query = SearchQuery { namespace: Some(namespace.clone()), ..SearchQuery::default() };
+        self.graph.search(&query).found
     }
 
     /// Asks a question until it has an answer.

@@ -1,6 +1,9 @@
 //! `kube-gc explain`: the verdict, and what it rests on.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use super::{kube_gc, words};
@@ -15,6 +18,7 @@ kube_gc_testkit::scenarios! {
     what_blocks_a_foreground_deletion_is_found,
     who_may_not_read_the_owner_gets_no_verdict,
     a_finalizer_whose_api_is_gone_is_named,
+    what_is_left_in_a_namespace_is_named,
 }
 
 /// The verdict is that of the collector, which carries it out.
@@ -107,19 +111,50 @@ async fn a_finalizer_whose_api_is_gone_is_named() -> Result<()> {
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
     let widgets = cluster.crd("widgets.insight.example.org", Scope::Namespaced, &["v1"]).await?;
-    let served = ns.configmap("served").finalizer("insight.example.org/backup").create().await?;
-    let gone = ns.configmap("gone").finalizer("gone.example.net/backup").create().await?;
-    cluster.delete_all(&[served.clone(), gone.clone()], Policy::Background).await?;
-    for (object, api) in [(&served, true), (&gone, false)] {
-        let line = format!("explain cm/{} -n {} -o json", object.name, ns.name());
+    let configmaps = Api::<ConfigMap>::namespaced(stage.plane.client().await?, ns.name());
+    let manager = PostParams { field_manager: Some("backup".to_owned()), ..PostParams::default() };
+    for (name, finalizer, api) in
+        [("served", "insight.example.org/backup", true), ("gone", "gone.example.net/backup", false)]
+    {
+        let metadata = json!({ "name": name, "finalizers": [finalizer] });
+        configmaps.create(&manager, &serde_json::from_value(json!({ "metadata": metadata }))?).await?;
+        configmaps.delete(name, &DeleteParams::background()).await?;
+        let line = format!("explain cm/{name} -n {} -o json", ns.name());
         let json = kube_gc(stage.plane.kubeconfig(), &line).await?.json()?;
         ensure!(json["outcome"] == "waits" && json["finalizers"][0]["apiIsServed"] == api, "{json}");
         ensure!(
-            json["finalizers"][0]["setBy"]["manager"].is_string() || stage.plane.embedded().is_some(),
+            json["finalizers"][0]["setBy"]["manager"] == "backup" || stage.plane.embedded().is_some(),
             "{json}"
         );
-        cluster.set_finalizers(object, &[]).await?;
+        let none = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        configmaps.patch(name, &PatchParams::default(), &none).await?;
     }
     widgets.remove().await?;
+    stage.clear().await
+}
+
+async fn what_is_left_in_a_namespace_is_named() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let mut held = Vec::new();
+    for name in ["a", "b"] {
+        held.push(ns.configmap(name).finalizer("example.com/backup").create().await?);
+    }
+    cluster.delete_all(&held, Policy::Background).await?;
+    cluster.delete(ns.as_object(), Policy::Background).await?;
+    poll("the namespace to be deleted", async || Ok(cluster.fresh(ns.as_object()).await?.is_terminating()))
+        .await?;
+    let line = format!("explain ns/{}", ns.name());
+    let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+    ensure!(ran.code == 0 && ran.out.contains("cannot go: "), "{ran:?}");
+    let lines = words(&ran.out);
+    ensure!(lines.contains(&"example.com/backup 2 ConfigMap/a, ConfigMap/b".to_owned()), "{lines:?}");
+    let json = kube_gc(stage.plane.kubeconfig(), &(line + " -o json")).await?.json()?;
+    ensure!(json["outcome"] == "waits" && json["namespace"]["held"][0]["count"] == 2, "{json}");
+    for object in &held {
+        cluster.set_finalizers(object, &[]).await?;
+    }
+    ns.finalize().await?;
     stage.clear().await
 }

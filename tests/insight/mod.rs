@@ -2,6 +2,7 @@
 
 mod errors;
 mod explain;
+mod samples;
 mod tree;
 
 use std::path::Path;
@@ -16,7 +17,7 @@ const TREE: &str = include_str!("../../docs/schemas/tree.json");
 const EXPLANATION: &str = include_str!("../../docs/schemas/explanation.json");
 
 /// All scenarios.
-pub const ALL: &[Module] = &[errors::SCENARIOS, explain::SCENARIOS, tree::SCENARIOS];
+pub const ALL: &[Module] = &[errors::SCENARIOS, explain::SCENARIOS, samples::SCENARIOS, tree::SCENARIOS];
 
 /// A command that has ended.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ pub async fn kube_gc(kubeconfig: &Path, line: &str) -> Result<Ran> {
 /// The words of each line, without those that depend on time.
 pub fn words(text: &str) -> Vec<String> {
     let is_age =
-        |word: &str| word.strip_suffix(['s', 'm']).is_some_and(|number| number.parse::<u32>().is_ok());
+        |word: &str| word.strip_suffix(['s', 'm', 'd']).is_some_and(|number| number.parse::<u32>().is_ok());
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().filter(|word| !is_age(word)).collect();
         words.join(" ")

@@ -38,6 +38,7 @@ pub fn text(explanation: &Explanation, look: &Look) -> String {
     references(&mut text, explanation, look);
     finalizers(&mut text, &explanation.finalizers, look);
     chain(&mut text, explanation, look);
+    namespace(&mut text, explanation, look);
     if !explanation.advice.is_empty() {
         text.push('\n');
         for advice in &explanation.advice {
@@ -173,6 +174,29 @@ fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
     }
     if chain.truncated {
         text.push_str("More objects block it than are shown.\n");
+    }
+}
+
+fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
+    let Some(report) = &explanation.namespace else { return };
+    let held = report.held.iter().map(|held| {
+        let more = held.count - held.objects.len();
+        let mut objects: Vec<String> = held.objects.iter().map(ToString::to_string).collect();
+        if more > 0 {
+            objects.push(format!("and {} more", Thousands(more)));
+        }
+        vec![Cell::new(&held.finalizer.name), Cell::new(held.count), Cell::new(objects.join(", "))]
+    });
+    section(text, &["HELD BY FINALIZER", "COUNT", "OBJECTS"], held.collect(), look);
+    let left = report.by_type.iter().map(|left| vec![Cell::new(&left.resource), Cell::new(left.count)]);
+    section(text, &["LEFT", "COUNT"], left.collect(), look);
+    let conditions = report.conditions.iter();
+    let conditions =
+        conditions.map(|condition| vec![Cell::new(&condition.kind), Cell::new(&condition.message)]);
+    section(text, &["CONDITION", "MESSAGE"], conditions.collect(), look);
+    if report.not_read > 0 {
+        let _ =
+            writeln!(text, "The finalizers of {} more objects were not read.", Thousands(report.not_read));
     }
 }
 

@@ -8,6 +8,7 @@ use crate::verdict::{Decision, Precheck, decide, precheck};
 
 use super::chain::{Chain, chain};
 use super::classify::{Evidence, JudgedReference, classify};
+use super::contents::NamespaceReport;
 use super::finalizers::FinalizerReport;
 use super::judge::snapshot;
 use super::knowledge::{Asker, Live};
@@ -53,6 +54,8 @@ pub struct Explanation {
     pub finalizers: Vec<FinalizerReport>,
     /// What blocks its foreground deletion, down to what holds everything.
     pub chain: Chain,
+    /// Of a namespace that is being deleted: what is left in it.
+    pub namespace: Option<NamespaceReport>,
     /// What a person can do.
     pub advice: Vec<String>,
     /// Whether something that could not be looked at may change the answer.
@@ -70,6 +73,7 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
         reference_count: 0,
         finalizers: Vec::new(),
         chain: Chain::default(),
+        namespace: None,
         advice: Vec::new(),
         depends_on_unseen: false,
     };

@@ -15,10 +15,12 @@
 //! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `classify` | the class of an owner reference, and the evidence for it |
 //! | `neighbourhood`, `layout` | what belongs to an object, and its rows as a tree |
+//! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
 
 mod chain;
 mod classify;
+mod contents;
 mod explain;
 mod finalizers;
 mod judge;
@@ -26,6 +28,7 @@ mod knowledge;
 mod layout;
 mod local;
 mod name;
+mod namespace;
 mod neighbourhood;
 mod sentence;
 #[cfg(test)]
@@ -33,6 +36,7 @@ mod tests;
 
 pub use chain::{Chain, ChainLink, Hold, Leaf};
 pub use classify::{Evidence, JudgedReference, classify};
+pub use contents::{HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft};
 pub use explain::{Explanation, Outcome, explain};
 pub use finalizers::{FinalizerReport, FinalizerUse, known_finalizer};
 pub use knowledge::{
@@ -41,4 +45,5 @@ pub use knowledge::{
 pub use layout::{Row, RowKind, rows};
 pub use local::{LocalGraph, fact};
 pub use name::{ObjectName, Unseen};
+pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};

@@ -7,6 +7,7 @@ use crate::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass}
 
 use super::chain::{Chain, Hold};
 use super::classify::{Evidence, JudgedReference};
+use super::contents::NamespaceReport;
 use super::finalizers::FinalizerReport;
 use super::knowledge::AbsenceEvidence;
 use super::name::ObjectName;
@@ -165,12 +166,12 @@ fn advice_on_finalizer(finalizer: &FinalizerReport) -> String {
             format!("Finalizer {name}: {remover} removes it as soon as {when}.")
         }
         (_, _, Some(setter), Some(false)) => format!(
-            "Finalizer {name}: {} set it, and no API of its domain is served any more. Is that controller still \
+            "Finalizer {name}: {} set it, and the server has no API of its domain. Is that controller still \
              installed?",
             setter.manager
         ),
         (_, _, None, Some(false)) => format!(
-            "Finalizer {name}: no API of its domain is served any more. Is its controller still installed?"
+            "Finalizer {name}: the server has no API of its domain. Is its controller still installed?"
         ),
         (_, _, Some(setter), _) => format!("Finalizer {name}: look at {}, which set it.", setter.manager),
         (_, _, None, _) => format!("Finalizer {name}: look at the controller that sets it."),
@@ -203,6 +204,65 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
         advice.push(
             "Explain the objects that cannot be decided on: an owner of theirs cannot be resolved.".into(),
         );
+    }
+    advice
+}
+
+/// The verdict on a namespace that is being deleted.
+pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String {
+    let NamespaceReport { left, held, silent_apis, .. } = report;
+    let silent = match silent_apis.len() {
+        0 => String::new(),
+        1 => "; 1 part of the API does not answer".to_owned(),
+        count => format!("; {count} parts of the API do not answer"),
+    };
+    if *left == 0 {
+        return match silent_apis.len() {
+            0 => format!(
+                "{object} is being deleted, and nothing is left in it: the namespace controller removes it."
+            ),
+            _ => format!("{object} cannot go: nothing is left in it that can be listed{silent}."),
+        };
+    }
+    let objects = counted(*left, "object");
+    let are = if *left == 1 { "is" } else { "are" };
+    let holding = match &held[..] {
+        [only] if only.count == *left => {
+            let all = if *left == 1 { "" } else { "all " };
+            format!("{all}held by finalizer {}", only.finalizer.name)
+        }
+        [] => "not held by any finalizer".to_owned(),
+        several => format!(
+            "some held by {} {}",
+            if several.len() == 1 { "finalizer" } else { "finalizers" },
+            listed(", ", several.len(), several.iter().map(|one| &one.finalizer.name))
+        ),
+    };
+    format!("{object} cannot go: {objects} {are} left, {holding}{silent}.")
+}
+
+/// What a person can do about a namespace that is being deleted.
+pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
+    let mut advice: Vec<String> =
+        report.held.iter().map(|held| advice_on_finalizer(&held.finalizer)).collect();
+    for api in report.silent_apis.iter().take(LISTED) {
+        advice.push(format!(
+            "The API {} does not answer. A namespace only goes after every API has: repair it, or remove its \
+             APIService.",
+            api.what
+        ));
+    }
+    let not_deleted = report.left - report.being_deleted;
+    if not_deleted > 0 {
+        advice.push(format!(
+            "{} not deleted yet. If that does not change, look at the namespace controller of \
+             kube-controller-manager.",
+            if not_deleted == 1 {
+                "1 object is".to_owned()
+            } else {
+                format!("{} objects are", Thousands(not_deleted))
+            }
+        ));
     }
     advice
 }

@@ -158,6 +158,33 @@ fn well_known_finalizers_are_explained() {
     assert_eq!(known_finalizer("example.com/kubernetes"), None);
 }
 
+#[test]
+fn what_holds_a_namespace_is_named() {
+    let namespace = node("old").terminating();
+    let held: Vec<Obj> = (0..7).map(|number| config(&format!("c{number}")).terminating()).collect();
+    let mut cluster = Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).read(&namespace, &[]);
+    for obj in &held {
+        cluster = cluster.read(obj, &["example.com/backup"]);
+    }
+    let objects = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+    let contents = NamespaceContents { objects, ..NamespaceContents::default() };
+    let identity = namespace.identity();
+    let explained = cluster.ask(|asker| explain_namespace(asker, &identity, &contents));
+    assert_eq!(
+        explained.verdict,
+        "Node/old cannot go: 7 objects are left, all held by finalizer example.com/backup."
+    );
+    let report = explained.namespace.unwrap();
+    assert_eq!((report.held[0].count, report.held[0].objects.len()), (7, 5));
+    let silent_apis = vec![Unseen { what: "a.example.com/v1".into(), why: "503".into() }];
+    let contents = NamespaceContents { silent_apis, ..NamespaceContents::default() };
+    let explained = cluster.ask(|asker| explain_namespace(asker, &identity, &contents));
+    assert_eq!(
+        explained.verdict,
+        "Node/old cannot go: nothing is left in it that can be listed; 1 part of the API does not answer."
+    );
+}
+
 /// What the collector would do with each object, by the snapshot of a worker.
 fn judged(world: &mut World, obj: &Obj) -> Option<Precheck> {
     match world.snapshot_and_queue(obj) {
