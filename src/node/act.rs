@@ -111,11 +111,7 @@ impl NodeCollector {
             match pass.next_step() {
                 Step::Done => break,
                 Step::Remove(candidates) => {
-                    let outcomes = self.remove_all(&candidates, look, &mut state).await;
-                    for (candidate, outcome) in candidates.iter().zip(&outcomes) {
-                        tell(candidate, outcome);
-                    }
-                    pass.record(outcomes);
+                    pass.record(self.remove_all(&candidates, look, &mut state).await);
                     if state.unanswered >= MOST_UNANSWERED {
                         interrupted = Some(format!(
                             "the container runtime left {MOST_UNANSWERED} calls in a row unanswered"
@@ -166,20 +162,23 @@ impl NodeCollector {
         let symlinks = candidates.iter().any(|candidate| candidate.what() == What::LogSymlink);
         let listed =
             if symlinks { self.listed(candidates.len(), look, state).await.map(Some) } else { Ok(None) };
-        let mut removals = Vec::with_capacity(candidates.len());
-        for candidate in candidates {
-            removals.push(self.remove(candidate, look, listed.as_ref()));
-        }
-        let mut outcomes = Vec::with_capacity(candidates.len());
-        for removed in join_all(removals).await {
+        let removals = candidates.iter().map(async |candidate| {
+            let removed = self.remove(candidate, look, listed.as_ref()).await;
             let is_unanswered = matches!(&removed, Err(Fault::Runtime(error)) if error.outcome_is_unknown() || is_unreachable(error));
-            state.unanswered = if is_unanswered { state.unanswered + 1 } else { 0 };
-            outcomes.push(match removed {
+            let outcome = match removed {
                 Ok(()) => Outcome::Removed,
                 Err(Fault::Refused(refusal)) => Outcome::Refused(refusal),
                 Err(Fault::Runtime(error)) => Outcome::Failed(error.to_string()),
                 Err(Fault::Files(problem)) => Outcome::Failed(problem),
-            });
+            };
+            // At once: the others may take minutes.
+            tell(candidate, &outcome);
+            (outcome, is_unanswered)
+        });
+        let mut outcomes = Vec::with_capacity(candidates.len());
+        for (outcome, is_unanswered) in join_all(removals).await {
+            state.unanswered = if is_unanswered { state.unanswered + 1 } else { 0 };
+            outcomes.push(outcome);
         }
         outcomes
     }

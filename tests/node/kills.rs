@@ -24,7 +24,8 @@ async fn a_collector_that_is_killed_during_a_removal_leaves_the_rest_to_the_next
         let place = Place::new(server.endpoint())?;
         server.fault(Fault::nth(Rpc::RemoveContainer, kill_at, Effect::Delay(Duration::from_secs(60))));
         let mut running = place.start(&["once"])?;
-        eventually("a removal", async || (server.calls(Rpc::RemoveContainer).len() == kill_at).then_some(()))
+        // Two containers go at the same time.
+        eventually("a removal", async || (server.calls(Rpc::RemoveContainer).len() >= kill_at).then_some(()))
             .await?;
         running.child.kill().await?;
         server.clear_faults();
