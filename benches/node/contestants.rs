@@ -180,8 +180,7 @@ impl KubeGc {
         let mut ledger = Ledger::default();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
         let now = Timestamp::from_secs(i64::try_from(now)?);
-        // The first ones are in use.
-        for (number, id) in host.image_ids().iter().rev().enumerate() {
+        for (number, id) in host.image_ids().iter().enumerate() {
             let is_old = number < usize::try_from(OLD)?;
             let first_detected = if is_old { now.minus(2 * MAX_AGE) } else { now };
             ledger.set(id, Record { first_detected, last_used: None });

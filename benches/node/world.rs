@@ -1,5 +1,6 @@
 //! The node.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -74,9 +75,15 @@ impl Host {
         self.runtime.world(|world| world.images().count())
     }
 
-    /// The ids of the images.
+    /// The ids of the images, those first that no container uses.
     pub fn image_ids(&self) -> Vec<String> {
-        self.runtime.world(|world| world.images().map(|image| image.id.clone()).collect())
+        self.runtime.world(|world| {
+            let used: HashSet<&str> = world.containers().map(|container| &*container.image_ref).collect();
+            let (mut unused, rest): (Vec<String>, Vec<String>) =
+                world.images().map(|image| image.id.clone()).partition(|id| !used.contains(&**id));
+            unused.extend(rest);
+            unused
+        })
     }
 
     pub fn calls(&self) -> usize {
