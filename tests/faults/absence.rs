@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::faults::stage::{Stage, requests};
-use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 use kube_gc_testkit::{Collector, Obj, Options};
 
 kube_gc_testkit::scenarios! {
@@ -30,7 +30,7 @@ async fn told(reply: impl Fn(&Stage) -> Reply) -> Result<()> {
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let ghost = json!({ "apiVersion": "v1", "kind": "ConfigMap", "name": "ghost", "uid": UID });
     let get = stage.here(Verb::Get).of("configmaps").named("ghost");
-    let rule = stage.proxy.always(get.clone(), How::Instead(reply(&stage)));
+    let rule = stage.proxy.always(get.clone(), Fault::Instead(reply(&stage)));
     let dependent = ns.secret("dependent").owner_reference(ghost).create().await?;
 
     // The collector asked several times and accepted none of the answers.
@@ -133,7 +133,7 @@ async fn the_owners_own_404_and_another_uid_are_proof() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&of_ghost, &of_other]).await?;
     stage.cluster.assert_kept([&of_namesake]).await?;
-    for get in requests(stage.proxy.all(&On::verb(Verb::Get))) {
+    for get in requests(stage.proxy.all(&Matcher::verb(Verb::Get))) {
         ensure!(!get.query.contains("resourceVersion"), "{get}");
     }
     collector.stop().await

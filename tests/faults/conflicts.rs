@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::faults::stage::Stage;
-use kube_gc_testkit::proxy::{Held, How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, HeldRequest, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -16,7 +16,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// Sets another label on an object and lets the held request pass.
-async fn churn(stage: &Stage, object: &Obj, count: usize, held: Held) -> Result<(Obj, Request)> {
+async fn churn(stage: &Stage, object: &Obj, count: usize, held: HeldRequest) -> Result<(Obj, Request)> {
     let now = stage.cluster.set_label(object, "churn", &count.to_string()).await?;
     let request = held.request.clone();
     held.pass();
@@ -32,7 +32,7 @@ async fn a_changed_label_costs_one_more_delete_at_the_new_version() -> Result<()
     let collector = stage.collector().await?;
     let owner = ns.configmap("owner").create().await?;
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     let (changed, first) = churn(&stage, &dependent, 0, deletes.next().await?).await?;
@@ -56,7 +56,7 @@ async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_preconditi
     let collector = stage.collector().await?;
     let owner = ns.configmap("owner").create().await?;
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     let mut expected = dependent.resource_version.clone();
@@ -83,7 +83,7 @@ async fn an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_obj
     let collector = stage.collector().await?;
     let (owner, saviour) = (ns.configmap("owner").create().await?, ns.configmap("saviour").create().await?);
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     for count in 0..4 {
@@ -107,7 +107,7 @@ async fn a_conflict_without_a_visible_cause_is_retried_with_backoff() -> Result<
     let collector = stage.collector().await?;
     let owner = ns.configmap("owner").create().await?;
     let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     let mut changed = dependent.clone();
@@ -118,11 +118,11 @@ async fn a_conflict_without_a_visible_cause_is_retried_with_backoff() -> Result<
     ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
     // Otherwise the next decision would use an older version, which causes a conflict.
     stage.seen(&collector, &changed).await?;
-    uid_alone.end(How::Instead(Reply::conflict()));
+    uid_alone.end(Fault::Instead(Reply::conflict()));
     let afresh = deletes.next().await?;
     // The answer is 409 although the version is right.
     ensure!(afresh.request.precondition_version() == Some(&changed.resource_version), "{}", afresh.request);
-    afresh.end(How::Instead(Reply::conflict()));
+    afresh.end(Fault::Instead(Reply::conflict()));
     let again = deletes.next().await?;
     ensure!(again.request.precondition_version().is_some(), "{}", again.request);
     again.pass();
@@ -145,7 +145,7 @@ async fn an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_t
     let owner = ns.configmap("owner").create().await?;
     let middle = ns.secret("middle").owned_by(&owner).create().await?;
     let leaf = ns.configmap("leaf").owned_by(&middle).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &middle));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &middle));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     let held = deletes.next().await?;
@@ -169,8 +169,8 @@ async fn references_to_absent_owners_are_removed_at_the_version_just_read() -> R
     let (owner, kept) = (ns.configmap("owner").create().await?, ns.configmap("kept").create().await?);
     let dependent = ns.secret("dependent").owned_by(&owner).owned_by(&kept).create().await?;
     stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(On::resource("secrets").within(ns.name()));
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    let events = stage.proxy.hold_events(Matcher::resource("secrets").within(ns.name()));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &dependent));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     let mut expected = dependent.resource_version.clone();
@@ -182,7 +182,7 @@ async fn references_to_absent_owners_are_removed_at_the_version_just_read() -> R
     let last = patches.next().await?;
     ensure!(last.request.patched_version() == Some(&expected), "{}, not {expected}", last.request);
     last.pass();
-    stage.proxy.answered(4, &On::object(Verb::Patch, &dependent)).await?;
+    stage.proxy.answered(4, &Matcher::object(Verb::Patch, &dependent)).await?;
     stage.assert_owners(&dependent, &[&kept]).await?;
     drop((events, patches));
     stage.cluster.settled(&collector).await?;

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::faults::stage::{Stage, never, requests};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Rule, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Rule, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -33,7 +33,7 @@ fn forbidden() -> Reply {
 
 /// Answers requests for this path instead of the API server.
 fn answer(stage: &Stage, path: &'static str, reply: Reply) -> Rule {
-    stage.proxy.always(On::default().when(move |request| request.path == path), How::Instead(reply))
+    stage.proxy.always(Matcher::default().when(move |request| request.path == path), Fault::Instead(reply))
 }
 
 /// Deletes a family of widgets while discovery gets this answer.
@@ -66,7 +66,7 @@ async fn collected_all_the_same(path: &'static str, reply: Reply) -> Result<()> 
     rule.hit(rule.hits() + 1).await?;
     rule.remove();
     cluster.settled(&collector).await?;
-    let afresh = On::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
+    let afresh = Matcher::verb(Verb::List).of(WIDGETS).when(Request::is_full_list);
     let afresh = requests(stage.proxy.since(mark, &afresh));
     ensure!(afresh.is_empty(), "the monitor was not kept: {afresh:#?}");
     // Its dependents are removed, too: without the type, nothing shows whether they are garbage.
@@ -225,8 +225,8 @@ async fn a_type_created_in_a_gap_of_the_crd_watch_is_found_by_the_list() -> Resu
     let collector = stage.collector_with(Options::config("[discovery]\ninterval = \"1h\"\n")).await?;
     // It has been listed, and no event has been seen since.
     stage.proxy.watching(CRDS).await?;
-    let mut lists = stage.proxy.hold(On::verb(Verb::List).of(CRDS));
-    ensure!(stage.proxy.cut(Some(CRDS), Cut::Expired) == 1);
+    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of(CRDS));
+    ensure!(stage.proxy.cut(Some(CRDS), WatchEnd::Expired) == 1);
     let list = lists.next().await?;
     let widgets = cluster.crd(WIDGETS, Scope::Namespaced, &["v1"]).await?;
     let garbage = ns.object(widgets.resource(), "garbage").owner_reference(never()).create().await?;

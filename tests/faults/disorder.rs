@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::{Stage, never, requests};
 use kube_gc_testkit::cluster::create_all;
-use kube_gc_testkit::proxy::{Cut, On, Request, Verb};
+use kube_gc_testkit::proxy::{Matcher, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Ns, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -109,7 +109,7 @@ async fn events_of_different_types_may_come_in_any_order() -> Result<()> {
         let mut held = Vec::new();
         for (number, resource) in TYPES.iter().enumerate() {
             if is_late(number) {
-                held.push(stage.proxy.hold_events(On::resource(resource).within(stage.ns.name())));
+                held.push(stage.proxy.hold_events(Matcher::resource(resource).within(stage.ns.name())));
             }
         }
         let last = family.play(&stage).await?;
@@ -153,8 +153,8 @@ async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
             ensure!(stage.proxy.bookmark("v1", "Secret", "secrets", &now) == 1, "no watch");
         }
         // The end of the watch follows the bookmark, so it is read later.
-        let mut resumed = stage.proxy.hold(On::verb(Verb::Watch).of("secrets"));
-        ensure!(stage.proxy.cut(Some("secrets"), Cut::Cleanly) == 1);
+        let mut resumed = stage.proxy.hold(Matcher::verb(Verb::Watch).of("secrets"));
+        ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Cleanly) == 1);
         let held = resumed.next().await?;
         let from_now = held.request.query.contains(&format!("resourceVersion={now}"));
         ensure!(from_now == bookmark, "{}, and now it is {now}", held.request);
@@ -166,7 +166,7 @@ async fn a_watch_is_resumed_behind_a_gap_of_versions() -> Result<()> {
         cluster.assert_gone([&owner, &dependent]).await?;
         stage.assert_owners(&moved, &[&solid]).await?;
     }
-    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
     ensure!(lists.is_empty(), "{lists:#?}");
     collector.stop().await
 }

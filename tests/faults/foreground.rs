@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::{Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -47,7 +47,7 @@ async fn one_confirmation_of_a_waiting_owner_serves_all_its_dependents() -> Resu
     let seconds = usize::try_from(began.elapsed().as_secs())?;
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&dependents).await?;
-    let looks = stage.proxy.since(mark, &On::object(Verb::Get, &owner)).len();
+    let looks = stage.proxy.since(mark, &Matcher::object(Verb::Get, &owner)).len();
     // One for its only version, and one more before the finalizer is removed.
     ensure!(looks <= 2 + seconds, "{looks} reads of {owner} in {seconds} s");
     let deletes = stage.proxy.all(&stage.here(Verb::Delete)).len();
@@ -100,7 +100,7 @@ async fn dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_t
     let mut deletes = stage.proxy.hold(stage.here(Verb::Delete).of("configmaps"));
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     let held = deletes.next().await?;
-    let events = stage.proxy.hold_events(On::resource("secrets").within(stage.ns.name()).named("owner"));
+    let events = stage.proxy.hold_events(Matcher::resource("secrets").within(stage.ns.name()).named("owner"));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     events.caught().await?;
 
@@ -110,7 +110,7 @@ async fn dependents_decided_a_second_after_an_orphan_deletion_are_kept_even_if_t
     held.pass();
     drop(deletes);
     // The owner of the next dependent is looked up, and no other dependent is deleted.
-    stage.proxy.answered(2, &On::object(Verb::Get, &owner)).await?;
+    stage.proxy.answered(2, &Matcher::object(Verb::Get, &owner)).await?;
     events.release();
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&owner]).await?;
@@ -131,7 +131,7 @@ async fn an_owner_deleted_again_with_foreground_takes_its_dependents_along() -> 
     let collector = stage.collector().await?;
     let owner = ns.secret("owner").create().await?;
     stage.cluster.settled(&collector).await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     let dependent = ns.configmap("dependent").owned_by(&owner).blocking().create().await?;
@@ -158,12 +158,12 @@ async fn nothing_is_orphaned_once_the_orphan_finalizer_is_missing() -> Result<()
     // Of another type, because a watch shows nothing after a held event.
     let other = ns.configmap("other").create().await?;
     stage.cluster.settled(&collector).await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     let dependent = ns.configmap("dependent").owned_by(&owner).blocking().create().await?;
     stage.seen(&collector, &dependent).await?;
-    let events = stage.proxy.hold_events(On::resource("secrets").within(ns.name()).named("owner"));
+    let events = stage.proxy.hold_events(Matcher::resource("secrets").within(ns.name()).named("owner"));
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     events.caught().await?;
     held.pass();

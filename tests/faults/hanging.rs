@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::create_all;
-use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -27,8 +27,8 @@ async fn a_type_whose_lookups_hang_delays_no_other() -> Result<()> {
     let owners = create_all((0..STUCK).map(|n| ns.object(widgets.resource(), format!("w-{n}")))).await?;
     let stuck = owners.iter().map(|owner| ns.configmap(format!("of-{}", owner.name)).owned_by(owner));
     let stuck = create_all(stuck).await?;
-    let broken = stage.proxy.always(On::verb(Verb::List).of(WIDGETS), How::Instead(Reply::broken()));
-    let gets = On::verb(Verb::Get).of(WIDGETS);
+    let broken = stage.proxy.always(Matcher::verb(Verb::List).of(WIDGETS), Fault::Instead(Reply::broken()));
+    let gets = Matcher::verb(Verb::Get).of(WIDGETS);
     let mut held = stage.proxy.hold(gets.clone());
     let config = format!(
         "[startup]\nsync_timeout = \"300ms\"\n[workers]\ndelete = {WORKERS}\n\

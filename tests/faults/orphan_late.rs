@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::faults::stage::Stage;
 use kube_gc_testkit::Policy;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
     a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is_removed,
@@ -31,7 +31,7 @@ async fn a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is
     let owner = ns.secret("owner").create().await?;
     let known = ns.configmap("known").owned_by(&owner).create().await?;
     stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()).named("late"));
     let late = ns.configmap("late").owned_by(&owner).create().await?;
     events.caught().await?;
     stage.cluster.delete(&owner, Policy::Orphan).await?;
@@ -57,7 +57,7 @@ async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() 
     let other = stage.cluster.namespace().await?;
     let known = stage.ns.configmap("known").owned_by(&owner).create().await?;
     stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(other.name()));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(other.name()));
     let late = other.configmap("late").owned_by(&owner).create().await?;
     events.caught().await?;
     stage.cluster.delete(&owner, Policy::Orphan).await?;
@@ -80,8 +80,8 @@ async fn a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference() 
     let ns = &stage.ns;
     let collector = stage.collector().await?;
     let owner = ns.secret("owner").create().await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
 
     let held = patches.next().await?;
@@ -107,7 +107,7 @@ async fn a_dependent_that_appears_while_the_orphan_finalizer_is_removed_loses_it
     let ns = &stage.ns;
     let collector = stage.collector().await?;
     let owner = ns.secret("owner").create().await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
 
     let held = patches.next().await?;
@@ -132,7 +132,7 @@ async fn an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it() -> R
     let (ns, cluster) = (&stage.ns, &stage.cluster);
     let collector = stage.collector().await?;
     let owner = ns.secret("owner").finalizer(HOLD).create().await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
     cluster.delete(&owner, Policy::Orphan).await?;
 
     let held = patches.next().await?;
@@ -161,8 +161,8 @@ async fn an_orphaned_owner_is_remembered_when_the_watch_repeats_events() -> Resu
     // The events of the owner, and later ones.
     stage.proxy.echo(8);
     let owner = ns.secret("owner").create().await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &owner));
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &owner));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     let late = ns.configmap("late").owned_by(&owner).create().await?;
@@ -171,7 +171,7 @@ async fn an_orphaned_owner_is_remembered_when_the_watch_repeats_events() -> Resu
     drop(patches);
     stage.gone(&owner).await?;
 
-    let failing = stage.proxy.always(On::object(Verb::Patch, &late), How::Instead(Reply::broken()));
+    let failing = stage.proxy.always(Matcher::object(Verb::Patch, &late), Fault::Instead(Reply::broken()));
     events.release();
     failing.hit(1).await?;
     let other = ns.secret("other").create().await?;
@@ -195,7 +195,7 @@ async fn a_late_dependent_keeps_its_other_owner() -> Result<()> {
     let collector = stage.collector().await?;
     let (owner, other) = (ns.secret("owner").create().await?, ns.secret("other").create().await?);
     stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     let late = ns.configmap("late").owned_by(&owner).owned_by(&other).create().await?;
     events.caught().await?;
     stage.cluster.delete(&owner, Policy::Orphan).await?;
@@ -220,10 +220,10 @@ async fn an_owner_that_is_itself_being_orphaned_is_postponed_and_not_forgotten()
     let dependent = ns.secret("dependent").owned_by(&child).create().await?;
     stage.cluster.settled(&collector).await?;
 
-    let mut releases = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    let mut releases = stage.proxy.hold(Matcher::object(Verb::Patch, &dependent));
     stage.cluster.delete(&child, Policy::Orphan).await?;
     let release = releases.next().await?;
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     stage.cluster.delete(&parent, Policy::Orphan).await?;
     events.caught().await?;
     stage.gone(&parent).await?;

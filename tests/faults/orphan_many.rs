@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::cluster::create_all;
-use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -57,7 +57,7 @@ impl Late {
 async fn a_late_dependent_among_many_is_released_while_its_watch_is_stalled() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()).named("late"));
     let late = ns.configmap("late").owned_by(&scene.owner).create().await?;
     events.caught().await?;
     stage.cluster.delete(&scene.owner, Policy::Orphan).await?;
@@ -77,7 +77,7 @@ async fn a_late_dependent_among_many_is_released_while_its_watch_is_stalled() ->
 async fn a_late_dependent_among_many_that_appears_needs_no_other_round() -> Result<()> {
     let scene = Late::set().await?;
     let (stage, ns) = (&scene.stage, &scene.stage.ns);
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()).named("late"));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()).named("late"));
     let late = ns.configmap("late").owned_by(&scene.owner).create().await?;
     events.caught().await?;
     let mut lists = stage.proxy.hold(stage.here(Verb::List).of("configmaps"));

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::{Stage, requests};
 use kube_gc_testkit::cluster::create_all;
-use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -73,7 +73,7 @@ async fn a_round_lists_one_namespace_consistently() -> Result<()> {
     stage.cluster.settled(&collector).await?;
 
     stage.cluster.assert_gone([&owner]).await?;
-    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List)));
+    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List)));
     let lists: Vec<_> = lists.into_iter().filter(|list| list.is_full_list()).collect();
     ensure!(!lists.is_empty(), "no round");
     for list in &lists {
@@ -94,10 +94,10 @@ async fn a_round_that_cannot_list_a_synced_type_is_repeated() -> Result<()> {
     let collector = stage.collector_with(Options::config("[retry]\nmax = \"1s\"\n")).await?;
     let owner = ns.secret("owner").create().await?;
     stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     let late = ns.configmap("late").owned_by(&owner).create().await?;
     events.caught().await?;
-    let broken = stage.proxy.always(stage.here(Verb::List).of("configmaps"), How::Instead(Reply::broken()));
+    let broken = stage.proxy.always(stage.here(Verb::List).of("configmaps"), Fault::Instead(Reply::broken()));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     broken.hit(3).await?;
     ensure!(stage.of(Verb::Patch, &owner).is_empty(), "the finalizer went before the round was done");
@@ -125,7 +125,7 @@ async fn a_type_discovered_during_a_round_is_listed() -> Result<()> {
     let first = lists.next().await?;
 
     let everywhere = |request: &Request| request.namespace.is_none();
-    let mut monitor = stage.proxy.hold(On::verb(Verb::List).of(GIZMOS).when(everywhere));
+    let mut monitor = stage.proxy.hold(Matcher::verb(Verb::List).of(GIZMOS).when(everywhere));
     let gizmos = stage.cluster.crd(GIZMOS, Scope::Namespaced, &["v1"]).await?;
     let late = ns.object(gizmos.resource(), "late").owned_by(&owner).create().await?;
     // The rounds hear of a type before its monitor starts.

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Cut, Exchange, On, Request, Verb};
+use kube_gc_testkit::proxy::{Exchange, Matcher, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Server};
 
 kube_gc_testkit::scenarios! {
@@ -127,8 +127,8 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
     }
 
     let mark = stage.proxy.mark();
-    let mut resumed = stage.proxy.hold(On::verb(Verb::Watch));
-    ensure!(stage.proxy.cut(None, Cut::Cleanly) == watched.len());
+    let mut resumed = stage.proxy.hold(Matcher::verb(Verb::Watch));
+    ensure!(stage.proxy.cut(None, WatchEnd::Cleanly) == watched.len());
     let mut held = Vec::new();
     for _ in &watched {
         held.push(resumed.next().await?);
@@ -173,12 +173,12 @@ async fn watches_cut_at_random_in_the_middle_of_a_cascade_do_no_harm() -> Result
         random ^= random >> 7;
         random ^= random << 17;
         let resource = [None, Some("configmaps"), Some("secrets"), Some("pods")][(random % 4) as usize];
-        let how = if random & 0x100 == 0 { Cut::Cleanly } else { Cut::Abruptly };
-        cuts += stage.proxy.cut(resource, how);
+        let end = if random & 0x100 == 0 { WatchEnd::Cleanly } else { WatchEnd::Abruptly };
+        cuts += stage.proxy.cut(resource, end);
     }
     ensure!(cuts >= CUTS, "only {cuts} watches were cut");
     crowd.is_over(&stage, &collector).await?;
-    let lists = stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list));
+    let lists = stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list));
     ensure!(lists.is_empty(), "{lists:#?}");
     collector.stop().await
 }

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use crate::faults::stage::Stage;
-use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -29,7 +29,7 @@ async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()
     let owner = ns.secret("owner").create().await?;
     let first = ns.configmap("dependent").owned_by(&owner).create().await?;
     stage.cluster.settled(&collector).await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &first));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &first));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     let held = patches.next().await?;
     stage.cluster.delete(&first, Policy::Background).await?;
@@ -41,7 +41,7 @@ async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()
     stage.cluster.assert_gone([&owner]).await?;
     let now = stage.cluster.fresh(&second).await?;
     ensure!(now.resource_version == second.resource_version, "it was written to: {}", now.raw);
-    let patches = stage.proxy.all(&On::object(Verb::Patch, &first));
+    let patches = stage.proxy.all(&Matcher::object(Verb::Patch, &first));
     ensure!(patches.len() == 1, "{patches:#?}");
     ensure!(matches!(patches[0].served, Some(409 | 422)), "{patches:#?}");
     collector.stop().await
@@ -57,9 +57,9 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     let causes = json!([{ "reason": "FieldValueInvalid", "message": "m", "field": "metadata.uid" }]);
     let reply = Reply::status_with(422, "Invalid", "made by the test", &json!({ "causes": causes }));
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &dependent));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &dependent));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
-    patches.next().await?.end(How::Instead(reply));
+    patches.next().await?.end(Fault::Instead(reply));
     // The confirmation round still finds it, and tries again.
     let again = patches.next().await?;
     ensure!(stage.of(Verb::Get, &dependent).is_empty(), "the answer was not believed");
@@ -83,7 +83,7 @@ async fn any_other_422_is_reported_and_retried() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     let causes = json!([{ "reason": "FieldValueInvalid", "message": "m", "field": "spec.x" }]);
     let reply = Reply::status_with(422, "Invalid", MESSAGE, &json!({ "causes": causes }));
-    let rule = stage.proxy.always(On::object(Verb::Patch, &dependent), How::Instead(reply));
+    let rule = stage.proxy.always(Matcher::object(Verb::Patch, &dependent), Fault::Instead(reply));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     rule.hit(6).await?;
     stage.assert_owners(&dependent, &[&owner]).await?;
@@ -110,8 +110,8 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
     let below = ns.pod("below").owned_by(&dependent).create().await?;
     stage.cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
-    let events = stage.proxy.hold_events(On::resource("configmaps").within(ns.name()));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
+    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()));
     stage.cluster.delete(&owner, Policy::Background).await?;
     let held = deletes.next().await?;
     stage.cluster.delete(&dependent, Policy::Background).await?;
@@ -123,12 +123,14 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
     stage.gone(&below).await?;
     stage.cluster.forget(&dependent.resource);
     stage.cluster.settled(&collector).await?;
-    let about = stage.proxy.since(mark, &On::resource("configmaps").within(ns.name()).named("dependent"));
+    let about =
+        stage.proxy.since(mark, &Matcher::resource("configmaps").within(ns.name()).named("dependent"));
     ensure!(about.len() == 1 && about[0].served == Some(404), "{about:#?}");
     events.release();
     stage.cluster.assert_gone([&dependent]).await?;
     stage.cluster.settled(&collector).await?;
-    let about = stage.proxy.since(mark, &On::resource("configmaps").within(ns.name()).named("dependent"));
+    let about =
+        stage.proxy.since(mark, &Matcher::resource("configmaps").within(ns.name()).named("dependent"));
     ensure!(about.len() == 1, "{about:#?}");
     collector.stop().await
 }
@@ -143,8 +145,8 @@ async fn a_delete_answered_with_the_404_of_another_object_is_repeated() -> Resul
     let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
     let below = ns.pod("below").owned_by(&dependent).create().await?;
     stage.cluster.settled(&collector).await?;
-    let not_served = How::Instead(Reply::text(404, "404 page not found\n"));
-    let rule = stage.proxy.always(On::object(Verb::Delete, &dependent), not_served);
+    let not_served = Fault::Instead(Reply::text(404, "404 page not found\n"));
+    let rule = stage.proxy.always(Matcher::object(Verb::Delete, &dependent), not_served);
     stage.cluster.delete(&owner, Policy::Background).await?;
     rule.hit(3).await?;
     stage.cluster.assert_kept([&dependent, &below]).await?;
@@ -166,7 +168,7 @@ async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -
         let finalizer = if policy == Policy::Orphan { "orphan" } else { "foregroundDeletion" };
         let first = ns.secret("owner").create().await?;
         stage.cluster.settled(&collector).await?;
-        let mut patches = stage.proxy.hold(On::object(Verb::Patch, &first));
+        let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &first));
         stage.cluster.delete(&first, policy).await?;
         let held = patches.next().await?;
         ensure!(held.request.is_of_finalizers(), "{}", held.request);
@@ -182,7 +184,7 @@ async fn an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers() -
         let now = stage.cluster.fresh(&second).await?;
         ensure!(now.resource_version == second.resource_version, "{policy:?}: written to: {}", now.raw);
         stage.assert_owners(&dependent, &[&second]).await?;
-        let patches = stage.proxy.all(&On::object(Verb::Patch, &first));
+        let patches = stage.proxy.all(&Matcher::object(Verb::Patch, &first));
         ensure!(patches.len() == 1, "{policy:?}: {patches:#?}");
         collector.stop().await?;
     }

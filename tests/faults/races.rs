@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -26,7 +26,7 @@ async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result
     let collector = stage.collector().await?;
     let (goes, saviour) = (ns.configmap("goes").create().await?, ns.configmap("saviour").create().await?);
     let dependent = ns.secret("dependent").owned_by(&goes).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&goes, Policy::Background).await?;
 
     let held = deletes.next().await?;
@@ -38,7 +38,7 @@ async fn an_owner_added_between_decision_and_delete_saves_the_object() -> Result
     drop(deletes);
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&dependent, &[&saviour]).await?;
-    let answers = stage.proxy.all(&On::object(Verb::Delete, &dependent));
+    let answers = stage.proxy.all(&Matcher::object(Verb::Delete, &dependent));
     ensure!(answers.len() == 1 && answers[0].served == Some(409), "{answers:#?}");
     collector.stop().await
 }
@@ -50,7 +50,7 @@ async fn an_owner_that_replaces_an_absent_one_saves_the_object() -> Result<()> {
     let collector = stage.collector().await?;
     let (goes, saviour) = (ns.configmap("goes").create().await?, ns.configmap("saviour").create().await?);
     let dependent = ns.secret("dependent").owned_by(&goes).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &dependent));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
     stage.cluster.delete(&goes, Policy::Background).await?;
 
     let held = deletes.next().await?;
@@ -73,7 +73,7 @@ async fn an_orphan_finalizer_added_between_decision_and_delete_is_honoured() -> 
     let goes = ns.configmap("goes").create().await?;
     let middle = ns.secret("middle").owned_by(&goes).create().await?;
     let leaf = ns.configmap("leaf").owned_by(&middle).create().await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &middle));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &middle));
     stage.cluster.delete(&goes, Policy::Background).await?;
 
     let held = deletes.next().await?;
@@ -145,7 +145,7 @@ async fn an_owner_added_before_the_unblocking_patch_saves_the_object() -> Result
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &circle.middle));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &circle.middle));
     circle.close(&stage, &collector).await?;
 
     let held = patches.next().await?;
@@ -168,7 +168,7 @@ async fn an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_ob
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
-    let mut deletes = stage.proxy.hold(On::object(Verb::Delete, &circle.middle));
+    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &circle.middle));
     circle.close(&stage, &collector).await?;
 
     let held = deletes.next().await?;
@@ -182,7 +182,7 @@ async fn an_owner_added_between_the_unblocking_patch_and_the_delete_saves_the_ob
     held.pass();
     drop(deletes);
     circle.check_and_clear(&stage, &collector).await?;
-    let answers = stage.proxy.all(&On::object(Verb::Delete, &circle.middle));
+    let answers = stage.proxy.all(&Matcher::object(Verb::Delete, &circle.middle));
     ensure!(answers.len() == 1 && answers[0].served == Some(409), "{answers:#?}");
     collector.stop().await
 }
@@ -194,7 +194,7 @@ async fn a_verdict_is_void_after_the_owners_policy_changes() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let circle = Circle::set(&stage).await?;
-    let mut patches = stage.proxy.hold(On::object(Verb::Patch, &circle.middle));
+    let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &circle.middle));
     circle.close(&stage, &collector).await?;
 
     let unblock = patches.next().await?;
@@ -240,11 +240,11 @@ async fn a_solid_owner_is_confirmed_before_the_reference_to_a_waiting_one_is_rem
     let dependent =
         ns.pod("dependent").owned_by(&waits).blocking().owned_by(&solid).blocking().create().await?;
     stage.cluster.settled(&collector).await?;
-    let late = stage.proxy.hold_events(On::resource("secrets").within(ns.name()));
+    let late = stage.proxy.hold_events(Matcher::resource("secrets").within(ns.name()));
     stage.cluster.delete(&solid, Policy::Foreground).await?;
     late.caught().await?;
     stage.cluster.delete(&waits, Policy::Foreground).await?;
-    stage.proxy.answered(1, &On::object(Verb::Get, &solid)).await?;
+    stage.proxy.answered(1, &Matcher::object(Verb::Get, &solid)).await?;
     late.release();
     stage.cluster.settled(&collector).await?;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{How, On, Reply, Rule, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Rule, Verb};
 use kube_gc_testkit::{Collector, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -37,16 +37,16 @@ async fn a_429_delays_only_its_object() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
     let throttled = Reply::status(429, "TooManyRequests", "made by the test").retry_after(2);
-    let _rule = stage.proxy.times(1, On::object(Verb::Delete, &slow), How::Instead(throttled));
+    let _rule = stage.proxy.times(1, Matcher::object(Verb::Delete, &slow), Fault::Instead(throttled));
     stage.cluster.delete(&owner, Policy::Background).await?;
     stage.cluster.settled(&collector).await?;
 
     stage.cluster.assert_gone([&slow, &quick]).await?;
-    let about = stage.proxy.since(mark, &On::resource("secrets").within(ns.name()).named("slow"));
+    let about = stage.proxy.since(mark, &Matcher::resource("secrets").within(ns.name()).named("slow"));
     ensure!(about.len() == 2, "{about:#?}");
     let waited = about[1].arrived - about[0].answered.context("no answer")?;
     ensure!(waited >= Duration::from_secs(2), "tried again after {waited:?}");
-    let quick = stage.proxy.since(mark, &On::object(Verb::Delete, &quick));
+    let quick = stage.proxy.since(mark, &Matcher::object(Verb::Delete, &quick));
     ensure!(quick[0].arrived < about[1].arrived, "others had to wait");
     collector.stop().await
 }
@@ -93,7 +93,7 @@ impl Family {
 }
 
 /// Runs the scenario while the first writes about every object fail in this way.
-async fn spoiled(how: How, times: usize) -> Result<()> {
+async fn spoiled(fault: Fault, times: usize) -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let family = Family::set(&stage).await?;
@@ -102,7 +102,7 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
         for object in
             family.go.iter().chain([&family.foreground, &family.orphan, &family.orphaned, &family.keeps_one])
         {
-            rules.push(stage.proxy.times(times, On::object(verb, object), how.clone()));
+            rules.push(stage.proxy.times(times, Matcher::object(verb, object), fault.clone()));
         }
     }
     family.play_and_check(&stage, &collector).await?;
@@ -115,33 +115,33 @@ async fn spoiled(how: How, times: usize) -> Result<()> {
 /// Writes fail and have no effect. In this scenario and the following ones, every object is in the
 /// right state at the end (rule 6.11).
 async fn failed_writes_are_repeated() -> Result<()> {
-    spoiled(How::Instead(Reply::broken()), 3).await
+    spoiled(Fault::Instead(Reply::broken()), 3).await
 }
 
 /// A write takes effect and is answered with 500. Fails if the collector assumes that it had no
 /// effect (rule 6.11).
 async fn writes_that_fail_after_taking_effect_do_no_harm() -> Result<()> {
-    spoiled(How::After(Reply::broken()), 1).await
+    spoiled(Fault::After(Reply::broken()), 1).await
 }
 
 /// The connection breaks after the write took effect (rule 6.11).
 async fn writes_whose_answer_is_lost_do_no_harm() -> Result<()> {
-    spoiled(How::AnswerLost, 1).await
+    spoiled(Fault::AnswerLost, 1).await
 }
 
 /// Fails if the collector waits for an answer forever (rule 6.11).
 async fn writes_whose_answer_is_late_do_no_harm() -> Result<()> {
-    spoiled(How::AnswerLate, 1).await
+    spoiled(Fault::AnswerLate, 1).await
 }
 
 /// Every write is answered with 409 for a while, without a reason (rule 4.28).
 async fn conflicts_without_a_cause_are_resolved() -> Result<()> {
-    spoiled(How::Instead(Reply::conflict()), 7).await
+    spoiled(Fault::Instead(Reply::conflict()), 7).await
 }
 
 /// A 409 hides a DELETE that took effect (rule 6.11).
 async fn conflicts_with_our_own_writes_are_resolved() -> Result<()> {
-    spoiled(How::After(Reply::conflict()), 1).await
+    spoiled(Fault::After(Reply::conflict()), 1).await
 }
 
 /// Reads fail, too (rule 4.11).
@@ -149,8 +149,8 @@ async fn failed_reads_are_repeated() -> Result<()> {
     let stage = Stage::set().await?;
     let collector = stage.collector_with(Options::config(SOON)).await?;
     let family = Family::set(&stage).await?;
-    let _gets = stage.proxy.times(6, stage.here(Verb::Get), How::Instead(Reply::broken()));
-    let _lists = stage.proxy.times(9, stage.here(Verb::List), How::AnswerLost);
+    let _gets = stage.proxy.times(6, stage.here(Verb::Get), Fault::Instead(Reply::broken()));
+    let _lists = stage.proxy.times(9, stage.here(Verb::List), Fault::AnswerLost);
     family.play_and_check(&stage, &collector).await?;
     collector.stop().await
 }
@@ -166,7 +166,7 @@ async fn a_denied_delete_is_reported_and_repeated_until_it_is_allowed() -> Resul
     let denied = ns.secret("denied").owned_by(&owner).create().await?;
     let others = ns.secret("other").owned_by(&owner).create().await?;
     let reply = Reply::status(403, "Forbidden", &MESSAGE.replace('\\', ""));
-    let rule = stage.proxy.always(On::object(Verb::Delete, &denied), How::Instead(reply));
+    let rule = stage.proxy.always(Matcher::object(Verb::Delete, &denied), Fault::Instead(reply));
     stage.cluster.delete(&owner, Policy::Background).await?;
 
     rule.hit(3).await?;

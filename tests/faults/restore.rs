@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Crd, Ns, Obj, Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -179,15 +179,15 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     stage.answers().await?;
 
     let collector = stage.collector_with(Options::config(SOON)).await?;
-    let deletes = stage.proxy.always(On::object(Verb::Delete, &child), How::Instead(Reply::broken()));
+    let deletes = stage.proxy.always(Matcher::object(Verb::Delete, &child), Fault::Instead(Reply::broken()));
     create_all((0..VERSIONS).map(|n| ns.configmap(format!("filler-{n}")))).await?;
     stage.cluster.delete(&owner, Policy::Background).await?;
     deletes.hit(2).await?;
 
     let is_look = |request: &Request| request.query == "limit=1";
-    let looks = || On::verb(Verb::List).when(is_look);
-    let first = stage.proxy.always(looks().of("namespaces"), How::Instead(Reply::broken()));
-    let others = stage.proxy.always(looks(), How::Instead(Reply::broken()));
+    let looks = || Matcher::verb(Verb::List).when(is_look);
+    let first = stage.proxy.always(looks().of("namespaces"), Fault::Instead(Reply::broken()));
+    let others = stage.proxy.always(looks(), Fault::Instead(Reply::broken()));
     plane.restore().await?;
     // The collector has seen its watches break. Now nothing else prevents the DELETE.
     others.hit(1).await?;

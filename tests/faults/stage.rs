@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Exchange, On, Proxy, Request, Verb};
+use kube_gc_testkit::proxy::{Exchange, Matcher, Proxy, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
 
 /// A fresh namespace of the shared control plane, and a proxy in front of it.
@@ -60,20 +60,20 @@ impl Stage {
     /// with 410. Returns the types that had such a watch.
     pub fn assert_lists_were_needed(&self, mark: usize) -> Result<BTreeSet<String>> {
         let mut expired = BTreeMap::<String, usize>::new();
-        for watch in self.proxy.since(mark, &On::verb(Verb::Watch)) {
+        for watch in self.proxy.since(mark, &Matcher::verb(Verb::Watch)) {
             *expired.entry(watch.request.resource).or_default() += usize::from(watch.expired);
         }
         let mut lists = BTreeMap::<String, Vec<Exchange>>::new();
         // A failed list and a further page do not count.
         let first = |request: &Request| request.is_full_list() && !request.query.contains("continue=");
-        for list in self.proxy.since(mark, &On::verb(Verb::List).when(first)) {
+        for list in self.proxy.since(mark, &Matcher::verb(Verb::List).when(first)) {
             if list.status == Some(200) {
                 lists.entry(list.request.resource.clone()).or_default().push(list);
             }
         }
         for (resource, lists) in lists {
             let needed = expired.get(&resource).copied().unwrap_or_default();
-            let watches = || self.proxy.since(mark, &On::verb(Verb::Watch).of(&resource));
+            let watches = || self.proxy.since(mark, &Matcher::verb(Verb::Watch).of(&resource));
             ensure!(
                 lists.len() <= needed,
                 "{needed} watches of {resource} were too old: {lists:#?}, after {:#?}",
@@ -97,7 +97,7 @@ impl Stage {
 
     /// The requests of one kind about an object's name.
     pub fn of(&self, verb: Verb, object: &Obj) -> Vec<Request> {
-        requests(self.proxy.all(&On::object(verb, object)))
+        requests(self.proxy.all(&Matcher::object(verb, object)))
     }
 
     /// The only request of a kind about an object's name.
@@ -108,8 +108,8 @@ impl Stage {
     }
 
     /// Requests of one kind about this test's namespace.
-    pub fn here(&self, verb: Verb) -> On {
-        On::verb(verb).within(self.ns.name())
+    pub fn here(&self, verb: Verb) -> Matcher {
+        Matcher::verb(verb).within(self.ns.name())
     }
 
     /// Waits until an object is gone.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 use kube_gc_testkit::{Collector, Options, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -55,7 +55,7 @@ async fn a_type_that_cannot_be_listed_from_the_start_delays_no_other() -> Result
     let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
     let of_missing = ns.configmap("of-missing").owner_reference(missing).create().await?;
     let other = ns.secret("other").owner_reference(never()).create().await?;
-    let refused = stage.proxy.always(On::verb(Verb::List).of(WIDGETS), How::Instead(Reply::broken()));
+    let refused = stage.proxy.always(Matcher::verb(Verb::List).of(WIDGETS), Fault::Instead(Reply::broken()));
     // The collector cannot see a marker of this type.
     cluster.forget(widgets.resource());
 
@@ -105,7 +105,7 @@ async fn the_workers_wait_until_every_type_is_listed() -> Result<()> {
     let live = ns.object(widgets.resource(), "live").create().await?;
     let of_live = ns.configmap("of-live").owned_by(&live).create().await?;
     let garbage = ns.configmap("garbage").owner_reference(never()).create().await?;
-    let mut lists = stage.proxy.hold(On::verb(Verb::List).of(WIDGETS));
+    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of(WIDGETS));
 
     let collector = Collector::start_with(stage.proxy.kubeconfig(), Options::default()).await?;
     let list = lists.next().await?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Exchange, On, Request, Verb};
+use kube_gc_testkit::proxy::{Exchange, Matcher, Request, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -25,7 +25,7 @@ const OBJECTS: usize = 1000;
 /// Requests about single objects.
 fn about_objects(stage: &Stage, mark: usize) -> Vec<Exchange> {
     let is_about_one = |request: &Request| matches!(request.verb, Verb::Get | Verb::Delete | Verb::Patch);
-    stage.proxy.since(mark, &On::default().within(stage.ns.name()).when(is_about_one))
+    stage.proxy.since(mark, &Matcher::default().within(stage.ns.name()).when(is_about_one))
 }
 
 fn refusals(exchanges: &[Exchange]) -> impl Iterator<Item = &Exchange> {

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, requests};
-use kube_gc_testkit::proxy::{Cut, Hold, How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Hold, Matcher, Reply, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -31,7 +31,7 @@ struct Gap {
 impl Gap {
     /// Ends the watch. It can resume only after three changes: an owner is deleted, a dependent of
     /// another type is released as a consequence, and objects are created.
-    async fn open(cut: Cut) -> Result<Self> {
+    async fn open(cut: WatchEnd) -> Result<Self> {
         let stage = Stage::set().await?;
         let ns = &stage.ns;
         let collector = stage.collector().await?;
@@ -46,7 +46,7 @@ impl Gap {
         stage.cluster.settled(&collector).await?;
         stage.proxy.watching("secrets").await?;
         let mark = stage.proxy.mark();
-        let resumed = stage.proxy.hold(On::verb(Verb::Watch).of("secrets"));
+        let resumed = stage.proxy.hold(Matcher::verb(Verb::Watch).of("secrets"));
         ensure!(stage.proxy.cut(Some("secrets"), cut) == 1, "there was no watch to cut");
         stage.cluster.delete(&owner, Policy::Background).await?;
         stage.cluster.delete(&other, Policy::Background).await?;
@@ -57,12 +57,12 @@ impl Gap {
     }
 
     /// Waits for the attempt to resume, and returns how the watch continued.
-    async fn resume(mut self, how: Option<How>) -> Result<Resumed> {
+    async fn resume(mut self, fault: Option<Fault>) -> Result<Resumed> {
         let held = self.resumed.next().await?;
         let request = held.request.clone();
-        match how {
+        match fault {
             None => held.pass(),
-            Some(how) => held.end(how),
+            Some(fault) => held.end(fault),
         }
         let Self { stage, collector, mark, resumed, kept, dependents, created, late } = self;
         drop(resumed);
@@ -73,7 +73,7 @@ impl Gap {
         stage.cluster.delete(&kept, Policy::Background).await?;
         stage.cluster.settled(&collector).await?;
         stage.cluster.assert_gone([&created]).await?;
-        let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+        let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
         collector.stop().await?;
         Ok(Resumed { request, lists })
     }
@@ -105,24 +105,24 @@ impl Resumed {
 /// Nothing is lost, and nothing is listed (rule 1.19). Fails if a watch starts anew after it has
 /// ended.
 async fn a_watch_that_ends_cleanly_is_resumed_without_a_list() -> Result<()> {
-    Gap::open(Cut::Cleanly).await?.resume(None).await?.without_a_list()
+    Gap::open(WatchEnd::Cleanly).await?.resume(None).await?.without_a_list()
 }
 
 /// The same for a connection that breaks (rule 1.19).
 async fn a_watch_that_breaks_is_resumed_without_a_list() -> Result<()> {
-    Gap::open(Cut::Abruptly).await?.resume(None).await?.without_a_list()
+    Gap::open(WatchEnd::Abruptly).await?.resume(None).await?.without_a_list()
 }
 
 /// The first attempt to resume is answered with an error, and the second one uses the
 /// same version (rule 1.19).
 async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()> {
-    Gap::open(Cut::Abruptly).await?.resume(Some(How::Instead(Reply::broken()))).await?.without_a_list()
+    Gap::open(WatchEnd::Abruptly).await?.resume(Some(Fault::Instead(Reply::broken()))).await?.without_a_list()
 }
 
 /// The version has expired, so this type is listed. Objects that the list lacks are gone (rules
 /// 1.16 and 1.19). Fails if the graph keeps them, or if every type is listed.
 async fn a_watch_answered_with_410_costs_one_list() -> Result<()> {
-    Gap::open(Cut::Cleanly).await?.resume(Some(How::Instead(Reply::expired()))).await?.with_one_list()
+    Gap::open(WatchEnd::Cleanly).await?.resume(Some(Fault::Instead(Reply::expired()))).await?.with_one_list()
 }
 
 /// The same by an ERROR event in the middle of a watch. The list follows at once, so the scenario
@@ -137,8 +137,8 @@ async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
     let kept = ns.configmap("kept").owned_by(&solid).create().await?;
     stage.cluster.settled(&collector).await?;
     let mark = stage.proxy.mark();
-    let mut lists = stage.proxy.hold(On::verb(Verb::List).of("secrets"));
-    ensure!(stage.proxy.cut(Some("secrets"), Cut::Expired) == 1);
+    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of("secrets"));
+    ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Expired) == 1);
     let list = lists.next().await?;
     stage.cluster.delete(&owner, Policy::Background).await?;
     list.pass();
@@ -147,7 +147,7 @@ async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
 
     stage.cluster.assert_gone([&dependent]).await?;
     stage.assert_owners(&kept, &[&solid]).await?;
-    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
     ensure!(lists.len() == 1 && lists[0].resource == "secrets", "{lists:#?}");
     ensure!(lists[0].query.contains("resourceVersionMatch=NotOlderThan"), "{}", lists[0]);
     collector.stop().await
@@ -175,7 +175,7 @@ async fn breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm() -> Resul
     stage.cluster.delete(&owner, Policy::Foreground).await?;
     for _ in 0..3 {
         let held = deletes.next().await?;
-        let cut = stage.proxy.cut(None, Cut::Abruptly);
+        let cut = stage.proxy.cut(None, WatchEnd::Abruptly);
         ensure!(cut > 0);
         held.pass();
         stage.proxy.watching("configmaps").await?;
@@ -188,7 +188,7 @@ async fn breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm() -> Resul
     for object in &stay {
         stage.assert_owners(object, &[&solid]).await?;
     }
-    let lists = requests(stage.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list)));
+    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
     ensure!(lists.is_empty(), "{lists:#?}");
     collector.stop().await
 }
@@ -204,14 +204,14 @@ async fn a_list_that_fails_proves_nothing() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     let empty = serde_json::json!({ "kind": "SecretList", "apiVersion": "v1", "items": [] });
     let broken_off = empty.to_string();
-    let mut lists = stage.proxy.hold(On::verb(Verb::List).of("secrets"));
-    ensure!(stage.proxy.cut(Some("secrets"), Cut::Expired) == 1);
+    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of("secrets"));
+    ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Expired) == 1);
     let ends = [
-        How::Instead(Reply::broken()),
-        How::Instead(Reply::status(403, "Forbidden", "made by the test")),
-        How::Instead(Reply::status(404, "NotFound", "made by the test")),
-        How::Instead(Reply::text(200, &broken_off[..broken_off.len() - 2])),
-        How::AnswerLost,
+        Fault::Instead(Reply::broken()),
+        Fault::Instead(Reply::status(403, "Forbidden", "made by the test")),
+        Fault::Instead(Reply::status(404, "NotFound", "made by the test")),
+        Fault::Instead(Reply::text(200, &broken_off[..broken_off.len() - 2])),
+        Fault::AnswerLost,
     ];
     for end in ends {
         lists.next().await?.end(end);

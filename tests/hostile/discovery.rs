@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -41,15 +41,15 @@ async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()>
         "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "example.com/v1", "resources": [],
     });
     let path = |request: &Request| request.path == "/apis/example.com/v1";
-    let rule = stage.proxy.always(On::default().when(path), How::Instead(Reply::json(200, &without)));
+    let rule = stage.proxy.always(Matcher::default().when(path), Fault::Instead(Reply::json(200, &without)));
     let mark = stage.proxy.mark();
     // The effects of an answer are complete when the discovery after the next begins.
     rule.hit(3).await?;
     // A server that does not know the type does not serve its watch either.
-    let unknown = On::default()
+    let unknown = Matcher::default()
         .when(|request| matches!(request.verb, Verb::List | Verb::Watch) && request.path == ALL_WIDGETS);
-    let unknown = stage.proxy.always(unknown, How::Instead(Reply::json(404, &json!({}))));
-    stage.proxy.cut(Some(WIDGETS), Cut::Cleanly);
+    let unknown = stage.proxy.always(unknown, Fault::Instead(Reply::json(404, &json!({}))));
+    stage.proxy.cut(Some(WIDGETS), WatchEnd::Cleanly);
     unknown.hit(1).await?;
     cluster.delete(&owner, Policy::Foreground).await?;
     cluster.delete(&orphaning, Policy::Orphan).await?;
@@ -72,7 +72,7 @@ async fn a_type_missing_from_discovery_blocks_and_owns_as_before() -> Result<()>
     cluster.set_finalizers(&blocking, &[]).await?;
     stage.gone(&owner).await?;
     cluster.settled(&collector).await?;
-    let lists = stage.proxy.since(mark, &On::verb(Verb::List).when(all));
+    let lists = stage.proxy.since(mark, &Matcher::verb(Verb::List).when(all));
     ensure!(lists.is_empty(), "listed again: {lists:#?}");
     cluster.assert_kept([&solid, &child, &late, &orphan]).await?;
     cluster.delete(&solid, Policy::Background).await?;

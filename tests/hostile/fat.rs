@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{On, Request, Verb};
+use kube_gc_testkit::proxy::{Matcher, Request, Verb};
 use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -292,7 +292,7 @@ async fn a_standby_stores_thousands_of_owners_and_looks_none_up() -> Result<()> 
     let logged = log_bytes(&collector)? - before.1;
     eprintln!("a standby: {grown} MiB, {logged} bytes of log");
     ensure!(grown <= 50 && logged < LONGEST_LINE, "{grown} MiB more, {logged} bytes of log");
-    let lookups = stage.proxy.since(mark, &On::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
+    let lookups = stage.proxy.since(mark, &Matcher::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
     ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
     collector.stop().await
 }

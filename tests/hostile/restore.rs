@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{How, On, Proxy, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
@@ -84,7 +84,8 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
     let collector = Collector::start_with(proxy.kubeconfig(), Options::config(CONFIG)).await?;
     collector.ready().await?;
     cluster.settled(&collector).await?;
-    let deletes = proxy.always(On::object(Verb::Delete, &family.pending), How::Instead(Reply::broken()));
+    let deletes =
+        proxy.always(Matcher::object(Verb::Delete, &family.pending), Fault::Instead(Reply::broken()));
     cluster.delete(&family.owner, Policy::Background).await?;
     cluster.delete(&family.orphaning, Policy::Orphan).await?;
     deletes.hit(2).await?;
@@ -97,8 +98,10 @@ async fn nothing_alive_is_deleted_after_a_restore_with_a_raised_version() -> Res
     plane.restore_raised().await?;
     // A restore takes a real API server down for seconds. The embedded one is back before the
     // collector notices.
-    poll("a watch to be opened again", async || Ok(!proxy.since(mark, &On::verb(Verb::Watch)).is_empty()))
-        .await?;
+    poll("a watch to be opened again", async || {
+        Ok(!proxy.since(mark, &Matcher::verb(Verb::Watch)).is_empty())
+    })
+    .await?;
     deletes.remove();
     // A client without the earlier watches.
     let cluster = Cluster::new(plane.client().await?);

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Exchange, On, Verb};
+use kube_gc_testkit::proxy::{Exchange, Matcher, Verb};
 use kube_gc_testkit::webhook::{Webhook, WebhookBehavior};
 use kube_gc_testkit::{Cluster, Collector, Ns, Policy};
 
@@ -93,7 +93,7 @@ fn is_not_delayed(what: &str, worst: Duration, quiet: Duration) -> Result<()> {
 /// Deletes garbage of another namespace, one object after another, before any of the hanging
 /// requests is answered. Returns the longest time that an object existed.
 async fn others_go(stage: &Stage, healthy: &Ns, hostile: &Ns, verb: Verb) -> Result<Duration> {
-    let on = On::verb(verb).within(hostile.name());
+    let on = Matcher::verb(verb).within(hostile.name());
     poll("a request to hang", async || Ok(unanswered(&stage.proxy.all(&on)) > 0)).await?;
     let mut worst = Duration::ZERO;
     for number in 0..OTHERS {
@@ -155,7 +155,7 @@ async fn a_webhook_that_hangs_for_patches_in_one_namespace_delays_no_orphaning_i
 
     let worst = others_go(&stage, healthy, &hostile, Verb::Patch).await?;
     is_not_delayed("garbage", worst, quiet_garbage)?;
-    let on = On::verb(Verb::Patch).within(hostile.name());
+    let on = Matcher::verb(Verb::Patch).within(hostile.name());
     let mut worst = Duration::ZERO;
     for number in 0..OTHERS / 4 {
         worst = worst.max(lifetime_of_owner(&stage, &collector, healthy, &number.to_string()).await?);
@@ -186,7 +186,7 @@ async fn a_webhook_that_fails_for_one_namespace_delays_no_other() -> Result<()> 
     webhook.set_behavior(WebhookBehavior::Fail);
     let garbage = (0..GARBAGE).map(|n| hostile.configmap(format!("g-{n}")).owner_reference(never()));
     let garbage = create_all(garbage).await?;
-    let failing = On::verb(Verb::Delete).within(hostile.name());
+    let failing = Matcher::verb(Verb::Delete).within(hostile.name());
     stage.proxy.answered(GARBAGE, &failing).await?;
     let mut worst = Duration::ZERO;
     for number in 0..OTHERS {

@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::leader::replica::{Replica, Stage};
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{On, Verb};
+use kube_gc_testkit::proxy::{Matcher, Verb};
 use kube_gc_testkit::{Obj, Policy};
 
 /// The number of dependents: seconds of work for a replica.
@@ -27,7 +27,7 @@ impl Crowd {
     /// Deletes the owner and waits until this replica is in the middle of the cascade. Its proxy
     /// runs on the thread of the test, so no progress is made while the test does not wait.
     pub async fn dispersing(&self, stage: &Stage, by: &Replica) -> Result<()> {
-        let deletions = On::verb(Verb::Delete).of("secrets");
+        let deletions = Matcher::verb(Verb::Delete).of("secrets");
         let before = by.proxy.all(&deletions).len();
         stage.cluster.delete(&self.owner, Policy::Background).await?;
         let what = format!("{} to delete ten", by.name);

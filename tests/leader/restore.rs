@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::hostile::restore::{Family, VERSIONS};
 use crate::leader::replica::Replica;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{How, On, Reply, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Obj, Policy, Turn};
 
 kube_gc_testkit::scenarios! {
@@ -45,7 +45,8 @@ async fn a_standby_that_takes_over_during_a_restore_deletes_nothing_of_the_backu
     let other = Replica::start(&plane, "other", ns.name()).await?;
     other.collector.ready().await?;
     other.stands_by("one").await?;
-    let failing = one.proxy.always(On::object(Verb::Delete, &family.pending), How::Instead(Reply::broken()));
+    let failing =
+        one.proxy.always(Matcher::object(Verb::Delete, &family.pending), Fault::Instead(Reply::broken()));
     cluster.delete(&family.owner, Policy::Background).await?;
     cluster.delete(&family.orphaning, Policy::Orphan).await?;
     failing.hit(2).await?;

@@ -8,7 +8,7 @@ use crate::leader::crowd::{Crowd, DEPENDENTS};
 use crate::leader::election::Election;
 use crate::leader::replica::{Replica, Stage};
 use crate::leader::writes::{judge, of};
-use kube_gc_testkit::proxy::{Cut, How, On, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb, WatchEnd};
 
 kube_gc_testkit::scenarios! {
     another_replica_finishes_the_cascade_of_a_killed_leader,
@@ -40,7 +40,7 @@ async fn taken_over(scenario: &str, by: &Replica, since: Instant) -> Result<()> 
 
 /// A standby already watches everything, so it lists nothing when it takes over.
 fn was_warm(standby: &Replica, mark: usize) -> Result<()> {
-    let lists = standby.proxy.since(mark, &On::verb(Verb::List).when(Request::is_full_list));
+    let lists = standby.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list));
     ensure!(lists.is_empty(), "it has listed to take over: {lists:?}");
     Ok(())
 }
@@ -73,7 +73,7 @@ async fn a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands
     let since = Instant::now();
     one.collector.freeze().await?;
     // Work is left, however long the takeover takes to show.
-    let hold = other.proxy.hold(On::verb(Verb::Delete));
+    let hold = other.proxy.hold(Matcher::verb(Verb::Delete));
     taken_over("frozen", &other, since).await?;
     let left = crowd.left(&stage).await?;
     ensure!(left > 0, "there is nothing left for it to do wrong");
@@ -85,7 +85,7 @@ async fn a_leader_that_resumes_after_its_lease_expired_writes_nothing_and_stands
 
     // Requests that its workers had sent before it was suspended may arrive now. They carry
     // preconditions.
-    let late = one.proxy.since(mark, &On::default().when(is_write));
+    let late = one.proxy.since(mark, &Matcher::default().when(is_write));
     eprintln!("frozen: {} writes arrived after it woke up, of {left} objects left", late.len());
     for exchange in &late {
         let request = &exchange.request;
@@ -115,7 +115,7 @@ fn is_write(request: &Request) -> bool {
 }
 
 /// The API server is unreachable for the leader only.
-async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
+async fn cut_off(scenario: &str, fault: Option<Fault>) -> Result<()> {
     let stage = Stage::set().await?;
     let election = Election::watch(&stage);
     let (one, other) = two(&stage).await?;
@@ -123,11 +123,11 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
     crowd.dispersing(&stage, &one).await?;
     let mark = other.proxy.mark();
     let since = Instant::now();
-    let (rule, hold) = match how {
-        Some(how) => (Some(one.proxy.always(On::default(), how)), None),
-        None => (None, Some(one.proxy.hold(On::default()))),
+    let (rule, hold) = match fault {
+        Some(fault) => (Some(one.proxy.always(Matcher::default(), fault)), None),
+        None => (None, Some(one.proxy.hold(Matcher::default()))),
     };
-    one.proxy.cut(None, Cut::Abruptly);
+    one.proxy.cut(None, WatchEnd::Abruptly);
     taken_over(scenario, &other, since).await?;
     was_warm(&other, mark)?;
     // The replica noticed this itself: nobody told it.
@@ -146,7 +146,7 @@ async fn cut_off(scenario: &str, how: Option<How>) -> Result<()> {
 }
 
 async fn a_leader_whose_requests_are_refused_stands_by_and_is_replaced() -> Result<()> {
-    cut_off("refused", Some(How::Instead(Reply::broken()))).await
+    cut_off("refused", Some(Fault::Instead(Reply::broken()))).await
 }
 
 async fn a_leader_whose_requests_are_not_answered_stands_by_and_is_replaced() -> Result<()> {
@@ -161,8 +161,9 @@ async fn a_leader_that_cannot_renew_its_lease_stops_writing_before_another_begin
     let crowd = Crowd::gathered(&stage, "crowd").await?;
     crowd.dispersing(&stage, &one).await?;
     let since = Instant::now();
-    let hold =
-        one.proxy.hold(On::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
+    let hold = one
+        .proxy
+        .hold(Matcher::resource("leases.coordination.k8s.io").when(|request| request.name.is_some()));
     one.collector.log_line("this replica has lost the Lease").await?;
     taken_over("lease only", &other, since).await?;
     hold.release();

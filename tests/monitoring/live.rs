@@ -26,7 +26,7 @@ use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::proxy::{How, On, Outage, Proxy, Reply, Request, Verb};
+use kube_gc_testkit::proxy::{Fault, Matcher, Outage, Proxy, Reply, Request, Verb};
 use kube_gc_testkit::{Cluster, ControlPlane, Ns};
 
 /// The alert of each fault, and the installation that has the fault.
@@ -184,16 +184,18 @@ impl Installations {
         let admin = stage.plane.kubeconfig();
         // Occasional conflicts and throttling.
         let front = Proxy::start(stage.plane).await?;
-        let deletion = || On::verb(Verb::Delete).of("configmaps");
-        let _ = front.times(2, deletion(), How::Instead(Reply::conflict()));
+        let deletion = || Matcher::verb(Verb::Delete).of("configmaps");
+        let _ = front.times(2, deletion(), Fault::Instead(Reply::conflict()));
         let throttled = Reply::status(429, "TooManyRequests", "too many at a time").retry_after(1);
-        let _ = front.times(5, deletion(), How::Instead(throttled));
-        let _ = front.times(1, On::verb(Verb::Patch).of("configmaps"), How::Instead(Reply::conflict()));
+        let _ = front.times(5, deletion(), Fault::Instead(throttled));
+        let _ =
+            front.times(1, Matcher::verb(Verb::Patch).of("configmaps"), Fault::Instead(Reply::conflict()));
         // Objects that it may not delete must not be released in another way.
         let deletes_only = Proxy::start(stage.plane).await?;
-        let _ = deletes_only.always(On::verb(Verb::Patch), How::Instead(Reply::broken()));
+        let _ = deletes_only.always(Matcher::verb(Verb::Patch), Fault::Instead(Reply::broken()));
         let wall = Proxy::start(stage.plane).await?;
-        let _ = wall.always(On::verb(Verb::List).when(Request::is_full_list), How::Instead(Reply::broken()));
+        let _ = wall
+            .always(Matcher::verb(Verb::List).when(Request::is_full_list), Fault::Instead(Reply::broken()));
         let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
         stage.scrape(&one)?;
         one.reaches("kube_gc_leader", 1.0).await?;

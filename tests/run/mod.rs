@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result, ensure};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::collector::GRAPH_THREADS;
 use kube_gc_testkit::harness::Module;
-use kube_gc_testkit::proxy::{On, Proxy, Verb};
+use kube_gc_testkit::proxy::{Matcher, Proxy, Verb};
 use kube_gc_testkit::{Cluster, Collector, Options, Policy, Turn};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
@@ -221,7 +221,7 @@ async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
     collector.ready().await?;
     collector.idle_with_parked(&cluster.seen()).await?;
     // Discovery requests are not about a resource.
-    let writes = On::default().when(|request| match request.verb {
+    let writes = Matcher::default().when(|request| match request.verb {
         Verb::Get | Verb::List | Verb::Watch => false,
         Verb::Delete | Verb::Patch => true,
         Verb::Other => !request.resource.is_empty(),

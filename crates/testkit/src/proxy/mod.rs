@@ -29,13 +29,13 @@ use tokio::task::JoinHandle;
 use super::control_plane::ControlPlane;
 
 pub use outage::Outage;
-pub use reply::{How, Reply};
-pub use request::{Exchange, On, Request, Verb};
+pub use reply::{Fault, Reply};
+pub use request::{Exchange, Matcher, Request, Verb};
 pub use rules::{Hold, Rule, WatchHold};
-pub use state::{Cut, Held};
+pub use state::{HeldRequest, WatchEnd};
 
 use shared::Shared;
-use state::{Order, Stream};
+use state::{Stream, StreamCommand};
 
 /// A running proxy.
 #[derive(Debug)]
@@ -90,21 +90,28 @@ impl Proxy {
     }
 
     /// The requests that match, in the order of their arrival.
-    pub fn all(&self, on: &On) -> Vec<Exchange> {
-        self.since(0, on)
+    pub fn all(&self, matcher: &Matcher) -> Vec<Exchange> {
+        self.since(0, matcher)
     }
 
     /// The matching requests after a mark.
-    pub fn since(&self, mark: usize, on: &On) -> Vec<Exchange> {
+    pub fn since(&self, mark: usize, matcher: &Matcher) -> Vec<Exchange> {
         self.shared.look(|state| {
-            state.log.iter().skip(mark).filter(|exchange| on.means(&exchange.request)).cloned().collect()
+            state
+                .log
+                .iter()
+                .skip(mark)
+                .filter(|exchange| matcher.matches(&exchange.request))
+                .cloned()
+                .collect()
         })
     }
 
     /// Waits until this many matching requests have been answered.
-    pub async fn answered(&self, times: usize, on: &On) -> Result<()> {
-        let is_answered = |exchange: &&Exchange| exchange.status.is_some() && on.means(&exchange.request);
-        let description = format!("{times} answers to {on:?}");
+    pub async fn answered(&self, times: usize, matcher: &Matcher) -> Result<()> {
+        let is_answered =
+            |exchange: &&Exchange| exchange.status.is_some() && matcher.matches(&exchange.request);
+        let description = format!("{times} answers to {matcher:?}");
         self.shared.until(&description, |state| state.log.iter().filter(is_answered).count() >= times).await
     }
 
@@ -119,14 +126,14 @@ impl Proxy {
     }
 
     /// Ends the open watches of a resource, or of all, and returns their number.
-    pub fn cut(&self, resource: Option<&str>, how: Cut) -> usize {
+    pub fn cut(&self, resource: Option<&str>, end: WatchEnd) -> usize {
         self.shared.with(|state| {
             let (cut, kept) = std::mem::take(&mut state.streams)
                 .into_iter()
                 .partition(|stream| resource.is_none_or(|resource| stream.resource == resource));
             state.streams = kept;
             let cut: Vec<Stream> = cut;
-            cut.iter().filter(|stream| stream.orders.send(Order::End(how)).is_ok()).count()
+            cut.iter().filter(|stream| stream.commands.send(StreamCommand::End(end)).is_ok()).count()
         })
     }
 
@@ -147,7 +154,7 @@ impl Proxy {
         let line = stream::bookmark(api_version, kind, version);
         self.shared.look(|state| {
             let meant = state.streams.iter().filter(|stream| stream.resource == resource);
-            meant.filter(|stream| stream.orders.send(Order::Show(line.clone())).is_ok()).count()
+            meant.filter(|stream| stream.commands.send(StreamCommand::Show(line.clone())).is_ok()).count()
         })
     }
 }

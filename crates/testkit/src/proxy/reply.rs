@@ -88,7 +88,7 @@ impl Reply {
 
 /// What happens to a request.
 #[derive(Clone, Debug)]
-pub enum How {
+pub enum Fault {
     /// It is not forwarded, and gets this answer.
     Instead(Reply),
     /// It takes effect, but gets this answer.

@@ -168,7 +168,7 @@ type Condition = Arc<dyn Fn(&Request) -> bool + Send + Sync>;
 
 /// A filter for requests. By default, it matches all.
 #[derive(Clone, Default)]
-pub struct On {
+pub struct Matcher {
     verb: Option<Verb>,
     resource: Option<String>,
     namespace: Option<String>,
@@ -176,7 +176,7 @@ pub struct On {
     condition: Option<Condition>,
 }
 
-impl fmt::Debug for On {
+impl fmt::Debug for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { verb, resource, namespace, name, condition } = self;
         let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "*".to_owned());
@@ -186,7 +186,7 @@ impl fmt::Debug for On {
     }
 }
 
-impl On {
+impl Matcher {
     /// Matches requests of a kind.
     pub fn verb(verb: Verb) -> Self {
         Self { verb: Some(verb), ..Self::default() }
@@ -233,7 +233,7 @@ impl On {
     }
 
     /// Whether it matches a request.
-    pub fn means(&self, request: &Request) -> bool {
+    pub fn matches(&self, request: &Request) -> bool {
         let Self { verb, resource, namespace, name, condition } = self;
         verb.is_none_or(|verb| verb == request.verb)
             && resource.as_ref().is_none_or(|resource| *resource == request.resource)
@@ -243,7 +243,7 @@ impl On {
     }
 
     /// Whether it matches a watch event about an object.
-    pub(super) fn means_event(&self, watched: &str, object: &Value) -> bool {
+    pub(super) fn matches_event(&self, watched: &str, object: &Value) -> bool {
         let text = |field: &str| object["metadata"][field].as_str();
         self.resource.as_ref().is_none_or(|resource| resource == watched)
             && (self.namespace.is_none() || self.namespace.as_deref() == text("namespace"))

@@ -5,10 +5,10 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::Proxy;
-use super::reply::How;
-use super::request::On;
+use super::reply::Fault;
+use super::request::Matcher;
 use super::shared::{DEADLINE, Shared};
-use super::state::{Do, Entry, EventHold, Held};
+use super::state::{Action, Entry, EventHold, HeldRequest};
 
 /// A rule about requests, which applies until it is used up or removed.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ impl Rule {
 #[derive(Debug)]
 pub struct Hold {
     pub(super) rule: Rule,
-    pub(super) arrivals: mpsc::UnboundedReceiver<Held>,
+    pub(super) arrivals: mpsc::UnboundedReceiver<HeldRequest>,
 }
 
 impl Hold {
     /// Waits for the next matching request.
-    pub async fn next(&mut self) -> Result<Held> {
+    pub async fn next(&mut self) -> Result<HeldRequest> {
         let next = timeout(DEADLINE, self.arrivals.recv()).await;
         next.with_context(|| format!("no request to hold within {DEADLINE:?}"))?.context("the proxy ended")
     }
@@ -96,35 +96,35 @@ impl Drop for WatchHold {
 
 impl Proxy {
     /// Applies this to every matching request, until the rule is removed.
-    pub fn always(&self, on: On, how: How) -> Rule {
-        self.rule(on, Do::How(how), None)
+    pub fn always(&self, matcher: Matcher, fault: Fault) -> Rule {
+        self.rule(matcher, Action::Fault(fault), None)
     }
 
     /// Applies this to the next `times` matching requests.
-    pub fn times(&self, times: usize, on: On, how: How) -> Rule {
-        self.rule(on, Do::How(how), Some(times))
+    pub fn times(&self, times: usize, matcher: Matcher, fault: Fault) -> Rule {
+        self.rule(matcher, Action::Fault(fault), Some(times))
     }
 
     /// Holds the matching requests.
-    pub fn hold(&self, on: On) -> Hold {
+    pub fn hold(&self, matcher: Matcher) -> Hold {
         let (sender, arrivals) = mpsc::unbounded_channel();
-        Hold { rule: self.rule(on, Do::Hold(sender), None), arrivals }
+        Hold { rule: self.rule(matcher, Action::Hold(sender), None), arrivals }
     }
 
     /// Holds the matching watch events.
-    pub fn hold_events(&self, on: On) -> WatchHold {
+    pub fn hold_events(&self, matcher: Matcher) -> WatchHold {
         let id = self.shared.with(|state| {
             state.last_id += 1;
-            state.event_holds.push(EventHold { id: state.last_id, on, caught: false });
+            state.event_holds.push(EventHold { id: state.last_id, matcher, caught: false });
             state.last_id
         });
         WatchHold { shared: self.shared.clone(), id }
     }
 
-    fn rule(&self, on: On, then: Do, left: Option<usize>) -> Rule {
+    fn rule(&self, matcher: Matcher, action: Action, left: Option<usize>) -> Rule {
         let id = self.shared.with(|state| {
             state.last_id += 1;
-            state.rules.push(Entry { id: state.last_id, on, then, left, hits: 0 });
+            state.rules.push(Entry { id: state.last_id, matcher, action, left, hits: 0 });
             state.last_id
         });
         Rule { shared: self.shared.clone(), id }

@@ -23,10 +23,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::outage::Outage;
-use super::reply::{Answer, How, Reply};
+use super::reply::{Answer, Fault, Reply};
 use super::request::{Exchange, Request, Verb};
 use super::shared::Shared;
-use super::state::{Met, Stream};
+use super::state::{Applied, Stream};
 use super::stream;
 
 /// The headers that are forwarded in both directions.
@@ -99,12 +99,12 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
             return Reply::text(503, "an outage made by the test").into_response();
         }
     }
-    let how = match rule {
+    let fault = match rule {
         None => None,
-        Some(Met::How(how)) => Some(how),
-        Some(Met::Held(verdict)) => verdict.await.unwrap_or(None),
+        Some(Applied::Fault(fault)) => Some(fault),
+        Some(Applied::Held(verdict)) => verdict.await.unwrap_or(None),
     };
-    if let Some(How::Instead(reply)) = how {
+    if let Some(Fault::Instead(reply)) = fault {
         shared.answered(index, reply.status);
         return reply.into_response();
     }
@@ -144,14 +144,14 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
     } else {
         Full::new(body.collect_bytes().await?).map_err(|never: Infallible| match never {}).boxed_unsync()
     };
-    match how {
-        Some(How::After(reply)) => {
+    match fault {
+        Some(Fault::After(reply)) => {
             shared.answered(index, reply.status);
             return reply.into_response();
         }
-        Some(How::AnswerLost) => bail!("the answer is lost"),
-        Some(How::AnswerLate) => tokio::time::sleep(NEVER).await,
-        Some(How::Instead(_)) | None => {}
+        Some(Fault::AnswerLost) => bail!("the answer is lost"),
+        Some(Fault::AnswerLate) => tokio::time::sleep(NEVER).await,
+        Some(Fault::Instead(_)) | None => {}
     }
     let mut response = Response::builder().status(head.status).body(body)?;
     *response.headers_mut() = passed_on(&head.headers);
@@ -175,11 +175,11 @@ fn speak_json(headers: &mut HeaderMap) {
 impl Shared {
     /// Forwards the events of a watch.
     fn follow(&self, index: usize, resource: String, body: Body, to: stream::Sender) {
-        let (orders, given) = mpsc::unbounded_channel();
+        let (commands, given) = mpsc::unbounded_channel();
         let id = self.with(|state| {
             state.last_id += 1;
             let id = state.last_id;
-            state.streams.push(Stream { id, resource: resource.clone(), orders });
+            state.streams.push(Stream { id, resource: resource.clone(), commands });
             id
         });
         let shared = self.clone();

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::reply::How;
-use super::request::{Exchange, On, Request};
+use super::reply::Fault;
+use super::request::{Exchange, Matcher, Request};
 
 #[derive(Default)]
 pub(super) struct State {
@@ -29,50 +29,51 @@ impl State {
     }
 
     /// Applies the first matching rule.
-    pub(super) fn rule_for(&mut self, request: &Request) -> Option<Met> {
-        let rule = self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.on.means(request))?;
+    pub(super) fn rule_for(&mut self, request: &Request) -> Option<Applied> {
+        let rule =
+            self.rules.iter_mut().find(|rule| rule.left != Some(0) && rule.matcher.matches(request))?;
         rule.left = rule.left.map(|left| left - 1);
         rule.hits += 1;
-        Some(match &rule.then {
-            Do::How(how) => Met::How(how.clone()),
-            Do::Hold(sender) => {
+        Some(match &rule.action {
+            Action::Fault(fault) => Applied::Fault(fault.clone()),
+            Action::Hold(sender) => {
                 let (verdict, held) = oneshot::channel();
                 // Without a receiver, the request is forwarded.
-                let _ = sender.send(Held { request: request.clone(), verdict });
-                Met::Held(held)
+                let _ = sender.send(HeldRequest { request: request.clone(), verdict });
+                Applied::Held(held)
             }
         })
     }
 }
 
 /// The result of applying the rules to a request.
-pub(super) enum Met {
-    How(How),
-    Held(oneshot::Receiver<Option<How>>),
+pub(super) enum Applied {
+    Fault(Fault),
+    Held(oneshot::Receiver<Option<Fault>>),
 }
 
-pub(super) enum Do {
-    How(How),
-    Hold(mpsc::UnboundedSender<Held>),
+pub(super) enum Action {
+    Fault(Fault),
+    Hold(mpsc::UnboundedSender<HeldRequest>),
 }
 
 pub(super) struct Entry {
     pub id: u64,
-    pub on: On,
-    pub then: Do,
+    pub matcher: Matcher,
+    pub action: Action,
     pub left: Option<usize>,
     pub hits: usize,
 }
 
 /// A held request. Dropping this forwards it.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldRequest {
     /// The request.
     pub request: Request,
-    pub(super) verdict: oneshot::Sender<Option<How>>,
+    pub(super) verdict: oneshot::Sender<Option<Fault>>,
 }
 
-impl Held {
+impl HeldRequest {
     /// Forwards the request to the API server.
     pub fn pass(self) {
         // The collector may have cancelled it.
@@ -80,14 +81,14 @@ impl Held {
     }
 
     /// Handles the request in another way.
-    pub fn end(self, how: How) {
-        let _ = self.verdict.send(Some(how));
+    pub fn end(self, fault: Fault) {
+        let _ = self.verdict.send(Some(fault));
     }
 }
 
 pub(super) struct EventHold {
     pub id: u64,
-    pub on: On,
+    pub matcher: Matcher,
     pub caught: bool,
 }
 
@@ -95,12 +96,12 @@ pub(super) struct EventHold {
 pub(super) struct Stream {
     pub id: u64,
     pub resource: String,
-    pub orders: mpsc::UnboundedSender<Order>,
+    pub commands: mpsc::UnboundedSender<StreamCommand>,
 }
 
 /// How a watch ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cut {
+pub enum WatchEnd {
     /// Cleanly, as servers end it after its timeout.
     Cleanly,
     /// By a broken connection.
@@ -110,9 +111,9 @@ pub enum Cut {
 }
 
 /// A command of the test to a watch.
-pub(super) enum Order {
+pub(super) enum StreamCommand {
     /// End it.
-    End(Cut),
+    End(WatchEnd),
     /// Send a line.
     Show(Bytes),
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::shared::Shared;
-use super::state::{Cut, Order};
+use super::state::{StreamCommand, WatchEnd};
 
 pub(super) type Sender = mpsc::Sender<Result<Frame<Bytes>, io::Error>>;
 
@@ -22,7 +22,7 @@ pub(super) async fn forward(
     resource: String,
     mut body: Body,
     to: Sender,
-    mut orders: mpsc::UnboundedReceiver<Order>,
+    mut commands: mpsc::UnboundedReceiver<StreamCommand>,
 ) {
     let mut changes = shared.changes.subscribe();
     let mut partial = BytesMut::new();
@@ -47,19 +47,19 @@ pub(super) async fn forward(
         }
         tokio::select! {
             biased;
-            order = orders.recv() => {
-                match order {
-                    Some(Order::Show(line)) => {
+            command = commands.recv() => {
+                match command {
+                    Some(StreamCommand::Show(line)) => {
                         if to.send(Ok(Frame::data(line))).await.is_err() {
                             return;
                         }
                         continue;
                     }
-                    None | Some(Order::End(Cut::Cleanly)) => {}
-                    Some(Order::End(Cut::Abruptly)) => {
+                    None | Some(StreamCommand::End(WatchEnd::Cleanly)) => {}
+                    Some(StreamCommand::End(WatchEnd::Abruptly)) => {
                         let _ = to.send(Err(io::Error::other("cut by the test"))).await;
                     }
-                    Some(Order::End(Cut::Expired)) => {
+                    Some(StreamCommand::End(WatchEnd::Expired)) => {
                         let _ = to.send(Ok(Frame::data(expired()))).await;
                     }
                 }
@@ -138,7 +138,7 @@ impl Shared {
             let event: Value = serde_json::from_slice(line).unwrap_or_default();
             let (mut held, mut news) = (false, false);
             for hold in &mut state.event_holds {
-                if hold.on.means_event(resource, &event["object"]) {
+                if hold.matcher.matches_event(resource, &event["object"]) {
                     news |= !hold.caught;
                     (held, hold.caught) = (true, true);
                 }
