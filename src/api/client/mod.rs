@@ -1,12 +1,12 @@
 //! The client of one API server.
 //!
 //! [`Api`] holds what all requests share. `unary` sends one request and reads its answer,
-//! `stream` opens a list or a watch, and `admission` makes requests about single objects
+//! `stream` opens a list or a watch, and `slots` makes requests about single objects
 //! wait for the rate limit, the concurrency limit and the bulkhead. What a request means
 //! (a DELETE, a patch, a look-up) is in the modules beside this one, which extend [`Api`].
 
-mod admission;
 mod failure;
+mod slots;
 mod stream;
 mod unary;
 
@@ -62,7 +62,7 @@ impl From<kube::Client> for Clients {
 /// Options of the requests that one clone sends.
 #[derive(Clone, Debug)]
 struct Options {
-    pace: Admission,
+    slots: Slots,
     /// The time limit of a request.
     limit: Duration,
     /// The latest acknowledged disturbance when the write was decided.
@@ -71,9 +71,9 @@ struct Options {
 
 /// When requests about single objects wait for the rate and concurrency limits.
 #[derive(Clone, Debug)]
-enum Admission {
+enum Slots {
     /// Each request waits right before it is sent.
-    Each,
+    OnePerRequest,
     /// The wait is over: the requests have this slot.
     Reserved(SharedSlot),
 }
@@ -103,7 +103,8 @@ impl Api {
     /// An API client on top of existing HTTP clients.
     #[must_use]
     pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
-        let options = Options { pace: Admission::Each, limit: settings.request_timeout, decided_under: None };
+        let options =
+            Options { slots: Slots::OnePerRequest, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
             clients: clients.into(),
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
@@ -123,12 +124,12 @@ impl Api {
 
     /// A clone whose requests do not wait: they have this slot.
     pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
-        Self(Arc::clone(&self.0), Options { pace: Admission::Reserved(slot), ..self.1.clone() })
+        Self(Arc::clone(&self.0), Options { slots: Slots::Reserved(slot), ..self.1.clone() })
     }
 
     /// Whether the requests of this clone have a slot already.
     pub(super) const fn is_reserved(&self) -> bool {
-        matches!(self.1.pace, Admission::Reserved(_))
+        matches!(self.1.slots, Slots::Reserved(_))
     }
 
     /// A clone whose requests take no longer than this.

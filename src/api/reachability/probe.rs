@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 #[cfg(test)]
 use super::Outage;
 use super::log;
-use super::state::Admission;
+use super::state::OutageDecision;
 use super::unanswered::{self, Lines};
 use crate::api::call::{Call, discovery_resource};
 use crate::api::client::Api;
@@ -83,15 +83,15 @@ impl Api {
     pub(in crate::api) async fn reachable(&self) {
         let mut recoveries = self.recoveries();
         loop {
-            let (admission, news) = self.reachability().with(|state| state.admit(Instant::now()));
+            let (decision, news) = self.reachability().with(|state| state.admit(Instant::now()));
             log(news);
-            match admission {
-                Admission::Pass => return,
-                Admission::Held(wait) => {
+            match decision {
+                OutageDecision::Pass => return,
+                OutageDecision::Wait(wait) => {
                     // The sender lives as long as this client.
                     let _ = timeout(wait, recoveries.changed()).await;
                 }
-                Admission::Probe => self.probe_once(&mut recoveries).await,
+                OutageDecision::Probe => self.probe_once(&mut recoveries).await,
             }
         }
     }
@@ -105,9 +105,9 @@ impl Api {
             return Ok(());
         }
         let mut recoveries = self.recoveries();
-        let (admission, news) = self.reachability().with(|state| state.admit(Instant::now()));
+        let (decision, news) = self.reachability().with(|state| state.admit(Instant::now()));
         log(news);
-        if admission == Admission::Probe {
+        if decision == OutageDecision::Probe {
             self.probe_once(&mut recoveries).await;
         }
         self.pass_at_once(call)

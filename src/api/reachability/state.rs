@@ -21,13 +21,13 @@ const SAID_EVERY: Duration = Duration::from_secs(30);
 
 /// Whether a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Admission {
+pub(super) enum OutageDecision {
     /// Yes.
     Pass,
     /// A probe is due, and the caller is to send it.
     Probe,
     /// No. The next probe is due after this time.
-    Held(Duration),
+    Wait(Duration),
 }
 
 /// A change to log. `more` is the duration of the outage since the last one.
@@ -118,19 +118,19 @@ impl State {
     }
 
     /// Whether a request may be sent, and what to log.
-    pub fn admit(&mut self, now: Instant) -> (Admission, Option<OutageReport>) {
-        let Some(outage) = &mut self.outage else { return (Admission::Pass, None) };
+    pub fn admit(&mut self, now: Instant) -> (OutageDecision, Option<OutageReport>) {
+        let Some(outage) = &mut self.outage else { return (OutageDecision::Pass, None) };
         if now < outage.next_probe {
             outage.held += 1;
             let wait = outage.next_probe - now;
-            return (Admission::Held(wait), None);
+            return (OutageDecision::Wait(wait), None);
         }
         outage.next_probe = now + outage.wait;
         outage.wait = (outage.wait * 2).min(LONGEST_WAIT);
         let is_confirmed = now - outage.suspected >= CONFIRMED_AFTER;
         let report = outage.report(now, is_confirmed);
         outage.probes += 1;
-        (Admission::Probe, report)
+        (OutageDecision::Probe, report)
     }
 
     /// A probe failed.

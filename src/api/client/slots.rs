@@ -1,6 +1,6 @@
 //! What a request waits for before it is sent.
 
-use super::{Admission, Api};
+use super::{Api, Slots};
 use crate::api::bulkhead::End;
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::{SharedSlot, Signal, Slot, when_it_hangs};
@@ -17,7 +17,7 @@ impl Api {
             self.pass(&call).await?;
             return Box::pin(self.exchange(call)).await.0;
         }
-        if let Admission::Reserved(slot) = &self.1.pace {
+        if let Slots::Reserved(slot) = &self.1.slots {
             return self.exchange_in(slot, call).await;
         }
         self.ready(&call).await?;
