@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 
+use crate::api::decode::or_default;
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Phase, Pod};
 
@@ -116,15 +117,6 @@ struct ContainerStatus {
 struct State {
     terminated: Option<serde::de::IgnoredAny>,
     waiting: Option<serde::de::IgnoredAny>,
-}
-
-/// Reads `null` as the default.
-fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl Object {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use self::decode::{List, Metadata, Object};
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Encoding, json_fault};
+use super::decode::{Encoding, Keyed, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::JSON;
 use super::pagination::Pagination;
@@ -150,6 +150,7 @@ fn read<'a, T: Deserialize<'a>>(
         return Err(unusable(action, target(), "the response is not JSON".to_owned(), answer.code));
     }
     serde_json::from_slice(&answer.body)
+        .map(|Keyed(read)| read)
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))
 }
 
@@ -189,6 +190,7 @@ mod tests {
             Reply::ok("{}"),
             Reply::ok(r#"{"kind":"Pod","metadata":{"name":"a"}}"#),
             Reply::ok(r#"{"kind":"PodList","items":"#),
+            Reply::ok(r#"["PodList"]"#),
             Reply::ok("<html>"),
             Reply::status(500, "etcd", "{}"),
             token,
@@ -226,6 +228,7 @@ mod tests {
             Reply::status(403, "no", "{}"),
             Reply::ok(r#"{"metadata":{"namespace":"default","name":"other","uid":"v"}}"#),
             Reply::ok(r#"{"metadata":{"namespace":"default","name":"web"}}"#),
+            Reply::ok(r#"[{"namespace":"default","name":"web","uid":"v"}]"#),
             Reply::ok("{}"),
         ] {
             assert_eq!(prove(reply.clone()).await, None, "{reply:?}");

@@ -18,7 +18,7 @@ use super::decode::Object;
 use super::{ListedPods, MOST_PODS, of_node};
 use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::decode::{Encoding, LineSplitter, Status, json_fault};
+use crate::api::decode::{Encoding, Keyed, LineSplitter, Status, json_fault};
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
 use crate::api::error_chain::error_chain;
 use crate::api::media_type::JSON;
@@ -225,14 +225,16 @@ impl Follower {
     /// Applies an event. One that cannot be read is an error, because it may be anything.
     fn event(&self, line: &[u8], position: &mut Position) -> Result<(), ApiError> {
         let unusable = |error: &serde_json::Error| self.error(ErrorClass::Unusable, json_fault(error));
-        let Event { kind, object } = serde_json::from_slice(line).map_err(|error| unusable(&error))?;
+        let Keyed(Event { kind, object }) = serde_json::from_slice(line).map_err(|error| unusable(&error))?;
         if kind == "ERROR" {
-            let status: Status = serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
+            let Keyed(status): Keyed<Status> =
+                serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
             let class = error::classify(status.code, &status, None, None);
             let code = (status.code != 0).then_some(status.code);
             return Err(ApiError { code, ..self.error(class, error::message(&status, NO_TEXT)) });
         }
-        let object: Object = serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
+        let Keyed(object): Keyed<Object> =
+            serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
         let version = object.metadata.resource_version.clone();
         if version.is_empty() || (kind != "BOOKMARK" && object.metadata.uid.is_empty()) {
             return Err(self.error(ErrorClass::Unusable, "an event has no version or no uid"));
