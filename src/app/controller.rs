@@ -24,6 +24,7 @@ use crate::api::Api;
 use crate::api::EventRecorder;
 use crate::introspect::metrics::MetricsActor;
 use crate::introspect::status::CollectorStatus;
+use crate::introspect::stuck_events;
 use crate::telemetry::Exporter;
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
@@ -65,6 +66,8 @@ pub struct ControllerSettings {
     pub decision_lines: DecisionLines,
     /// In a dry run: how long another collector may take for what would have been done.
     pub compare_after: Duration,
+    /// How long an object is stuck before a Warning event about it; `None` for no such events.
+    pub warn_after: Option<Duration>,
     /// How much may be deleted.
     pub brake: Limits,
     /// The seed of all hash tables of names and uids from the cluster. It is a secret: with it, an
@@ -179,7 +182,7 @@ impl Controller {
         let discovery = Discovery::new(context, settings.discovery, status, types).start();
         let context = LifecycleContext {
             high_water: api.high_water().clone(),
-            api,
+            api: api.clone(),
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
@@ -206,6 +209,10 @@ impl Controller {
             gate,
             comparison,
         };
+        if let Some(after) = settings.warn_after {
+            let warning = stuck_events::warn(status.clone(), api, after, ending.clone());
+            watched("stuck events", tokio::spawn(warning), ending.clone());
+        }
         MetricsActor::new(status.clone(), exporter).start();
         Ok(Self { status, discovery, threads, summaries, ending })
     }

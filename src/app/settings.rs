@@ -70,6 +70,8 @@ pub fn controller(
             config::DecisionLines::None => DecisionLines::None,
         },
         compare_after: settings.comparison.grace,
+        warn_after: (!settings.dry_run && !settings.events.stuck_after.is_zero())
+            .then_some(settings.events.stuck_after),
         // A dry run deletes nothing.
         brake: if settings.dry_run { Limits::default() } else { settings.brake.limits() },
         // The standard library takes its keys from the system's random numbers.

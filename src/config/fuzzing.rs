@@ -61,6 +61,7 @@ fn assert_within_bounds(settings: &Settings) {
         discovery,
         watch,
         retry,
+        events,
         leader,
         brake,
         startup,
@@ -91,6 +92,8 @@ fn assert_within_bounds(settings: &Settings) {
         milli <= watch.min_backoff && watch.min_backoff <= watch.max_backoff && watch.max_backoff <= hour
     );
     assert!(milli <= retry.min && retry.min <= retry.max && retry.max <= hour);
+    let after = events.stuck_after;
+    assert!(after.is_zero() || (Duration::from_secs(1)..=24 * hour).contains(&after));
     assert!(startup.sync_timeout <= hour && shutdown.grace <= hour);
     assert!(client.qps <= 100_000 && client.burst <= 100_000);
     assert!((tenth..=hour).contains(&client.request_timeout));

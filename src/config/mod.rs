@@ -39,7 +39,7 @@ pub use node::{
 };
 pub use process::{DebugSettings, DecisionLines, LogFormat, LogSettings, ShutdownSettings, StartupSettings};
 pub use watch::{DiscoverySettings, WatchSettings};
-pub use workers::{ComparisonSettings, RetrySettings, WorkerSettings};
+pub use workers::{ComparisonSettings, EventSettings, RetrySettings, WorkerSettings};
 
 /// The validated configuration. `Loader` reads it; [`Default`] has the built-in values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub struct Settings {
     pub watch: WatchSettings,
     /// The backoff of failed work.
     pub retry: RetrySettings,
+    /// Events about objects that are stuck.
+    pub events: EventSettings,
     /// Leader election among replicas.
     pub leader: LeaderSettings,
     /// Limits on deletion.

@@ -39,6 +39,7 @@ const DEAD: &str = "a whole number from -1 (all stay) to 1000000";
 const PERIOD: &str = r#"a duration from "1s" to "1d", with its unit"#;
 const FREE: &str = "a whole percentage from 0 to 99";
 const ROOT: &str = "an absolute path of at least two parts, without `.` and `..`";
+const STUCK_AFTER: &str = r#"a duration from "1s" to "24h", with its unit, or "0s""#;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
@@ -50,6 +51,9 @@ pub(super) const RULES: &[Rule] = &[
     rule("workers.delete", WORKERS, |s| (1..=1000).contains(&s.workers.delete)),
     rule("workers.orphan", WORKERS, |s| (1..=1000).contains(&s.workers.orphan)),
     rule("workers.release", WORKERS, |s| (1..=1000).contains(&s.workers.release)),
+    rule("events.stuck_after", STUCK_AFTER, |s| {
+        s.events.stuck_after.is_zero() || (millis(1000)..=DAY).contains(&s.events.stuck_after)
+    }),
     rule("graph.partitions", "a whole number from 0 (one for each core, at most 8) to 1024", |s| {
         s.graph.partitions <= 1024
     }),

@@ -1,4 +1,5 @@
-//! `[workers]`, `[retry]` and `[comparison]`: how the pools process objects.
+//! `[workers]`, `[retry]`, `[comparison]` and `[events]`: how the pools process objects, and what
+//! is reported about them.
 
 use std::time::Duration;
 
@@ -54,5 +55,20 @@ pub struct ComparisonSettings {
 impl Default for ComparisonSettings {
     fn default() -> Self {
         Self { grace: Duration::from_secs(60) }
+    }
+}
+
+/// `[events]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventSettings {
+    /// How long an object is stuck before a Warning event about it; zero for no such events.
+    #[serde(with = "text::duration")]
+    pub stuck_after: Duration,
+}
+
+impl Default for EventSettings {
+    fn default() -> Self {
+        Self { stuck_after: Duration::from_secs(5 * 60) }
     }
 }

@@ -10,6 +10,7 @@ pub mod node;
 pub mod questions;
 pub mod status;
 pub mod stuck;
+pub mod stuck_events;
 
 pub use decision_log::DecisionLog;
 pub use introspection::CollectorIntrospection;

@@ -12,7 +12,7 @@ use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint}
 use crate::introspect::status::CollectorStatus;
 use crate::telemetry::StuckReason;
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::OwnerReference;
+use kube_gc_core::object::{Identity, OwnerReference};
 use kube_gc_core::text::{listed, word};
 
 impl From<StuckCause> for StuckReason {
@@ -49,22 +49,41 @@ impl CollectorStatus {
     pub async fn stuck(&self, query: &StuckQuery) -> Result<StuckPage, PartitionEnded> {
         let limit = query.limit();
         let StuckQuery { namespace, resource, reason, .. } = query.clone();
-        let ask = AskStuck { limit, namespace, resource, only: reason };
+        let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason };
         let (pools, graph) = self.stuck_parts(ask).await?;
         let totals = tallies(&pools, &graph);
         let totals = totals.into_iter().map(|(reason, tally)| (reason.as_str(), tally.count)).collect();
 
-        let keys: Vec<StuckKey> = pools.into_iter().flat_map(|pool| pool.named).collect();
-        let objects = graph.into_iter().flat_map(|partition| partition.objects);
-        let mut stuck: Vec<Stuck> =
-            keys.into_iter().map(Stuck::InQueue).chain(objects.map(Stuck::InGraph)).collect();
-        stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
-        stuck.truncate(limit);
+        let stuck = self.described(merged(pools, graph, limit)).await?;
         let standby = self.is_standby();
-        Ok(StuckPage { standby, totals, stuck: self.described(stuck).await? })
+        Ok(StuckPage { standby, totals, stuck: stuck.into_iter().map(|(_, item)| item).collect() })
     }
 
-    fn is_standby(&self) -> bool {
+    /// The objects that are stuck for a reason, the longest wait first: no more than `limit` of
+    /// each part of the collector, and of these no more than `per_namespace` in one namespace.
+    ///
+    /// # Errors
+    /// When a part of the collector has ended.
+    pub async fn named_stuck(
+        &self,
+        reason: StuckReason,
+        limit: usize,
+        per_namespace: usize,
+    ) -> Result<Vec<NamedStuck>, PartitionEnded> {
+        let ask =
+            AskStuck { limit, per_namespace: Some(per_namespace), only: Some(reason), ..AskStuck::default() };
+        let (pools, graph) = self.stuck_parts(ask).await?;
+        let stuck = merged(pools, graph, usize::MAX);
+        let waits: Vec<Duration> = stuck.iter().map(Stuck::waited).collect();
+        let named = waits.into_iter().zip(self.described(stuck).await?);
+        let named = named.filter_map(|(waited, (object, item))| {
+            Some(NamedStuck { object: object?, reason, waited, message: item.message })
+        });
+        Ok(named.collect())
+    }
+
+    /// Whether another replica works.
+    pub fn is_standby(&self) -> bool {
         matches!(*self.gate().role().borrow(), ReplicaRole::Standby { .. })
     }
 
@@ -81,6 +100,7 @@ impl CollectorStatus {
         let filter = StuckFilter {
             // If only another reason is wanted, the graph needs to return counts only.
             limit: only.map_or(0, |_| ask.limit),
+            per_namespace: ask.per_namespace,
             namespace: ask.namespace.clone(),
             resource: ask.resource.clone(),
             only: only.flatten(),
@@ -93,23 +113,50 @@ impl CollectorStatus {
     }
 
     /// Adds the names of objects. Keys do not contain them.
-    async fn described(&self, stuck: Vec<Stuck>) -> Result<Vec<StuckItem>, PartitionEnded> {
+    async fn described(
+        &self,
+        stuck: Vec<Stuck>,
+    ) -> Result<Vec<(Option<Identity>, StuckItem)>, PartitionEnded> {
         let now = SystemTime::now();
         let keys: Vec<_> = stuck.iter().filter_map(Stuck::key).cloned().collect();
         let mut identities = self.graph().identify_all(&keys).await?.into_iter();
         let describe = |stuck: Stuck| match stuck {
             Stuck::InQueue(stuck) => {
-                let object = match identities.next().flatten() {
-                    Some(identity) => ObjectView::from(&identity),
-                    // The object has left the graph in the meantime.
-                    None => ObjectView::from(&stuck.key),
-                };
-                in_queue(object, stuck, now)
+                let identity = identities.next().flatten();
+                // Without one, the object has left the graph in the meantime.
+                let object = identity.as_ref().map_or_else(|| (&stuck.key).into(), ObjectView::from);
+                (identity, in_queue(object, stuck, now))
             }
-            Stuck::InGraph(object) => in_graph(&object, now),
+            Stuck::InGraph(stuck) => {
+                let item = in_graph(&stuck, now);
+                (Some(stuck.object), item)
+            }
         };
         Ok(stuck.into_iter().map(describe).collect())
     }
+}
+
+/// An object that is stuck, and what it waits for.
+#[derive(Clone, Debug)]
+pub struct NamedStuck {
+    /// The object.
+    pub object: Identity,
+    /// Why it is stuck.
+    pub reason: StuckReason,
+    /// For how long.
+    pub waited: Duration,
+    /// The last error, in the server's own words, or what the object waits for.
+    pub message: String,
+}
+
+/// What the pools and the graph name, the longest wait first.
+fn merged(pools: Vec<StuckKeys>, graph: Vec<StuckObjects>, limit: usize) -> Vec<Stuck> {
+    let keys = pools.into_iter().flat_map(|pool| pool.named);
+    let objects = graph.into_iter().flat_map(|partition| partition.objects);
+    let mut stuck: Vec<Stuck> = keys.map(Stuck::InQueue).chain(objects.map(Stuck::InGraph)).collect();
+    stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
+    stuck.truncate(limit);
+    stuck
 }
 
 /// One stuck object.

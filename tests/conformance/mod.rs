@@ -29,6 +29,7 @@ mod resources_many;
 mod resources_webhook;
 mod restart;
 mod stuck;
+mod stuck_events;
 
 use kube_gc_testkit::harness::Module;
 
@@ -59,4 +60,5 @@ pub const OTHERS: &[Module] = &[
     resources_many::SCENARIOS,
     resources_webhook::SCENARIOS,
     stuck::SCENARIOS,
+    stuck_events::SCENARIOS,
 ];

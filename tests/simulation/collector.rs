@@ -69,6 +69,7 @@ impl Collector {
             decisions: Vec::new(),
             decision_lines: DecisionLines::All,
             compare_after: Duration::ZERO,
+            warn_after: None,
             brake: Limits::default(),
             hash_seed: HashSeed::new(Random::new(seed).split("hashes", life).next()),
         };

@@ -7,7 +7,7 @@ use actix::{Context, Handler, Message, MessageResult};
 
 use super::{Pool, Work};
 use crate::telemetry::StuckReason;
-use kube_gc_core::graph::StuckCount;
+use kube_gc_core::graph::{StuckCount, keep_first_of_each};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::{GroupResource, Key, Namespace};
 
@@ -17,6 +17,8 @@ use kube_gc_core::object::{GroupResource, Key, Namespace};
 pub struct AskStuck {
     /// The maximum number of keys to name, those that waited longest first. All are counted.
     pub limit: usize,
+    /// The maximum number of keys to name in each namespace; `None` for no limit of its own.
+    pub per_namespace: Option<usize>,
     /// Restricts the answer to this namespace.
     pub namespace: Option<Namespace>,
     /// Restricts the answer to this type.
@@ -96,6 +98,9 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
             }
         }
         named.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
+        if let Some(most) = ask.per_namespace {
+            keep_first_of_each(&mut named, most, |stuck| stuck.key.namespace.clone());
+        }
         named.truncate(ask.limit);
         MessageResult(StuckKeys { tallies: tallies.into(), named })
     }

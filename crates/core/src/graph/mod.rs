@@ -73,7 +73,9 @@ pub use snapshot::{
     ReferenceSnapshot, Snapshot, VirtualSnapshot,
 };
 pub use store::MemoryUsage;
-pub use stuck::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
+pub use stuck::{
+    StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects, keep_first_of_each,
+};
 
 /// The number of a partition; 0 has the cluster-scoped objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

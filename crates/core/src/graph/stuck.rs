@@ -3,6 +3,8 @@
 //! Callers ask from time to time and pass the time in. The cost depends on the number of stuck
 //! objects, not on the number of objects.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
@@ -45,6 +47,8 @@ pub(super) struct Noticed {
 pub struct StuckFilter {
     /// How many objects to return, those stuck longest first. All are counted.
     pub limit: usize,
+    /// How many of these in each namespace; `None` for no limit of its own.
+    pub per_namespace: Option<usize>,
     /// Only objects in this namespace.
     pub namespace: Option<Namespace>,
     /// Only objects of this type.
@@ -116,6 +120,16 @@ impl StuckDetail {
     }
 }
 
+/// Keeps the first `most` items of each group.
+pub fn keep_first_of_each<T, K: Hash + Eq>(items: &mut Vec<T>, most: usize, group: impl Fn(&T) -> K) {
+    let mut kept: HashMap<K, usize> = HashMap::new();
+    items.retain(|item| {
+        let count = kept.entry(group(item)).or_default();
+        *count += 1;
+        *count <= most
+    });
+}
+
 impl Partition {
     /// The stuck objects at this time. An object counts as stuck since the first query that
     /// found it so.
@@ -140,6 +154,9 @@ impl Partition {
             }
         }
         asked_for.sort_unstable();
+        if let Some(most) = filter.per_namespace {
+            keep_first_of_each(&mut asked_for, most, |&(_, id)| self.store.namespace(id).cloned());
+        }
         asked_for.truncate(filter.limit);
         answer.counts = counts.into();
         answer.objects = asked_for
