@@ -5,6 +5,7 @@ mod questions;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, WrapFuture,
@@ -61,6 +62,8 @@ pub struct GraphActor {
     through: Vec<(Sequence, oneshot::Sender<()>)>,
     /// The origin of the partition's clock.
     began: Instant,
+    /// How often the partition may have changed.
+    changes: Arc<AtomicU64>,
 }
 
 impl GraphActor {
@@ -77,7 +80,14 @@ impl GraphActor {
             peers: Vec::new(),
             through: Vec::new(),
             began: Instant::now(),
+            changes: Arc::default(),
         }
+    }
+
+    /// Counts how often the partition may have changed.
+    #[must_use]
+    pub fn changes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.changes)
     }
 
     /// Changes the partition and forwards the effects.
@@ -94,6 +104,7 @@ impl GraphActor {
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
     /// there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // This comes first, because writes continue until the fence knows.
@@ -282,6 +293,7 @@ impl Handler<Reset> for GraphActor {
     fn handle(&mut self, Reset: Reset, _: &mut Self::Context) {
         self.partition.reset();
         self.outbox.clear();
+        self.changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 

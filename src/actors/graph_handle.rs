@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::dev::ToEnvelope;
 use actix::{Addr, Handler, MailboxError, Message};
@@ -33,6 +34,8 @@ const NEEDS_PER_QUESTION: usize = 16;
 pub struct GraphHandle {
     sharding: Sharding,
     partitions: Arc<[Addr<GraphActor>]>,
+    /// How often each partition has changed.
+    changes: Arc<[Arc<AtomicU64>]>,
     /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
 }
@@ -55,7 +58,23 @@ impl GraphHandle {
     #[must_use]
     pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
-        Self { sharding, partitions: partitions.into(), under: None }
+        Self { sharding, partitions: partitions.into(), changes: Arc::default(), under: None }
+    }
+
+    /// The same with the counters of the partitions' changes, in the order of their ids.
+    #[must_use]
+    pub fn counting(self, changes: Vec<Arc<AtomicU64>>) -> Self {
+        Self { changes: changes.into(), ..self }
+    }
+
+    /// How often the partitions have changed that objects of a namespace depend on: its own and
+    /// that of cluster-scoped objects. For `None`, all partitions count.
+    #[must_use]
+    pub fn changes(&self, namespace: Option<&Namespace>) -> u64 {
+        let here = namespace.map(|namespace| [self.sharding.of(Some(namespace)), Sharding::CLUSTER]);
+        let counts = self.partitions().filter(|id| here.is_none_or(|here| here.contains(id)));
+        let counts = counts.filter_map(|PartitionId(id)| self.changes.get(usize::from(id)));
+        counts.map(|count| count.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
     }
 
     /// A handle for work that began under this disturbance. Its reports are void after another

@@ -247,9 +247,10 @@ fn start_partitions(
     sinks: &EffectSinks,
 ) -> std::io::Result<GraphHandle> {
     let catalog = Arc::new(Catalog::default());
-    let mut partitions = Vec::new();
+    let (mut partitions, mut changes) = (Vec::new(), Vec::new());
     for id in sharding.all() {
         let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks.clone());
+        changes.push(actor.changes());
         partitions.push(match placement.graph() {
             GraphThreads::Each => {
                 let thread = threads.start(&format!("graph partition {}", id.0))?;
@@ -261,7 +262,7 @@ fn start_partitions(
     for partition in &partitions {
         partition.do_send(Introduce(partitions.clone()));
     }
-    Ok(GraphHandle::new(sharding, partitions))
+    Ok(GraphHandle::new(sharding, partitions).counting(changes))
 }
 
 fn recipients<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
+use axum::{Extension, Router};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::page::{JSON, ended, json, not_found, page, stream, text, within_timeout};
+use super::page::{JSON, ended, json, not_found, page, stream as streamed, text, within_timeout};
 use super::parameters::unknown;
+use super::stream::{self, Closing, Streams};
 use super::{
     DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery,
 };
@@ -30,6 +31,8 @@ const INDEX: &str = "\
 /debug/explain   why an object is still there, what holds it, and the last decisions about it
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/summary   sync, role, brake, queues and stuck objects at a glance
+/debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
+                   ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
 /debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
                    ?reason=REASON   only objects that are stuck for this reason
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
@@ -57,10 +60,13 @@ struct Debug {
     introspection: Arc<dyn Introspection>,
     components: Arc<Semaphore>,
     questions: Arc<Semaphore>,
+    streams: Arc<Streams>,
 }
 
 /// The pages of the debug listener.
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
+    let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
+    let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
@@ -69,6 +75,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/neighbourhood", get(neighbourhood))
         .route("/debug/explain", get(explain))
         .route("/debug/summary", get(summary))
+        .route(stream::PATH, get(follow))
         .route("/debug/stuck", get(stuck))
         .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
@@ -79,7 +86,8 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .with_state(Debug {
             introspection,
             components: Arc::new(Semaphore::new(CONCURRENT_COMPONENTS)),
-            questions: Arc::new(Semaphore::new(CONCURRENT_QUESTIONS)),
+            questions,
+            streams,
         })
 }
 
@@ -105,7 +113,7 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
         GraphFormat::Json => JSON,
     };
     if uids.is_empty() {
-        return stream(content_type, debug.introspection.graph(format));
+        return streamed(content_type, debug.introspection.graph(format));
     }
     within_timeout(async {
         // The semaphore is never closed, so this cannot fail.
@@ -175,6 +183,14 @@ async fn summary(State(debug): State<Debug>) -> Response {
         }
     })
     .await
+}
+
+async fn follow(
+    State(debug): State<Debug>,
+    closing: Option<Extension<Closing>>,
+    Query(parameters): Parameters,
+) -> Response {
+    debug.streams.answer(parameters, closing.map(|Extension(closing)| closing))
 }
 
 async fn stuck(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {

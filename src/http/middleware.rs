@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 use super::access::{Authorizer, Rejection, Token};
 use super::connections::{ConnectionSlot, Source};
 use super::page::text;
+use super::stream;
 use crate::config::Listener;
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
@@ -37,11 +38,14 @@ pub(super) struct Middleware {
     listener: Listener,
     authorizer: Option<Arc<Authorizer>>,
     free: Arc<Semaphore>,
+    /// The streams that may still begin.
+    free_streams: Arc<Semaphore>,
 }
 
 impl Middleware {
     pub(super) fn new(listener: Listener, authorizer: Option<Arc<Authorizer>>) -> Self {
-        Self { listener, authorizer, free: Arc::new(Semaphore::new(MAX_REQUESTS)) }
+        let free = Arc::new(Semaphore::new(MAX_REQUESTS));
+        Self { listener, authorizer, free, free_streams: Arc::new(Semaphore::new(stream::MAX_STREAMS)) }
     }
 
     /// Adds the checks to the pages.
@@ -88,9 +92,11 @@ impl Middleware {
     }
 
     /// The slot of the request's connection, if there is room for the request. The request
-    /// counts until its response is flushed.
+    /// counts until its response is flushed. Streams are counted apart, because each lasts long.
     fn take(&self, request: &mut Request) -> Option<Arc<ConnectionSlot>> {
-        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
+        let is_stream = self.listener == Listener::Debug && request.uri().path() == stream::PATH;
+        let free = if is_stream { &self.free_streams } else { &self.free };
+        let permit = Arc::clone(free).try_acquire_owned().ok()?;
         let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>()?;
         slot.hold(permit).then_some(slot)
     }
@@ -136,7 +142,7 @@ impl Middleware {
             return self.refuse(
                 HttpRefusal::Busy,
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many requests in flight; retry later",
+                "too many requests or streams in flight; retry later",
             );
         };
         if let Some(refused) = self.refuse_unauthorized(token, request.uri().path(), slot.source()).await {

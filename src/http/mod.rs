@@ -16,6 +16,7 @@
 //! | debug | `/debug/neighbourhood` | owners and dependents of `?uid=`, to a distance: `?up=`, `?down=`, `?max=`, `?limit=` |
 //! | debug | `/debug/explain` | why the object `?uid=` is still there, and what was decided about it |
 //! | debug | `/debug/summary` | sync, role, brake, queues and stuck objects at a glance |
+//! | debug | `/debug/stream` | the summary each second, and changes of the neighbourhood of `?uid=`, as server-sent events |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
 //! | debug | `/debug/queues` | the work queues and the objects that keep failing |
 //! | debug | `/debug/node` | `kube-gc node run` only: the last plan for the node, and what came of it |
@@ -35,6 +36,7 @@ mod page;
 mod parameters;
 mod readiness;
 mod serve;
+mod stream;
 mod stuck;
 mod tls;
 mod view;
@@ -98,6 +100,10 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// The owners and dependents of an object; `None` if it is not in the graph.
     fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
+
+    /// A number that differs if the graph has changed: the part of it that objects of a namespace
+    /// depend on, or for `None` all of it. This is not a future, because streams ask often.
+    fn changes(&self, namespace: Option<&str>) -> u64;
 
     /// Why an object is still there; `None` if it is not in the graph.
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>>;

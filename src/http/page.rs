@@ -65,6 +65,15 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     }
 }
 
+/// JSON on one line, escaped. `None` cannot happen: only maps with other keys than strings cannot be
+/// written as JSON.
+pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
+    let text = serde_json::to_string(value).ok()?;
+    let mut escaped = String::with_capacity(text.len());
+    escape_json(&text, &mut escaped).ok()?;
+    Some(escaped)
+}
+
 /// Applies the timeout of a page.
 pub(super) async fn within_timeout(answer: impl Future<Output = Response>) -> Response {
     tokio::time::timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {

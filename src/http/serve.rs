@@ -29,6 +29,7 @@ use tower::ServiceExt as _;
 use super::access::Authorizer;
 use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
 use super::middleware::Middleware;
+use super::stream::Closing;
 use super::tls::Certificates;
 use super::write_timeout::WriteTimeout;
 use crate::config::Listener;
@@ -265,9 +266,11 @@ impl ConnectionHandler {
         slot: &Arc<ConnectionSlot>,
         shutdown: CancellationToken,
     ) {
+        let closing = Closing(shutdown.clone());
         let service = service_fn(|mut request: Request<Incoming>| {
             slot.request_begins();
             request.extensions_mut().insert(Arc::clone(slot));
+            request.extensions_mut().insert(closing.clone());
             let (answer, slot) = (self.pages.clone().oneshot(request), Arc::clone(slot));
             async move { Ok::<_, Infallible>(answer.await?.map(|body| TrackedBody { body, slot })) }
         });

@@ -16,13 +16,13 @@ use crate::http::{
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
-use crate::introspect::questions::Questions;
+use crate::introspect::questions::{Freshness, Questions};
 use crate::introspect::status::{CollectorStatus, counts};
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::insight::{NeighbourhoodQuery, State, explain, neighbourhood};
-use kube_gc_core::object::{Key, Uid};
+use kube_gc_core::object::{Key, Namespace, Uid};
 use kube_gc_core::text::LISTED;
 
 /// The maximum number of failing keys that the page of a queue names.
@@ -133,7 +133,8 @@ impl CollectorIntrospection {
         };
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
-        let (shown, incomplete) = self.questions.ask(limits, |asker| neighbourhood(asker, &question)).await?;
+        let (shown, incomplete) =
+            self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question)).await?;
         Ok(Some(NeighbourhoodPage { shown, incomplete }))
     }
 
@@ -142,7 +143,7 @@ impl CollectorIntrospection {
             return Ok(None);
         };
         let (explanation, incomplete) =
-            self.questions.ask(ViewLimits::default(), |asker| explain(asker, &root)).await?;
+            self.questions.ask(ViewLimits::default(), Freshness::Now, |asker| explain(asker, &root)).await?;
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),
@@ -243,6 +244,10 @@ impl Introspection for CollectorIntrospection {
 
     fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
         async move { Ok(self.neighbourhood_of(query).await?) }.boxed()
+    }
+
+    fn changes(&self, namespace: Option<&str>) -> u64 {
+        self.status.graph().changes(namespace.and_then(Namespace::parse).as_ref())
     }
 
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {

@@ -8,6 +8,7 @@ pub mod metrics;
 #[cfg(feature = "node")]
 pub mod node;
 pub mod questions;
+mod recent_reads;
 pub mod status;
 pub mod stuck;
 pub mod stuck_events;

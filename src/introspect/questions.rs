@@ -10,6 +10,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::Api;
+use crate::introspect::recent_reads::RecentReads;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{Asker, Fact, Knowledge, Need, ObjectName, Unseen, ask};
 use kube_gc_core::object::{DeletionState, Identity};
@@ -30,6 +31,16 @@ pub struct Questions {
     graph: GraphHandle,
     api: Api,
     pace: Arc<Mutex<Option<Interval>>>,
+    recent: RecentReads,
+}
+
+/// Which live reads count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Those that are made for this question.
+    Now,
+    /// Also those of other questions in the last two seconds. They have no details.
+    Recent,
 }
 
 impl std::fmt::Debug for Questions {
@@ -42,7 +53,7 @@ impl Questions {
     /// Questions to this graph and this API server.
     #[must_use]
     pub fn new(graph: GraphHandle, api: Api) -> Self {
-        Self { graph, api, pace: Arc::default() }
+        Self { graph, api, pace: Arc::default(), recent: RecentReads::default() }
     }
 
     /// Asks a question until it has an answer. Also returns what could not be read.
@@ -52,6 +63,7 @@ impl Questions {
     pub async fn ask<A>(
         &self,
         limits: ViewLimits,
+        freshness: Freshness,
         question: impl Fn(&mut Asker<'_>) -> A,
     ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
         let catalog = self.graph.catalog().await?;
@@ -76,17 +88,24 @@ impl Questions {
                 Need::Live(identity) => Some(identity),
                 Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
             });
-            let mut reads =
-                futures::stream::iter(reads).map(|identity| self.read(identity)).buffer_unordered(AT_ONCE);
+            let mut reads = futures::stream::iter(reads)
+                .map(|identity| self.read(identity, freshness))
+                .buffer_unordered(AT_ONCE);
             while let Some(fact) = reads.next().await {
                 known.learn(fact);
             }
         }
     }
 
-    async fn read(&self, identity: Identity) -> Fact {
+    async fn read(&self, identity: Identity, freshness: Freshness) -> Fact {
+        if freshness == Freshness::Recent
+            && let Some(live) = self.recent.get(&identity)
+        {
+            return Fact::Live(identity, live);
+        }
         self.turn().await;
         let live = self.api.read_live(&identity).await;
+        self.recent.put(&identity, &live);
         Fact::Live(identity, live)
     }
 

@@ -73,6 +73,10 @@ impl Introspection for IdleCollector {
         std::future::ready(Ok(None)).boxed()
     }
 
+    fn changes(&self, _: Option<&str>) -> u64 {
+        0
+    }
+
     fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
         std::future::ready(Ok(None)).boxed()
     }

@@ -214,3 +214,10 @@ async fn questions_about_objects_are_answered_or_refused() {
         assert_eq!(get(router(), path).await.0, expected, "{path}");
     }
 }
+
+#[tokio::test]
+async fn a_page_that_hangs_is_cancelled() {
+    tokio::time::pause();
+    let answer = page::within_timeout(std::future::pending()).await;
+    assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+}

@@ -1,0 +1,306 @@
+//! Tests of `/debug/stream`.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use axum::Extension;
+use axum::body::BodyDataStream;
+use tokio::time::Instant;
+
+use super::*;
+use crate::http::stream::Closing;
+use kube_gc_core::insight::{Neighbourhood, ObjectName, Shown, State};
+
+/// A graph with one object, and how often it was asked.
+struct Live {
+    fake: Fake,
+    /// How often the graph has changed.
+    changes: AtomicU64,
+    /// The dependents that the object waits for.
+    waits_for: AtomicUsize,
+    /// How long an answer takes.
+    takes: Duration,
+    summaries: AtomicUsize,
+    looks: AtomicUsize,
+}
+
+impl Live {
+    fn new() -> Arc<Self> {
+        Arc::new(Self::slow(Duration::ZERO))
+    }
+
+    fn slow(takes: Duration) -> Self {
+        let changes = AtomicU64::new(0);
+        let [waits_for, summaries, looks] = [(); 3].map(|()| AtomicUsize::new(0));
+        Self { fake: Fake::new(), changes, waits_for, takes, summaries, looks }
+    }
+
+    /// Something in the graph changes, perhaps this object.
+    fn change(&self, waits_for: usize) {
+        self.waits_for.store(waits_for, Ordering::Relaxed);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn page(&self) -> NeighbourhoodPage {
+        let name = ObjectName {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            resource: Some("pods".to_owned()),
+            namespace: Some("a".to_owned()),
+            name: "line\nbreak\u{202e}".to_owned(),
+            uid: UID.to_owned(),
+        };
+        let waits_for = self.waits_for.load(Ordering::Relaxed);
+        let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
+        let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
+        NeighbourhoodPage { shown, incomplete: Vec::new() }
+    }
+}
+
+impl Introspection for Live {
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
+        self.fake.monitors()
+    }
+
+    fn undiscovered(&self) -> Vec<Undiscovered> {
+        self.fake.undiscovered()
+    }
+
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        self.fake.graph(format)
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        self.fake.component(uids, format)
+    }
+
+    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
+        self.fake.search(query)
+    }
+
+    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        let is_known = query.uid == Uid::parse(UID).unwrap();
+        async move {
+            tokio::time::sleep(self.takes).await;
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            Ok(is_known.then(|| self.page()))
+        }
+        .boxed()
+    }
+
+    fn changes(&self, _: Option<&str>) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
+    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
+        self.fake.explain(query)
+    }
+
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        self.summaries.fetch_add(1, Ordering::Relaxed);
+        self.fake.summary()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        self.fake.decisions(query)
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        self.fake.stuck(query)
+    }
+
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
+        self.fake.idle(query)
+    }
+
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
+        self.fake.queues()
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.fake.readiness()
+    }
+}
+
+/// An open stream.
+struct Open {
+    body: BodyDataStream,
+    began: Instant,
+}
+
+impl Open {
+    async fn begin(router: &Router, path: &str) -> Self {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router.clone().oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        for (header, value) in [
+            ("content-type", "text/event-stream"),
+            ("cache-control", "no-store"),
+            ("x-content-type-options", "nosniff"),
+        ] {
+            assert_eq!(response.headers()[header], value);
+        }
+        Self { body: response.into_body().into_data_stream(), began: Instant::now() }
+    }
+
+    /// The next event and its time since the beginning in milliseconds. `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value, u128)> {
+        let bytes = self.body.next().await?.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        let data = field("data").unwrap_or_default();
+        assert!(data.chars().all(kube_gc_core::text::escape::is_printable), "{data}");
+        let data = serde_json::from_str(data).unwrap();
+        Some((field("event").unwrap().to_owned(), data, self.began.elapsed().as_millis()))
+    }
+
+    /// The next neighbourhood: what its object waits for, and when it came.
+    async fn neighbourhood(&mut self) -> (Value, u128) {
+        loop {
+            let (event, data, at) = self.next().await.unwrap();
+            if event == "neighbourhood" {
+                return (data["nodes"][0]["waitsFor"].clone(), at);
+            }
+        }
+    }
+}
+
+fn pages(live: &Arc<Live>) -> Router {
+    debug_router(Arc::clone(live) as Arc<dyn Introspection>)
+}
+
+fn of_object() -> String {
+    format!("/debug/stream?uid={UID}&down=3")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_begins_with_the_whole_state_and_goes_on_with_summaries() {
+    let live = Live::new();
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    let mut came = Vec::new();
+    for _ in 0..4 {
+        let (event, data, at) = stream.next().await.unwrap();
+        match event.as_str() {
+            "summary" => assert_eq!(data["role"], "alone"),
+            _ => assert_eq!(data, serde_json::to_value(live.page()).unwrap()),
+        }
+        came.push((event, at));
+    }
+    let expected = [("summary", 0), ("neighbourhood", 0), ("summary", 1000), ("summary", 2000)];
+    assert_eq!(came, expected.map(|(event, at)| (event.to_owned(), at)));
+    // Once more than needed, because the first look was before the namespace was known.
+    assert_eq!(live.looks.load(Ordering::Relaxed), 2, "nothing has changed, so nothing is asked");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_an_object_there_are_only_summaries() {
+    let live = Live::new();
+    let mut stream = Open::begin(&pages(&live), "/debug/stream").await;
+    for second in 0..5 {
+        live.change(second);
+        assert_eq!(stream.next().await.unwrap().0, "summary");
+    }
+    assert_eq!(live.looks.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_joined_to_four_a_second() {
+    let live = Live::new();
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    assert_eq!(stream.neighbourhood().await, (json!(0), 0));
+    let changing = Arc::clone(&live);
+    let changes = tokio::spawn(async move {
+        for count in 1.. {
+            tokio::time::sleep(Duration::from_millis(3)).await;
+            changing.change(count);
+        }
+    });
+    for number in 1..=8 {
+        assert_eq!(stream.neighbourhood().await.1, number * 250);
+    }
+    changes.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_elsewhere_in_the_graph_is_no_event() {
+    let live = Live::new();
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    stream.neighbourhood().await;
+    live.change(0);
+    while stream.began.elapsed() < Duration::from_secs(3) {
+        assert_eq!(stream.next().await.unwrap().0, "summary");
+    }
+    assert_eq!(live.looks.load(Ordering::Relaxed), 2);
+    // What the graph does not count is seen, too, but later.
+    live.waits_for.store(7, Ordering::Relaxed);
+    let (waits_for, at) = stream.neighbourhood().await;
+    assert!(waits_for == 7 && at > 9_000 && at < 12_000, "{waits_for} {at}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_takes_long_is_looked_at_less_often() {
+    let live = Arc::new(Live::slow(Duration::from_millis(20)));
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    let (_, first) = stream.neighbourhood().await;
+    live.change(1);
+    let (_, second) = stream.neighbourhood().await;
+    assert!(second - first >= 64 * 20, "{first} {second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_object_has_no_nodes() {
+    let mut stream = Open::begin(&pages(&Live::new()), "/debug/stream?uid=x").await;
+    assert_eq!(stream.neighbourhood().await.0, Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_does_not_read_costs_nothing_and_gets_the_newest_state() {
+    let live = Live::new();
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    stream.neighbourhood().await;
+    let asked = || (live.summaries.load(Ordering::Relaxed), live.looks.load(Ordering::Relaxed));
+    let before = asked();
+    for count in 1..100 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        live.change(count);
+    }
+    assert_eq!(asked(), before);
+    assert_eq!(stream.neighbourhood().await.0, 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_share_the_summary() {
+    let live = Live::new();
+    let router = pages(&live);
+    let mut streams = Vec::new();
+    for _ in 0..8 {
+        streams.push(Open::begin(&router, "/debug/stream").await);
+    }
+    for _ in 0..10 {
+        for stream in &mut streams {
+            assert_eq!(stream.next().await.unwrap().0, "summary");
+        }
+    }
+    assert_eq!(live.summaries.load(Ordering::Relaxed), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_the_listener_and_after_half_an_hour() {
+    let live = Live::new();
+    let end = CancellationToken::new();
+    let router = pages(&live).layer(Extension(Closing(end.clone())));
+    let mut stream = Open::begin(&router, &of_object()).await;
+    stream.neighbourhood().await;
+    end.cancel();
+    assert!(stream.next().await.is_none());
+
+    let mut stream = Open::begin(&pages(&live), "/debug/stream").await;
+    while stream.next().await.is_some() {}
+    assert_eq!(stream.began.elapsed(), Duration::from_secs(1800));
+}
+
+#[tokio::test]
+async fn the_parameters_are_those_of_a_neighbourhood() {
+    for wrong in ["?up=1", "?uid=", "?uid=a&up=65", "?uid=a&q=b", "?x=1"] {
+        assert_eq!(get_debug(&format!("/debug/stream{wrong}")).await.0, StatusCode::BAD_REQUEST, "{wrong}");
+    }
+}
