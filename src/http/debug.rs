@@ -14,7 +14,7 @@ use super::page::{JSON, ended, json, not_found, page, stream as streamed, text, 
 use super::parameters::unknown;
 use super::stream::{self, Closing, Streams};
 use super::{
-    DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery,
+    DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui,
 };
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
@@ -80,7 +80,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
         .route("/debug/idle", get(idle))
-        .route("/", get(async || text(StatusCode::OK, INDEX)))
+        .merge(ui::routes(INDEX))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .fallback(not_found)
         .with_state(Debug {

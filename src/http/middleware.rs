@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 use super::access::{Authorizer, Rejection, Token};
 use super::connections::{ConnectionSlot, Source};
 use super::page::text;
-use super::stream;
+use super::{stream, ui};
 use crate::config::Listener;
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
@@ -145,7 +145,11 @@ impl Middleware {
                 "too many requests or streams in flight; retry later",
             );
         };
-        if let Some(refused) = self.refuse_unauthorized(token, request.uri().path(), slot.source()).await {
+        // A browser has no token before the page has asked for one.
+        let is_static = self.listener == Listener::Debug && ui::is_static(&request);
+        if !is_static
+            && let Some(refused) = self.refuse_unauthorized(token, request.uri().path(), slot.source()).await
+        {
             return refused;
         }
         pages.run(request).await

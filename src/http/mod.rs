@@ -8,6 +8,7 @@
 //! | health | `/livez`, `/healthz` | 200 while the process is alive |
 //! | health | `/readyz` | 200 once the collector can work; `?verbose` shows why not |
 //! | health | `/metrics` | Prometheus metrics |
+//! | debug | `/`, `/ui/…` | for browsers: a page that shows what the others answer |
 //! | debug | `/debug/monitors` | each watched type, whether it is synced, its last error |
 //! | debug | `/debug/discovery` | each part of the API that cannot be discovered, since when, its last error |
 //! | debug | `/debug/graph` | owners and dependents as DOT; `?format=json`, `?uid=` repeatable |
@@ -39,6 +40,7 @@ mod serve;
 mod stream;
 mod stuck;
 mod tls;
+mod ui;
 mod view;
 mod write_timeout;
 

@@ -46,6 +46,22 @@ async fn no_debug_page_is_open_without_a_token() {
 }
 
 #[tokio::test]
+async fn only_the_static_files_of_the_page_are_open_without_a_token() {
+    let browser = "Accept: text/html\r\n";
+    let server = Server::start(Listener::Debug, guarded()).await;
+    for path in ["/", "/ui/main.js"] {
+        // The server of these tests has other pages, so nothing is found; but nothing is refused.
+        assert!(is(&server.get(path, browser).await, "404 "), "{path}");
+    }
+    for path in ["/debug", "/debug/summary", "/ui/nothing.js", "/ui/../debug/summary"] {
+        assert!(is(&server.get(path, browser).await, "401 "), "{path}");
+    }
+    assert!(is(&server.get("/", "").await, "401 "), "the index for curl");
+    let health = Server::start(Listener::Health, guarded()).await;
+    assert!(is(&health.get("/ui/main.js", browser).await, "401 "), "this listener has no page");
+}
+
+#[tokio::test]
 async fn pages_without_access_control_ignore_tokens() {
     let server = Server::start(Listener::Health, Protection::default()).await;
     assert!(server.get("/metrics", "Authorization: Bearer good\r\n").await.ends_with("numbers"));
