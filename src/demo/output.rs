@@ -66,7 +66,7 @@ impl Output {
     }
 
     pub fn begin(&self, endpoints: &Endpoints) {
-        self.write(text::begin, || Some(json::begin(endpoints)));
+        self.write(|| text::begin(endpoints), || Some(json::begin(endpoints)));
     }
 
     pub fn tree(&self, lines: &[TreeLine]) {

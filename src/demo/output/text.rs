@@ -34,10 +34,11 @@ pub fn text(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
     text
 }
 
-pub fn begin() -> String {
+pub fn begin(endpoints: &Endpoints) -> String {
     text(|out| {
         writeln!(out, "{}", Styled(TITLE, "kube-gc demo"))?;
-        writeln!(out, "A Kubernetes API server and a garbage collector, both in this process.\n")
+        writeln!(out, "A Kubernetes API server and a garbage collector, both in this process.")?;
+        writeln!(out, "Watch them in the browser: {}/\n", endpoints.debug)
     })
 }
 
@@ -239,6 +240,7 @@ pub fn keeps_running(endpoints: &Endpoints, loaded: bool) -> String {
             writeln!(out, "  {kubectl} {command}")?;
         }
         out.push('\n');
+        writeln!(out, "  in the browser   {debug}/")?;
         writeln!(out, "  Kubernetes API   {server}")?;
         writeln!(out, "  metrics          {health}/metrics")?;
         writeln!(out, "  owner graph      {debug}/debug/graph")?;

@@ -188,6 +188,9 @@ fn the_suggested_commands_are_about_existing_objects() {
         load.contains("kubectl --kubeconfig /tmp/config -n load get") && !load.contains("shop"),
         "{load}"
     );
+    for text in [&plain(&begin(&endpoints)), &shop, &load] {
+        assert!(text.contains("in the browser") && text.contains(" http://127.0.0.1:3/\n"), "{text}");
+    }
     assert!(
         load.contains("http://127.0.0.1:2/metrics") && load.contains("http://127.0.0.1:3/debug/graph"),
         "{load}"
