@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -66,6 +66,10 @@ dashboard: prerequisites ## generate grafana/kube-gc.json from grafana/dashboard
 
 picture: prerequisites control-plane ## draw grafana/kube-gc.svg from a real Prometheus that scrapes real collectors
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
+
+page-pictures: prerequisites ## write docs/pictures/page-*.png again, after the page was changed
+	@tests/prerequisites.sh browser
+	KUBE_GC_PAGE_PICTURES=1 KUBE_GC_BROWSER=required $(CARGO) test --locked --test page -- the_pictures_can_be_taken
 
 bench: prerequisites ## measure the time and memory of the core (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
 	$(CARGO) bench --locked --bench core -- $(ARGS)

@@ -20,6 +20,10 @@
 #   runc              starts containers for it
 #   busybox           the program in the containers; it has to be the static one
 #
+# With the argument `browser`, also the tools that test the page:
+#
+#   chromium, chromedriver   the browser, with a font for its pictures, and the program that drives it
+#
 # tests/control-plane/ensure.sh installs what the build of the control plane needs,
 # and only if it has to be built.
 set -euo pipefail
@@ -53,6 +57,12 @@ containerd containerd
 ctr containerd
 runc runc
 busybox busybox-static
+TOOLS
+  ;;
+browser)
+  look_for <<'TOOLS'
+chromium chromium fonts-inter
+chromedriver chromium-driver
 TOOLS
   ;;
 *)

@@ -1,0 +1,164 @@
+//! A browser, driven as a person drives it.
+
+use anyhow::{Context as _, Result, ensure};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustix::process::geteuid;
+use serde_json::{Value, json};
+
+use crate::skip;
+use crate::webdriver::Session;
+use kube_gc_testkit::cluster::poll;
+
+/// How the page is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// The width of the window in CSS pixels.
+    pub width: u32,
+    /// Its height.
+    pub height: u32,
+    /// Whether the person prefers less motion.
+    pub is_still: bool,
+}
+
+/// The screen of a laptop.
+pub const LAPTOP: Look = Look { width: 1440, height: 900, is_still: false };
+
+/// A running browser.
+#[derive(Debug)]
+pub struct Browser(Session);
+
+impl Browser {
+    /// Starts a browser, or says that the test is skipped.
+    pub async fn start(test: &str, look: Look) -> Result<Option<Self>> {
+        let mut arguments = vec![
+            "--headless=new",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--force-color-profile=srgb",
+            "--lang=en",
+        ];
+        if geteuid().is_root() {
+            // Its sandbox does not work for root.
+            arguments.push("--no-sandbox");
+        }
+        if look.is_still {
+            arguments.push("--force-prefers-reduced-motion");
+        }
+        let metrics = json!({ "width": look.width, "height": look.height, "pixelRatio": 1.0, "mobile": false, "touch": false });
+        let capabilities = json!({
+            "browserName": "chrome",
+            "timeouts": { "script": 120_000 },
+            "goog:chromeOptions": { "args": arguments, "mobileEmulation": { "deviceMetrics": metrics } },
+        });
+        match Session::start(&capabilities).await? {
+            Some(session) => Ok(Some(Self(session))),
+            None => {
+                skip(test, "chromedriver is not installed (tests/prerequisites.sh browser)").map(|()| None)
+            }
+        }
+    }
+
+    /// Opens an address.
+    pub async fn goto(&self, url: &str) -> Result<()> {
+        self.0.post("/url", &json!({ "url": url })).await.map(drop)
+    }
+
+    /// The query string of the address.
+    pub async fn query(&self) -> Result<String> {
+        let query = self.js("return location.search.slice(1)").await?;
+        Ok(query.as_str().unwrap_or_default().to_owned())
+    }
+
+    /// Back, as the button of the browser.
+    pub async fn back(&self) -> Result<()> {
+        self.0.post("/back", &json!({})).await.map(drop)
+    }
+
+    /// Loads the page anew.
+    pub async fn reload(&self) -> Result<()> {
+        self.0.post("/refresh", &json!({})).await.map(drop)
+    }
+
+    /// Presses and releases keys, one after the other, wherever the focus is.
+    pub async fn press(&self, keys: &str) -> Result<()> {
+        let act = |kind: &'static str| move |key: char| json!({ "type": kind, "value": key.to_string() });
+        let (down, up) = (act("keyDown"), act("keyUp"));
+        let actions: Vec<Value> = keys.chars().flat_map(|key| [down(key), up(key)]).collect();
+        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
+        self.0.post("/actions", &json!({ "actions": [keyboard] })).await.map(drop)
+    }
+
+    /// Clicks the middle of the first element of a selector.
+    pub async fn click(&self, selector: &str) -> Result<()> {
+        let found = self.0.post("/element", &json!({ "using": "css selector", "value": selector })).await?;
+        let (_, id) = found.as_object().and_then(|found| found.iter().next()).context("no element")?;
+        let id = id.as_str().context("no element")?;
+        self.0
+            .post(&format!("/element/{id}/click"), &json!({}))
+            .await
+            .with_context(|| selector.to_owned())
+            .map(drop)
+    }
+
+    /// The result of a script.
+    pub async fn js(&self, script: &str) -> Result<Value> {
+        let answer = self.0.post("/execute/sync", &json!({ "script": script, "args": [] })).await;
+        answer.with_context(|| script.chars().take(200).collect::<String>())
+    }
+
+    /// The result of a script that calls its last argument when it is done.
+    pub async fn js_later(&self, script: &str) -> Result<Value> {
+        self.0.post("/execute/async", &json!({ "script": script, "args": [] })).await
+    }
+
+    /// The text of the first element of a selector.
+    pub async fn text(&self, selector: &str) -> Result<String> {
+        let text =
+            self.js(&format!("return document.querySelector({selector:?})?.textContent ?? null")).await?;
+        text.as_str().map(str::to_owned).with_context(|| format!("there is no {selector}"))
+    }
+
+    /// The number of elements of a selector.
+    pub async fn count(&self, selector: &str) -> Result<u64> {
+        let count = self.js(&format!("return document.querySelectorAll({selector:?}).length")).await?;
+        count.as_u64().context("no number")
+    }
+
+    /// Waits until an expression is true.
+    pub async fn until(&self, what: &str, expression: &str) -> Result<()> {
+        let script = format!("return Boolean({expression})");
+        let waited = poll(what, async || Ok(self.js(&script).await? == true)).await;
+        if waited.is_err() {
+            let body = self.js("return document.body.innerText.slice(0, 3000)").await?;
+            eprintln!("--- the page\n{}\n---", body.as_str().unwrap_or_default());
+        }
+        waited
+    }
+
+    /// A picture of the window, as PNG.
+    pub async fn screenshot(&self) -> Result<Vec<u8>> {
+        let picture = self.0.get("/screenshot").await?;
+        Ok(BASE64_STANDARD.decode(picture.as_str().context("no picture")?)?)
+    }
+
+    /// Fails if the page broke its own rules: it asked another server, ran into its policy, or had
+    /// an error. Errors of its own requests are none.
+    pub async fn assert_clean(&self) -> Result<()> {
+        let reports = "const done = arguments[arguments.length - 1]; \
+            const seen = new ReportingObserver(() => {}, { types: ['csp-violation'], buffered: true }); seen.observe(); \
+            setTimeout(() => done(seen.takeRecords().map((report) => JSON.stringify(report.body))), 50)";
+        let violations = self.js_later(reports).await?;
+        ensure!(violations == json!([]), "violations of the policy: {violations}");
+        let foreign = "return performance.getEntriesByType('resource').map((entry) => entry.name).filter((name) => new URL(name).origin !== location.origin)";
+        let foreign = self.js(foreign).await?;
+        ensure!(foreign == json!([]), "requests to others: {foreign}");
+        Ok(())
+    }
+
+    /// Ends it, and fails if the page has broken its rules.
+    pub async fn close(self) -> Result<()> {
+        self.assert_clean().await?;
+        self.0.end().await
+    }
+}

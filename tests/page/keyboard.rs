@@ -1,0 +1,111 @@
+//! A walk without a mouse.
+
+use anyhow::{Result, ensure};
+
+use crate::browser::{Browser, LAPTOP};
+use crate::search::ENTER;
+use crate::stage::{Stage, query_of};
+
+const TAB: &str = "\u{e004}";
+const ESCAPE: &str = "\u{e00c}";
+const LEFT: &str = "\u{e012}";
+const UP: &str = "\u{e013}";
+const RIGHT: &str = "\u{e014}";
+const DOWN: &str = "\u{e015}";
+
+/// The name of the item that has the focus.
+async fn focused(browser: &Browser) -> Result<String> {
+    let name = browser
+        .js("return document.activeElement.getAttribute('aria-label') ?? document.activeElement.id")
+        .await?;
+    Ok(name.as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
+    let Some(browser) = Browser::start("everything can be reached with the keyboard", LAPTOP).await? else {
+        return Ok(());
+    };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(3).await?;
+    browser.goto(&stage.url()).await?;
+    browser.until("the summary", "document.querySelector('#health b')").await?;
+    browser.press("/shop").await?;
+    browser
+        .until("the answer", "document.querySelector('#found-0')?.getAttribute('aria-selected') === 'true'")
+        .await?;
+    browser.press(ESCAPE).await?;
+    browser.until("the list to close", "document.querySelector('#found').hidden").await?;
+    browser.press("p").await?;
+    browser.press("\u{e003}").await?;
+    browser
+        .until("the answer again", "document.querySelector('#found-0')?.textContent.includes('shop')")
+        .await?;
+    browser.press(ENTER).await?;
+    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 5").await?;
+
+    browser.press("l").await?;
+    browser.until("the tree", "document.activeElement.role === 'treeitem'").await?;
+    ensure!(focused(&browser).await?.starts_with("ConfigMap shop live"), "{}", focused(&browser).await?);
+    let outline = "return getComputedStyle(document.activeElement).outlineStyle";
+    ensure!(browser.js(outline).await? == "solid", "the focus cannot be seen");
+    browser.press(LEFT).await?;
+    browser
+        .until("the tree to fold", "document.querySelectorAll('#list [role=treeitem]').length === 1")
+        .await?;
+    browser.press(RIGHT).await?;
+    browser
+        .until("the tree to open", "document.querySelectorAll('#list [role=treeitem]').length === 5")
+        .await?;
+    browser.press(RIGHT).await?;
+    let first = focused(&browser).await?;
+    browser.press(DOWN).await?;
+    ensure!(focused(&browser).await? != first);
+    browser.press(UP).await?;
+    ensure!(focused(&browser).await? == first);
+    browser.press("\u{e010}").await?;
+    ensure!(focused(&browser).await? != first, "End goes to the last one");
+    browser.press("\u{e011}").await?;
+    ensure!(focused(&browser).await?.starts_with("ConfigMap shop"), "Home goes to the first one");
+    browser.press(RIGHT).await?;
+    let first = focused(&browser).await?;
+    browser.press(ENTER).await?;
+    let name = first.split(' ').nth(1).unwrap_or_default();
+    browser
+        .until(
+            "to move on",
+            &format!("document.querySelector('#object-title').textContent.includes({name:?})"),
+        )
+        .await?;
+    ensure!(browser.query().await? != query_of(&shop.root));
+
+    browser.press("l").await?;
+    browser.until("the drawing", "document.activeElement.id === 'drawing'").await?;
+    let place = "return document.querySelector('#drawing .viewport').style.transform";
+    let before = browser.js(place).await?;
+    browser.press(RIGHT).await?;
+    browser.press("+").await?;
+    ensure!(browser.js(place).await? != before, "arrows and + move the drawing");
+    browser.press("0").await?;
+    browser.press("?").await?;
+    browser.until("the help", "document.querySelector('#keys').open").await?;
+    browser.press(ESCAPE).await?;
+    browser.until("the help to close", "!document.querySelector('#keys').open").await?;
+
+    // Each thing that can be clicked is a stop of Tab, in the order of the page, and shows it.
+    browser.press("h").await?;
+    browser.until("the overview", "document.querySelector('#object').hidden").await?;
+    browser.js("document.activeElement.blur()").await?;
+    let mut stops = Vec::new();
+    for _ in 0..6 {
+        browser.press(TAB).await?;
+        let outline = browser.js("return getComputedStyle(document.activeElement).outlineStyle").await?;
+        ensure!(outline == "solid", "no visible focus on {}", focused(&browser).await?);
+        stops.push(browser.js("return document.activeElement.id").await?);
+    }
+    for stop in ["home", "search", "theme", "help"] {
+        ensure!(stops.iter().any(|id| id == stop), "Tab does not reach {stop}: {stops:?}");
+    }
+    browser.close().await?;
+    stage.end().await
+}

@@ -1,0 +1,152 @@
+//! What changes is shown, and a lost connection is said.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::browser::{Browser, LAPTOP, Look};
+use crate::stage::Stage;
+use kube_gc_testkit::Policy;
+
+/// Notes each state in which the page has shown a mark or a card.
+const WATCH: &str = "window.states = new Set(); window.most = 0; \
+    new MutationObserver(() => { \
+      const marks = document.querySelectorAll('#drawing .mark, #drawing .card'); \
+      window.most = Math.max(window.most, marks.length); \
+      for (const mark of marks) window.states.add(mark.dataset.state); \
+    }).observe(document.querySelector('#drawing'), { subtree: true, childList: true })";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cascade_can_be_watched_as_it_runs() -> Result<()> {
+    let Some(browser) = Browser::start("a cascade can be watched", LAPTOP).await? else { return Ok(()) };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(40).await?;
+    // The root stays until a person lets it go, so that its end can be seen, too.
+    let held = stage.cluster.set_finalizers(&shop.parts[7], &["example.com/held"]).await?;
+    browser.goto(&stage.page_of(&shop.root)).await?;
+    browser
+        .until(
+            "all alike in one fold",
+            "document.querySelectorAll('#drawing .mark[data-state=live]').length === 40",
+        )
+        .await?;
+    browser.js(WATCH).await?;
+    stage.cluster.delete(&shop.root, Policy::Foreground).await?;
+    browser
+        .until(
+            "the last one",
+            "document.querySelectorAll('#drawing [data-state=terminating]:is(.mark, .card)').length === 1",
+        )
+        .await?;
+    browser
+        .until(
+            "what holds everything",
+            "document.querySelector('#explanation').textContent.includes('example.com/held')",
+        )
+        .await?;
+    ensure!(browser.js("return window.states.has('gone')").await? == true, "nothing was seen to go");
+    browser
+        .until(
+            "those that are gone to fade",
+            "document.querySelectorAll('#drawing [data-state=gone]').length === 0",
+        )
+        .await?;
+    browser
+        .until("the stuck list", "document.querySelector('#stuck-body').textContent.includes('shop')")
+        .await?;
+
+    stage.cluster.set_finalizers(&held, &[]).await?;
+    browser.until("the end", "document.querySelector('#object-head [data-state=gone]')").await?;
+    browser
+        .until(
+            "why it went",
+            "document.querySelector('#explanation .badge')?.textContent.includes('finalizer removed')",
+        )
+        .await?;
+    let decided = "document.querySelector('#decisions-body').textContent.includes('part-000')";
+    browser.until("the decisions", decided).await?;
+    ensure!(browser.js("return [...document.querySelectorAll('#pulse .trace')].every((line) => line.getAttribute('d').length > 20)").await? == true);
+    browser.close().await?;
+    stage.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn never_more_than_200_objects_are_drawn() -> Result<()> {
+    let Some(browser) = Browser::start("never more than 200 objects are drawn", LAPTOP).await? else {
+        return Ok(());
+    };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(450).await?;
+    browser.goto(&stage.page_of(&shop.root)).await?;
+    browser
+        .until(
+            "the fold",
+            "document.querySelector('#drawing .header')?.textContent.includes('450 ConfigMaps')",
+        )
+        .await?;
+    browser.js(WATCH).await?;
+    browser.click("#drawing .header.link").await?;
+    browser
+        .until("each by its name", "document.querySelectorAll('#drawing .members .card').length > 100")
+        .await?;
+    stage.cluster.delete(&shop.root, Policy::Background).await?;
+    browser
+        .until(
+            "the end",
+            "document.querySelector('#object-head [data-state=gone], #object-head [data-state=absent]')",
+        )
+        .await?;
+    browser.until("nothing left", "document.querySelectorAll('#drawing .members > *').length === 0").await?;
+    let most = browser.js("return window.most").await?;
+    ensure!(most.as_u64().is_some_and(|most| (100..=200).contains(&most)), "{most} were drawn");
+    browser.close().await?;
+    stage.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_said_and_comes_back_by_itself() -> Result<()> {
+    let Some(browser) = Browser::start("a lost connection is said", LAPTOP).await? else { return Ok(()) };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(1).await?;
+    browser.goto(&stage.page_of(&shop.root)).await?;
+    let is_connected = "['live', 'polling'].includes(document.querySelector('#connection').dataset.mode)";
+    browser.until("a connection", is_connected).await?;
+    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 3").await?;
+    stage.gate.shut();
+    browser
+        .until("a word about it", "document.querySelector('#connection').textContent === 'Not connected'")
+        .await?;
+    let notice = browser.text("#notice").await?;
+    ensure!(notice.contains("does not answer") && notice.contains("What you see is from"), "{notice}");
+    ensure!(browser.count("#drawing .card").await? == 3, "what was known is still shown");
+    browser
+        .until(
+            "the announcement",
+            "document.querySelector('#announcer').textContent.includes('does not answer')",
+        )
+        .await?;
+    stage.namespace.configmap("late").owned_by(&shop.root).create().await?;
+    stage.gate.reopen();
+    browser.until("the connection", is_connected).await?;
+    browser.until("what was missed", "document.querySelectorAll('#drawing .card').length === 4").await?;
+    ensure!(browser.js("return document.querySelector('#notice').hidden").await? == true);
+    browser.close().await?;
+    stage.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_moves_for_those_who_prefer_that() -> Result<()> {
+    let look = Look { is_still: true, ..LAPTOP };
+    let Some(browser) = Browser::start("nothing moves for those who prefer that", look).await? else {
+        return Ok(());
+    };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(8).await?;
+    browser.goto(&stage.page_of(&shop.root)).await?;
+    browser.until("the fold", "document.querySelectorAll('#drawing .mark').length === 8").await?;
+    stage.cluster.delete(&shop.parts[0], Policy::Background).await?;
+    browser.until("one that is gone", "document.querySelector('#drawing .mark[data-state=gone]')").await?;
+    ensure!(browser.js("return document.getAnimations().length").await? == json!(0));
+    browser.until("its end", "document.querySelectorAll('#drawing .mark').length === 7").await?;
+    browser.close().await?;
+    stage.end().await
+}
