@@ -1,18 +1,27 @@
 //! One call: deadline, limits, and what an answer means.
 
 use std::error::Error as _;
+use std::pin::Pin;
 use std::time::Duration;
 
+use http::Uri;
 use http::uri::PathAndQuery;
+use prost::Message as _;
+use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::client::Grpc;
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
-use tonic_prost::ProstCodec;
 
+use super::raw::Raw;
 use super::{Client, MESSAGE_LIMIT, Operation, probe};
 use crate::rpc::Call;
 use crate::{Error, Rpc};
+
+/// HTTP needs some address; the real one is the socket.
+const ADDRESS: &str = "http://localhost";
+
+/// Gets each message of an answer, and may end the call.
+type Take<'a> = &'a mut (dyn FnMut(Bytes) -> Result<(), Status> + Send);
 
 impl Client {
     /// Makes a call with one answer, within the usual deadline.
@@ -32,82 +41,107 @@ impl Client {
         request: C,
         deadline: Duration,
     ) -> Result<C::Response, Error> {
-        let started = Instant::now();
-        let answer = async {
-            let (mut grpc, path) = self.ready::<C>().await?;
-            let codec = ProstCodec::<C, C::Response>::default();
-            let answer = grpc.unary(with_deadline(request, deadline), path, codec).await?;
-            Ok(answer.into_inner())
+        let mut answer = None;
+        let mut take = |message: Bytes| match answer.replace(decoded::<C>(message)?) {
+            None => Ok(()),
+            Some(_) => Err(Status::internal("the runtime sent more than one answer")),
         };
-        self.conclude::<C, _>(started, deadline, answer).await
+        self.exchange(C::RPC, request.encode_to_vec().into(), deadline, &mut take).await?;
+        answer.ok_or_else(|| explain(C::RPC, &Status::internal("the runtime sent no answer")))
     }
 
     /// Makes a call whose answer comes in parts. `take` gets each part, and may end the call.
     pub(super) async fn stream<C: Call>(
         &self,
         request: C,
-        mut take: impl FnMut(C::Response) -> Result<(), String>,
+        mut take: impl FnMut(C::Response) -> Result<(), String> + Send,
     ) -> Result<(), Error> {
-        let started = Instant::now();
         let deadline = self.inner.settings.deadline;
-        let parts = async {
-            let (mut grpc, path) = self.ready::<C>().await?;
-            let codec = ProstCodec::<C, C::Response>::default();
-            let answer = grpc.server_streaming(with_deadline(request, deadline), path, codec).await?;
-            let mut parts = answer.into_inner();
-            while let Some(part) = parts.message().await? {
-                take(part).map_err(Status::resource_exhausted)?;
-            }
-            Ok(())
-        };
-        self.conclude::<C, _>(started, deadline, parts).await
+        let mut take = |message: Bytes| take(decoded::<C>(message)?).map_err(Status::resource_exhausted);
+        self.exchange(C::RPC, request.encode_to_vec().into(), deadline, &mut take).await
     }
 
-    /// Waits for a connection.
-    async fn ready<C: Call>(&self) -> Result<(Grpc<Channel>, PathAndQuery), Status> {
-        let mut grpc = Grpc::new(self.inner.channel.clone())
+    /// Makes a call, ends it at its deadline, explains its failure, and reports it. It knows no types of
+    /// messages: the program has it once, and not once for each call.
+    fn exchange<'a>(
+        &'a self,
+        rpc: Rpc,
+        request: Bytes,
+        deadline: Duration,
+        take: Take<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+        Box::pin(async move {
+            let started = Instant::now();
+            let late = Error::Deadline { rpc, after: deadline };
+            let ended = tokio::time::timeout(deadline, self.send(rpc, request, deadline, take)).await;
+            let outcome = match ended {
+                Err(_) => Err(late),
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(Failure::Connection(error))) => Err(error),
+                // The runtime, or the HTTP layer, was quicker to notice.
+                Ok(Err(Failure::Status(status))) if is_late(&status) && started.elapsed() >= deadline => {
+                    Err(late)
+                }
+                Ok(Err(Failure::Status(status))) => Err(match explain(rpc, &status) {
+                    // Perhaps there is more to say about the socket.
+                    disconnected @ Error::Disconnected { .. } => {
+                        probe::probe(self.inner.endpoint.path()).await.err().unwrap_or(disconnected)
+                    }
+                    error => error,
+                }),
+            };
+            if let Some(observer) = &self.inner.settings.observer {
+                let elapsed = started.elapsed();
+                observer(&Operation { rpc, outcome: outcome.as_ref().map(drop), elapsed });
+            }
+            outcome
+        })
+    }
+
+    /// Sends a request, and hands over each message of the answer. On the wire, a call with one answer
+    /// is a stream of one message.
+    async fn send(
+        &self,
+        rpc: Rpc,
+        request: Bytes,
+        deadline: Duration,
+        take: Take<'_>,
+    ) -> Result<(), Failure> {
+        let sender = self.inner.connection.sender().await.map_err(Failure::Connection)?;
+        let mut grpc = Grpc::with_origin(sender, Uri::from_static(ADDRESS))
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
         grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let path = PathAndQuery::try_from(C::RPC.path(self.inner.api))
+        let path = PathAndQuery::try_from(rpc.path(self.inner.api))
             .map_err(|error| Status::from_error(error.into()))?;
-        Ok((grpc, path))
-    }
-
-    /// Ends a call at its deadline, explains its failure, and reports it.
-    async fn conclude<C: Call, T>(
-        &self,
-        started: Instant,
-        deadline: Duration,
-        answer: impl Future<Output = Result<T, Status>>,
-    ) -> Result<T, Error> {
-        let late = Error::Deadline { rpc: C::RPC, after: deadline };
-        let outcome = match tokio::time::timeout(deadline, Box::pin(answer)).await {
-            Err(_) => Err(late),
-            Ok(Ok(answer)) => Ok(answer),
-            // The runtime, or the HTTP layer, was quicker to notice.
-            Ok(Err(status)) if is_late(&status) && started.elapsed() >= deadline => Err(late),
-            Ok(Err(status)) => Err(match explain(C::RPC, &status) {
-                // Perhaps there is more to say about the socket.
-                disconnected @ Error::Disconnected { .. } => {
-                    probe::probe(self.inner.endpoint.path()).await.err().unwrap_or(disconnected)
-                }
-                error => error,
-            }),
-        };
-        if let Some(observer) = &self.inner.settings.observer {
-            let elapsed = started.elapsed();
-            observer(&Operation { rpc: C::RPC, outcome: outcome.as_ref().map(drop), elapsed });
+        let mut request = Request::new(request);
+        // So that the runtime knows when the answer is no longer of use.
+        request.set_timeout(deadline);
+        let mut answer = grpc.server_streaming(request, path, Raw).await?.into_inner();
+        while let Some(message) = answer.message().await? {
+            take(message)?;
         }
-        outcome
+        Ok(())
     }
 }
 
-/// Tells the runtime when the answer is no longer of use.
-fn with_deadline<C>(request: C, deadline: Duration) -> Request<C> {
-    let mut request = Request::new(request);
-    request.set_timeout(deadline);
-    request
+/// Why there is no answer.
+enum Failure {
+    /// Nothing can be connected to.
+    Connection(Error),
+    /// The call has failed.
+    Status(Status),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+/// Reads a message of the answer to a call.
+fn decoded<C: Call>(message: Bytes) -> Result<C::Response, Status> {
+    C::Response::decode(message).map_err(|error| Status::internal(error.to_string()))
 }
 
 /// Whether a status says that the time is over.

@@ -2,20 +2,21 @@
 //! what to do.
 
 mod call;
+mod connection;
 mod list;
 mod observe;
 mod operations;
 mod probe;
+mod raw;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tonic::transport::Channel;
-
 pub use list::{Coverage, Listing, POD_NAMESPACE, POD_UID, PodKey};
 pub use observe::{Observer, Operation};
 
+use self::connection::Connection;
 use crate::messages::{VersionRequest, VersionResponse};
 use crate::{ApiVersion, Endpoint, Error};
 
@@ -69,7 +70,7 @@ pub struct Client {
 
 struct Inner {
     endpoint: Endpoint,
-    channel: Channel,
+    connection: Arc<Connection>,
     api: ApiVersion,
     runtime: VersionResponse,
     settings: Settings,
@@ -82,12 +83,11 @@ impl Client {
     ///
     /// There is no socket, it cannot be used, or what listens is no container runtime.
     pub async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Self, Error> {
-        probe::probe(endpoint.path()).await?;
-        let channel = probe::channel(endpoint.path());
+        let connection = Arc::new(Connection::new(endpoint.path()));
         let connect_deadline = settings.connect_deadline;
         let inner = Inner {
             endpoint: endpoint.clone(),
-            channel,
+            connection,
             api: ApiVersion::V1,
             runtime: VersionResponse::default(),
             settings,
@@ -112,10 +112,10 @@ impl Client {
 
     /// The same client with something changed. Only `connect` changes anything.
     fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let Inner { endpoint, channel, api, runtime, settings } = &*self.inner;
+        let Inner { endpoint, connection, api, runtime, settings } = &*self.inner;
         let mut inner = Inner {
             endpoint: endpoint.clone(),
-            channel: channel.clone(),
+            connection: Arc::clone(connection),
             api: *api,
             runtime: runtime.clone(),
             settings: settings.clone(),

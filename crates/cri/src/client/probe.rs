@@ -1,18 +1,12 @@
-//! Connections to the socket, and why there is none.
+//! Why there is no connection to the socket.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
-use tonic::transport::{Channel, Uri};
 
 use crate::Error;
-
-/// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
-/// for hundreds of acknowledgements.
-const WINDOW: u32 = 1024 * 1024;
 
 /// Makes a connection once, to learn why it cannot be made.
 pub(super) async fn probe(path: &Path) -> Result<(), Error> {
@@ -20,7 +14,7 @@ pub(super) async fn probe(path: &Path) -> Result<(), Error> {
 }
 
 /// Says why there is no connection.
-fn explain(path: &Path, error: &io::Error) -> Error {
+pub(super) fn explain(path: &Path, error: &io::Error) -> Error {
     let path = path.to_owned();
     match error.kind() {
         ErrorKind::NotFound => Error::NoSocket { path },
@@ -33,22 +27,6 @@ fn explain(path: &Path, error: &io::Error) -> Error {
         },
         _ => Error::Connect { path, detail: error.to_string() },
     }
-}
-
-/// A channel that connects when it is used, and again when the connection has ended.
-pub(super) fn channel(path: &Path) -> Channel {
-    let path = path.to_owned();
-    let connector = tower::service_fn(move |_: Uri| {
-        let path = path.clone();
-        async move { UnixStream::connect(path).await.map(TokioIo::new) }
-    });
-    // The address is in the connector; HTTP needs some other one.
-    tonic::transport::Endpoint::from_static("http://localhost")
-        .user_agent(concat!("kube-gc/", env!("CARGO_PKG_VERSION")))
-        .unwrap_or_else(|_| tonic::transport::Endpoint::from_static("http://localhost"))
-        .initial_stream_window_size(WINDOW)
-        .initial_connection_window_size(WINDOW)
-        .connect_with_connector_lazy(connector)
 }
 
 #[cfg(test)]
