@@ -19,7 +19,7 @@ use kube_gc_node::{Files, RuntimeView, still_removable};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Look, NodeCollector, NodeError, disk, view};
+use super::{Look, NodeCollector, NodeError, blocking, disk, view};
 use crate::telemetry::record;
 
 /// After so many removals in a row that got no answer, a pass ends: each of them takes minutes.
@@ -248,11 +248,11 @@ impl NodeCollector {
         let (logs, name) = (self.logs.clone(), name.clone());
         let directory = {
             let (logs, name) = (logs.clone(), name.clone());
-            blocking(move || logs.directory(&name)).await?
+            blocking(move || logs.directory(&name)).await??
         };
         let files = Files { log_directories: directory.into_iter().collect(), ..Files::default() };
         still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
-        Ok(blocking(move || logs.remove_directory(&name)).await?)
+        Ok(blocking(move || logs.remove_directory(&name)).await??)
     }
 
     /// L2.
@@ -266,20 +266,12 @@ impl NodeCollector {
         let (logs, name) = (self.logs.clone(), name.clone());
         let symlink = {
             let (logs, name) = (logs.clone(), name.clone());
-            blocking(move || logs.symlink(&name)).await?
+            blocking(move || logs.symlink(&name)).await??
         };
         let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
         still_removable(candidate, &Fresh { runtime, pods: &look.pods, files: &files })?;
-        Ok(blocking(move || logs.remove_symlink(&name)).await?)
+        Ok(blocking(move || logs.remove_symlink(&name)).await??)
     }
-}
-
-/// Runs something that waits for the file system.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, String> + Send + 'static,
-) -> Result<T, String> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(format!("a task failed unexpectedly: {error}")))
 }
 
 /// Whether nothing listens, so that the next calls will fail, too.

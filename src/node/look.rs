@@ -15,7 +15,7 @@ use kube_gc_node::view::{Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Seen;
-use super::{NodeCollector, NodeError, view};
+use super::{NodeCollector, NodeError, blocking, view};
 use crate::api::ApiError;
 
 /// How many containers are asked at a time for what they mount.
@@ -80,7 +80,7 @@ impl NodeCollector {
     async fn files(&self, notes: &mut Vec<String>) -> Files {
         let logs = self.logs.clone();
         let read = move || (logs.directories(), logs.symlinks());
-        let Ok((directories, symlinks)) = tokio::task::spawn_blocking(read).await else {
+        let Ok((directories, symlinks)) = blocking(read).await else {
             notes.push("reading the logs has failed unexpectedly".to_owned());
             return Files::default();
         };

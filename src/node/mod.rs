@@ -9,6 +9,7 @@
 //! | `collector` | one node: its runtime, its pods, its files |
 //! | `look` | everything that a plan needs, at one time |
 //! | `act` | carries out a plan, step by step |
+//! | `blocking` | work that waits for the file system |
 //! | `view` | what a container runtime says, as plain data |
 //! | `files` | logs and symlinks; removes them without following a symlink |
 //! | `disk` | how full the file system of the images is |
@@ -18,6 +19,7 @@
 //! | `kubelet` | whether a kubelet runs here |
 
 mod act;
+mod blocking;
 mod collector;
 mod disk;
 mod error;
@@ -31,6 +33,7 @@ mod state;
 mod view;
 
 pub use act::PassOutcome;
+pub use blocking::blocking;
 pub use collector::{NodeCollector, now};
 #[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;

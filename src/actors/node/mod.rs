@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
+use futures::future::BoxFuture;
 use kube_gc_node::pass::Scope;
 use tokio::sync::watch;
 use tokio::task::JoinError;
@@ -99,7 +100,8 @@ impl NodeActor {
         let (container_period, image_period) = (rules.containers.period, rules.images.period);
         let NodeContext { events, status, cancel, passes, .. } = &self.context;
         let last = status.borrow().clone();
-        let task = pass(node, scope, events.clone(), cancel.clone(), last);
+        let task: BoxFuture<'static, Passed> =
+            Box::pin(pass(node, scope, events.clone(), cancel.clone(), last));
         let task = passes.spawn(task);
         ctx.spawn(task.into_actor(self).map(move |ended, actor: &mut Self, ctx| {
             let more = actor.ended(ended);

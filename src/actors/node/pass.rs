@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::NodeEvents;
 use super::{Node, NodeStatus};
-use crate::node::{NodeError, Report, now};
+use crate::node::{NodeError, Report, blocking, now};
 use crate::telemetry::record;
 
 /// A pass that has ended.
@@ -88,7 +88,7 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
 /// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
 async fn meets_kubelet(node: &mut Node) -> bool {
     let mut options = node.options.clone();
-    let looked = tokio::task::spawn_blocking(move || {
+    let looked = blocking(move || {
         let has_come = options.meets_kubelet();
         (has_come, options)
     });

@@ -10,8 +10,8 @@ use kube_gc_node::recheck::Fresh;
 use kube_gc_node::view::{Container, ContainerState};
 use kube_gc_node::{Files, Refusal, RuntimeView, still_removable};
 
-use super::{Fault, blocking};
-use crate::node::{Look, NodeCollector, view};
+use super::Fault;
+use crate::node::{Look, NodeCollector, blocking, view};
 
 /// How long an UNKNOWN container has to end, as with the kubelet.
 const GRACE: Duration = Duration::from_secs(2);
@@ -61,12 +61,15 @@ impl NodeCollector {
                 None
             }
         };
+        if log.is_none() && symlink.is_none() {
+            return Ok(());
+        }
         let logs = self.logs.clone();
         blocking(move || {
             log.map_or(Ok(()), |log| logs.remove_log(&log))?;
             symlink.map_or(Ok(()), |name| logs.remove_symlink(&name))
         })
-        .await?;
+        .await??;
         Ok(())
     }
 }
