@@ -16,6 +16,9 @@ mod links;
 #[path = "repository/output.rs"]
 mod output;
 
+#[path = "repository/purity.rs"]
+mod purity;
+
 #[path = "repository/rules.rs"]
 mod rules;
 

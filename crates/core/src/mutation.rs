@@ -3,16 +3,20 @@
 //! Each mistake is at the one line where somebody could make it. Tests choose one per thread with
 //! the feature `mutations`. Without the feature, [`is()`] is `false` at compile time.
 
-/// Declares the mutations and their list.
+/// Declares the mistakes that a crate can make on purpose: the enum `Mutation`, and [`is()`], which asks
+/// for one. With the crate's feature `mutations`, `choose` makes one on the current thread; without it,
+/// `is` is `false` at compile time.
+#[macro_export]
 macro_rules! mutations {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// A mistake that a garbage collector might make.
+        /// A mistake that somebody might make, for tests.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Mutation {
             $($(#[doc = $doc])+ $name,)+
         }
 
         impl Mutation {
+            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// What the mistake is, in a sentence.
@@ -22,6 +26,40 @@ macro_rules! mutations {
                     $(Self::$name => concat!($($doc,)+).trim_ascii(),)+
                 }
             }
+        }
+
+        #[cfg(feature = "mutations")]
+        mod chosen {
+            use std::cell::Cell;
+
+            use super::Mutation;
+
+            thread_local! {
+                static CHOSEN: Cell<Option<Mutation>> = const { Cell::new(None) };
+            }
+
+            /// Makes this mistake from now on, on this thread; or none.
+            pub fn choose(mutation: Option<Mutation>) {
+                CHOSEN.set(mutation);
+            }
+
+            /// Whether this mistake is made.
+            #[must_use]
+            #[inline]
+            pub fn is(mutation: Mutation) -> bool {
+                CHOSEN.get() == Some(mutation)
+            }
+        }
+
+        #[cfg(feature = "mutations")]
+        pub use chosen::{choose, is};
+
+        /// Whether this mistake is made; never outside of tests.
+        #[cfg(not(feature = "mutations"))]
+        #[must_use]
+        #[inline]
+        pub const fn is(_: Mutation) -> bool {
+            false
         }
     };
 }
@@ -93,32 +131,6 @@ mutations! {
     ClassifyTheFirst,
 }
 
-#[cfg(feature = "mutations")]
-mod chosen {
-    use std::cell::Cell;
-
-    use super::Mutation;
-
-    thread_local! {
-        static CHOSEN: Cell<Option<Mutation>> = const { Cell::new(None) };
-    }
-
-    /// Makes this mistake from now on, on this thread; or none.
-    pub fn choose(mutation: Option<Mutation>) {
-        CHOSEN.set(mutation);
-    }
-
-    /// Whether this mistake is made.
-    #[must_use]
-    #[inline]
-    pub fn is(mutation: Mutation) -> bool {
-        CHOSEN.get() == Some(mutation)
-    }
-}
-
-#[cfg(feature = "mutations")]
-pub use chosen::{choose, is};
-
 /// The variable that names an object over which workers panic. It is the only mistake that a whole
 /// process can be told to make, because no input is known that causes a panic.
 #[cfg(feature = "mutations")]
@@ -139,11 +151,3 @@ pub fn panic_over(name: &str) {
 #[cfg(not(feature = "mutations"))]
 #[inline]
 pub const fn panic_over(_: &str) {}
-
-/// Whether this mistake is made; never outside of tests.
-#[cfg(not(feature = "mutations"))]
-#[must_use]
-#[inline]
-pub const fn is(_: Mutation) -> bool {
-    false
-}

@@ -3,29 +3,7 @@
 //! Each mistake is at the one line where somebody could make it. Tests choose one per thread with
 //! the feature `mutations`. Without the feature, [`is()`] is `false` at compile time.
 
-/// Declares the mutations and their list.
-macro_rules! mutations {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// A mistake that a collector might make.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Mutation {
-            $($(#[doc = $doc])+ $name,)+
-        }
-
-        impl Mutation {
-            /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// What the mistake is, in a sentence.
-            #[must_use]
-            pub const fn describe(self) -> &'static str {
-                match self {
-                    $(Self::$name => concat!($($doc,)+).trim_ascii(),)+
-                }
-            }
-        }
-    };
-}
+use kube_gc_core::mutations;
 
 mutations! {
     /// A running container is a candidate.
@@ -80,38 +58,4 @@ mutations! {
     YoungImagesMayGo,
     /// Images go on and on, however much space is free by now.
     IgnoreUsage,
-}
-
-#[cfg(feature = "mutations")]
-mod chosen {
-    use std::cell::Cell;
-
-    use super::Mutation;
-
-    thread_local! {
-        static CHOSEN: Cell<Option<Mutation>> = const { Cell::new(None) };
-    }
-
-    /// Makes this mistake from now on, on this thread; or none.
-    pub fn choose(mutation: Option<Mutation>) {
-        CHOSEN.set(mutation);
-    }
-
-    /// Whether this mistake is to be made.
-    #[must_use]
-    #[inline]
-    pub fn is(mutation: Mutation) -> bool {
-        CHOSEN.get() == Some(mutation)
-    }
-}
-
-#[cfg(feature = "mutations")]
-pub use chosen::{choose, is};
-
-/// Whether this mistake is to be made: never, outside of tests.
-#[cfg(not(feature = "mutations"))]
-#[must_use]
-#[inline]
-pub const fn is(_: Mutation) -> bool {
-    false
 }
