@@ -49,6 +49,18 @@ fn steps(phase: &Value) -> Vec<String> {
     steps
 }
 
+/// Fails if the name of a field has an underscore.
+fn names_are_camel_case(value: &Value) -> Result<()> {
+    match value {
+        Value::Object(fields) => fields.iter().try_for_each(|(name, value)| {
+            ensure!(!name.contains('_'), "the field {name}");
+            names_are_camel_case(value)
+        }),
+        Value::Array(items) => items.iter().try_for_each(names_are_camel_case),
+        _ => Ok(()),
+    }
+}
+
 #[tokio::test]
 async fn text_output_to_a_pipe_has_no_escape_codes() -> Result<()> {
     let directory = TempDir::new()?;
@@ -340,6 +352,7 @@ fn names(items: &Value, goes: impl Fn(&Value) -> bool) -> Vec<String> {
 #[tokio::test]
 async fn node_collection_names_a_rule_and_a_reason_for_each_item_and_does_what_it_says() -> Result<()> {
     let lines = events(&["--node"]).await?;
+    lines.iter().try_for_each(names_are_camel_case)?;
     let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
     ensure!(events == ["node", "plan", "pass", "plan", "pass", "plan", "pass", "end"], "{events:?}");
     ensure!(lines[0]["node"]["percent"].as_u64() > lines[0]["node"]["high"].as_u64(), "{}", lines[0]);

@@ -27,7 +27,20 @@ pub struct Plan {
     /// What has to be freed.
     pub wanted_bytes: u64,
     pub items: Vec<Item>,
+    #[serde(with = "BreakdownFields")]
     pub breakdown: Breakdown,
+}
+
+/// The fields of [`Breakdown`] by names like those of all others here. A plan of `kube-gc node` has other
+/// names.
+#[derive(Serialize)]
+#[serde(remote = "Breakdown", rename_all = "camelCase")]
+struct BreakdownFields {
+    in_use: u64,
+    unused: u64,
+    kept: u64,
+    dead_containers: u64,
+    other: u64,
 }
 
 /// An item of the node, and what becomes of it.
