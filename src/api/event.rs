@@ -109,7 +109,8 @@ impl Api {
         }
     }
 
-    /// Increments the count of an event that exists.
+    /// Increments the count of an event that exists. A first patch reads it, because its response is the
+    /// whole event: whoever records events needs no right to get them.
     async fn count_event(&self, namespace: &str, name: &str, now: &str) -> Result<(), ApiError> {
         #[derive(Deserialize)]
         struct Event {
@@ -122,7 +123,9 @@ impl Api {
         struct Metadata {
             resource_version: String,
         }
-        let found = self.event_call(Verb::Get, Method::GET, "GET", namespace, name, None).await;
+        let last = json!({ "lastTimestamp": now });
+        let body = Some((MERGE_PATCH, last.to_string()));
+        let found = self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await;
         let answer = match found {
             Ok(answer) => answer,
             // It expired just now. The next one creates it again.
@@ -130,7 +133,7 @@ impl Api {
             Err(error) => return Err(error),
         };
         let event: Event = serde_json::from_slice(&answer.body).map_err(|error| {
-            unusable("GET", format!("events {namespace}/{name}"), json_fault(&error), answer.code)
+            unusable("PATCH", format!("events {namespace}/{name}"), json_fault(&error), answer.code)
         })?;
         let patch = json!({
             "metadata": { "resourceVersion": event.metadata.resource_version },
@@ -160,10 +163,8 @@ impl Api {
             path.push('/');
             path.push_str(name);
         }
-        if verb != Verb::Get {
-            path.push_str("?fieldManager=");
-            path.push_str(FIELD_MANAGER);
-        }
+        path.push_str("?fieldManager=");
+        path.push_str(FIELD_MANAGER);
         let call = Call {
             verb,
             method,
@@ -246,7 +247,8 @@ mod tests {
         let server = Server::replying([exists, event, Reply::ok("{}")]);
         server.api().warn(&widget(), "r", "m").await.unwrap();
         let requests = server.seen();
-        assert_eq!(requests[2].method, "PATCH");
+        let methods: Vec<&str> = requests.iter().map(|request| request.method.as_str()).collect();
+        assert_eq!(methods, ["POST", "PATCH", "PATCH"], "no right to get events is needed");
         assert_eq!(requests[2].json()["count"], 3);
         assert_eq!(requests[2].json()["metadata"]["resourceVersion"], "4");
     }

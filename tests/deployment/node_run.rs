@@ -267,8 +267,8 @@ async fn mirror_pods_and_static_pods_stay() -> Result<()> {
     collector.stop().await
 }
 
-/// All rights for events are needed: the first failure creates one, and the next one reads it and
-/// increases its count.
+/// Both rights for events are needed: the first failure creates one, and the next one increases its
+/// count by a patch.
 async fn what_cannot_be_removed_is_an_event_about_the_node() -> Result<()> {
     let node = Node::set_up().await?;
     node.let_it_remove().await?;
