@@ -20,7 +20,7 @@ pub struct Threads {
 
 impl Threads {
     /// The current runtime, for all of them.
-    #[cfg(feature = "demo")]
+    #[cfg(any(feature = "demo", feature = "node"))]
     pub fn current() -> Self {
         Self { lists: Handle::current(), watches: Handle::current(), lease: Handle::current() }
     }
@@ -75,6 +75,21 @@ pub fn block_on<F: Future>(
     watches.shutdown_background();
     lease.shutdown_background();
     Ok(output)
+}
+
+/// The same with everything on the current thread, for a process that is idle most of the time.
+///
+/// # Errors
+/// The operating system provides no thread.
+#[cfg(feature = "node")]
+pub fn block_on_one_thread<F: Future>(future: impl FnOnce(Threads) -> F) -> Result<F::Output, Error> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        // They remove logs. The default of 512 is for work that waits longer.
+        .max_blocking_threads(4)
+        .build()
+        .map_err(no_threads)?;
+    Ok(System::with_tokio_rt(|| runtime).block_on(async { future(Threads::current()).await }))
 }
 
 /// The same for a process that also contains the API server: one runtime carries everything.

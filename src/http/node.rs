@@ -9,7 +9,7 @@ use axum::response::Response;
 use axum::routing::get;
 
 use super::Readiness;
-use super::page::{json, not_found, text};
+use super::page::{json_text, not_found, text};
 
 const INDEX: &str = "\
 /debug/node      the last plan for this node, and what came of it
@@ -20,8 +20,8 @@ pub trait NodeIntrospection: Send + Sync + 'static {
     /// Whether the node can be collected.
     fn readiness(&self) -> Readiness;
 
-    /// The last plan, and what came of it; nothing before the first one.
-    fn last(&self) -> Option<Result<serde_json::Value, serde_json::Error>>;
+    /// The last plan, and what came of it, as indented JSON; nothing before the first one.
+    fn last(&self) -> Option<Result<String, serde_json::Error>>;
 }
 
 /// The pages of the debug listener.
@@ -36,7 +36,7 @@ pub fn node_debug_router(introspection: Arc<dyn NodeIntrospection>) -> Router {
 
 async fn last(State(introspection): State<Arc<dyn NodeIntrospection>>) -> Response {
     match introspection.last() {
-        Some(Ok(report)) => json(StatusCode::OK, &report),
+        Some(Ok(report)) => json_text(StatusCode::OK, &report),
         Some(Err(error)) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
         None => text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been looked at yet"),
     }

@@ -52,17 +52,20 @@ pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Response {
 /// Indented JSON, because people read these pages with curl, in a terminal.
 pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     match serde_json::to_string_pretty(value) {
-        Ok(body) => {
-            let mut escaped = String::with_capacity(body.len() + 1);
-            // Writing to a string cannot fail.
-            let _ = body.lines().try_for_each(|line| {
-                escape_json(line, &mut escaped)?;
-                escaped.write_char('\n')
-            });
-            page(status, JSON, escaped)
-        }
+        Ok(body) => json_text(status, &body),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
     }
+}
+
+/// The same for a value that is indented JSON already.
+pub(super) fn json_text(status: StatusCode, body: &str) -> Response {
+    let mut escaped = String::with_capacity(body.len() + 1);
+    // Writing to a string cannot fail.
+    let _ = body.lines().try_for_each(|line| {
+        escape_json(line, &mut escaped)?;
+        escaped.write_char('\n')
+    });
+    page(status, JSON, escaped)
 }
 
 /// JSON on one line, escaped. `None` cannot happen: only maps with other keys than strings cannot be

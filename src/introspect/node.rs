@@ -24,9 +24,9 @@ impl NodeIntrospection for NodeView {
         assess(&self.status.borrow())
     }
 
-    fn last(&self) -> Option<Result<serde_json::Value, serde_json::Error>> {
+    fn last(&self) -> Option<Result<String, serde_json::Error>> {
         let report = self.status.borrow().report.clone();
-        report.map(|report| serde_json::to_value(&*report))
+        report.map(|report| report.to_json())
     }
 }
 

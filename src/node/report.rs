@@ -95,6 +95,14 @@ impl Report {
         }
     }
 
+    /// As indented JSON.
+    ///
+    /// # Errors
+    /// None is known.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self)
+    }
+
     /// The same with what came of it.
     #[must_use]
     pub fn with(self, carried: &PassOutcome) -> Self {

@@ -10,7 +10,7 @@ pub use self::serve::run;
 use super::error::Error;
 use super::run::Target;
 use super::signals::termination;
-use super::threads::block_on;
+use super::threads::block_on_one_thread;
 use crate::config::Settings;
 use crate::node::{NodeCollector, NodeOptions, Report, now};
 use kube_gc_node::pass::Scope;
@@ -20,7 +20,7 @@ use kube_gc_node::pass::Scope;
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
-    block_on(1, |_| async {
+    block_on_one_thread(|_| async {
         let mut node = Node::connect(target, settings, None).await?;
         node.look().await.map(|(report, _)| report)
     })?
@@ -31,7 +31,7 @@ pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
 /// # Errors
 /// The container runtime or the API server cannot be used.
 pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Report, Error> {
-    block_on(1, |_| async {
+    block_on_one_thread(|_| async {
         let terminated = termination()?;
         let mut node = Node::connect(target, settings, free).await?;
         let (report, look) = node.look().await?;

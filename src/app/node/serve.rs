@@ -17,7 +17,7 @@ use crate::app::error::{Error, ErrorKind};
 use crate::app::protection::{Protections, certificates};
 use crate::app::run::Target;
 use crate::app::signals::termination;
-use crate::app::threads::{Threads, block_on};
+use crate::app::threads::{Threads, block_on_one_thread};
 use crate::config::{Listeners, Settings};
 use crate::http::{Listener, NodeIntrospection, bind, node_debug_router, node_health_router};
 use crate::introspect::node::NodeView;
@@ -32,7 +32,7 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// # Errors
 /// It cannot start, or a part of it fails.
 pub fn run(target: &Target, settings: &Settings) -> Result<(), Error> {
-    block_on(1, |threads| collect(target, settings, threads))?
+    block_on_one_thread(|threads| collect(target, settings, threads))?
 }
 
 async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Result<(), Error> {

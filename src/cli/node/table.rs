@@ -23,7 +23,7 @@ pub fn print(text: &str) -> Result<(), Error> {
 
 /// A plan as indented JSON.
 pub fn json(report: &Report) -> Result<String, serde_json::Error> {
-    let pretty = serde_json::to_string_pretty(report)?;
+    let pretty = report.to_json()?;
     let mut text = String::with_capacity(pretty.len() + 1);
     for line in pretty.lines() {
         // Writing to a string cannot fail.

@@ -118,6 +118,7 @@ async fn a_dry_run_tells_no_events_and_shows_its_plan() {
     let mut running = Running::start(&node).await;
     running.until(|status| status.report.is_some()).await;
     let page = running.view().last().unwrap().unwrap();
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
     assert_eq!((page["effects"].as_str(), page["result"].is_null()), (Some("nothing"), true));
     running.stop().await;
     assert!(node.changes().is_empty());
