@@ -4,10 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use kube_gc_cri::Rpc;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{
-    Code, CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
-};
+use kube_gc_cri::server::{Code, CriServer, Disk, Effect, Fault, NewImage, Settings, World};
 use kube_gc_testkit::Collector;
 use tempfile::TempDir;
 
@@ -36,29 +33,8 @@ impl Node {
         let mut world = World::new(Disk::default());
         world.add_image(image("unused"));
         let image = world.add_image(image("app"));
-        let pod = PodSandboxMetadata {
-            name: "web".to_owned(),
-            uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
-            namespace: "default".to_owned(),
-            attempt: 0,
-        };
-        let sandbox = world.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
         // The newest one stays.
-        let containers: Vec<String> = (0..3)
-            .map(|attempt| {
-                world.add_container(NewContainer {
-                    sandbox: sandbox.clone(),
-                    name: "app".to_owned(),
-                    attempt,
-                    image: image.clone(),
-                    state: ContainerState::ContainerExited,
-                    created_at: 1 + i64::from(attempt),
-                    image_volumes: Vec::new(),
-                    log_path: String::new(),
-                    written: Space::default(),
-                })
-            })
-            .collect();
+        let containers = world.add_crashed(&image, 3);
         let busy = Effect::Fail(Code::Unknown, "device busy".to_owned());
         let fault = Fault::about(Rpc::RemoveContainer, &containers[0], busy);
         // Something is on the file system, and with these thresholds that is too much.

@@ -7,8 +7,7 @@ use std::os::unix::net::UnixListener;
 
 use anyhow::{Result, ensure};
 use kube_gc_cri::Rpc;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{CriServer, Disk, NewContainer, NewImage, NewSandbox, Settings, Space, World};
+use kube_gc_cri::server::{CriServer, Disk, NewImage, Settings, World};
 use tokio::process::Command;
 
 use crate::process::{Place, ended};
@@ -17,26 +16,7 @@ use crate::process::{Place, ended};
 pub fn runtime() -> Result<CriServer> {
     let mut world = World::new(Disk::default());
     let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
-    let pod = PodSandboxMetadata {
-        name: "web".to_owned(),
-        uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
-        namespace: "default".to_owned(),
-        attempt: 0,
-    };
-    let sandbox = world.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
-    for attempt in 0..3 {
-        world.add_container(NewContainer {
-            sandbox: sandbox.clone(),
-            name: "app".to_owned(),
-            attempt,
-            image: image.clone(),
-            state: ContainerState::ContainerExited,
-            created_at: 1 + i64::from(attempt),
-            image_volumes: Vec::new(),
-            log_path: String::new(),
-            written: Space::default(),
-        });
-    }
+    world.add_crashed(&image, 3);
     Ok(CriServer::start(Settings::default(), world)?)
 }
 

@@ -50,7 +50,7 @@ async fn killed_collectors_and_runtimes_lose_nothing_that_is_used() -> Result<()
     let place = Place::new(containerd.endpoint())?;
     place.configure_with_logs(&containerd.logs(), "max_per_container = 0")?;
     let mut attempt = 0;
-    for kill in 0..KILLS {
+    for kill in 0..2 * KILLS {
         let kills_runtime = kill % 2 == 1;
         for _ in 0..3 {
             pod.run(&client, &app("job", attempt, TRUE)).await?;

@@ -180,6 +180,30 @@ impl World {
         id
     }
 
+    /// Adds the pod `default/web` with a container that has ended so many times, without a log. Returns
+    /// the ids, the oldest first.
+    pub fn add_crashed(&mut self, image: &str, times: u32) -> Vec<String> {
+        let pod = PodSandboxMetadata {
+            name: "web".to_owned(),
+            uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
+            namespace: "default".to_owned(),
+            attempt: 0,
+        };
+        let sandbox = self.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
+        let ended = |attempt: u32| NewContainer {
+            sandbox: sandbox.clone(),
+            name: "app".to_owned(),
+            attempt,
+            image: image.to_owned(),
+            state: ContainerState::ContainerExited,
+            created_at: 1 + i64::from(attempt),
+            image_volumes: Vec::new(),
+            log_path: String::new(),
+            written: Space::default(),
+        };
+        (0..times).map(|attempt| self.add_container(ended(attempt))).collect()
+    }
+
     /// Adds a container, which has its image's layers from then on.
     pub(super) fn insert(&mut self, mut record: ContainerRecord) {
         if let Some(image) = self.images.get(&record.container.image_ref) {
