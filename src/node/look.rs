@@ -7,6 +7,7 @@ use futures::future::join3;
 use futures::{StreamExt as _, stream};
 use kube_gc_cri::client::PodKey;
 use kube_gc_cri::{self as cri, status};
+use kube_gc_node::images::i1_may_mount;
 use kube_gc_node::log_directory::parse_directory;
 use kube_gc_node::plan::{Plan, What};
 use kube_gc_node::pods::Pods;
@@ -14,7 +15,7 @@ use kube_gc_node::safety::{self, Inputs};
 use kube_gc_node::view::{Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
 
-use super::files::Seen;
+use super::files::Entries;
 use super::{NodeCollector, NodeError, blocking, view};
 use crate::api::ApiError;
 
@@ -54,7 +55,7 @@ impl NodeCollector {
         let mut plan = self.plan(&runtime, &pods, &files, now);
         if has_images(&plan) {
             let stay = staying(&runtime, &plan);
-            if self.learn_volumes(&mut runtime, &stay).await {
+            if self.learn_volumes(&mut runtime, &pods, |index| stay.contains(&index)).await {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
@@ -85,8 +86,8 @@ impl NodeCollector {
             return Files::default();
         };
         Files {
-            log_directories: seen(directories, notes),
-            log_symlinks: seen(symlinks, notes),
+            log_directories: items(directories, notes),
+            log_symlinks: items(symlinks, notes),
             image_usage: None,
         }
     }
@@ -185,13 +186,19 @@ impl NodeCollector {
         runtime.image_volumes = volumes.into_iter().cloned().collect();
     }
 
-    /// Asks containers that were not asked before which images they mount, by their indexes. Lists do
-    /// not have that. A container that cannot be asked may use any image. Returns whether anything
-    /// new came of it.
-    pub(super) async fn learn_volumes(&mut self, runtime: &mut RuntimeView, which: &[usize]) -> bool {
+    /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
+    /// that. A container that cannot be asked may use any image. Returns whether anything new came of it.
+    async fn learn_volumes(
+        &mut self,
+        runtime: &mut RuntimeView,
+        pods: &PodView,
+        matters: impl Fn(usize) -> bool,
+    ) -> bool {
         let client = &self.client;
-        let unknown =
-            which.iter().copied().filter(|&index| !self.volumes.contains_key(&runtime.containers[index].id));
+        let may_mount = if client.mounts_images() { i1_may_mount(runtime, pods) } else { Vec::new() };
+        let unknown = may_mount
+            .into_iter()
+            .filter(|&index| matters(index) && !self.volumes.contains_key(&runtime.containers[index].id));
         let ask = unknown.map(|index| {
             let id = runtime.containers[index].id.clone();
             async move { (index, client.container(&id).await) }
@@ -224,9 +231,9 @@ impl NodeCollector {
         look: &Look,
     ) -> Result<(RuntimeView, Option<PodView>), NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
-        let all: Vec<usize> = (0..runtime.containers.len()).collect();
-        self.learn_volumes(&mut runtime, &all).await;
-        Ok((runtime, self.pods.view(true).await.ok()))
+        let pods = self.pods.view(true).await.ok();
+        self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), |_| true).await;
+        Ok((runtime, pods))
     }
 }
 
@@ -251,9 +258,9 @@ fn lacks_pods(runtime: &RuntimeView, view: &mut PodView, files: &Files) -> bool 
 }
 
 /// What was read, or nothing, with a note.
-fn seen<T>(read: Result<Seen<T>, String>, notes: &mut Vec<String>) -> Vec<T> {
+fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T> {
     match read {
-        Ok(Seen { items, problem }) => {
+        Ok(Entries { items, problem }) => {
             notes.extend(problem);
             items
         }
@@ -276,7 +283,7 @@ fn has_images(plan: &Plan) -> bool {
 }
 
 /// The indexes of the containers that stay.
-fn staying(runtime: &RuntimeView, plan: &Plan) -> Vec<usize> {
+fn staying(runtime: &RuntimeView, plan: &Plan) -> HashSet<usize> {
     let go: HashSet<&str> = plan
         .removals
         .iter()

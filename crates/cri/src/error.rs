@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Rpc;
 use crate::endpoint::{KNOWN, Known};
-use crate::text::shown;
+use crate::text::escaped;
 
 /// Why a runtime cannot be used, or why it did not do what it was asked for.
 ///
@@ -54,7 +54,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The system refused the connection for another reason.
-    #[error("cannot connect to the socket {path:?}: {}", shown(detail))]
+    #[error("cannot connect to the socket {path:?}: {}", escaped(detail))]
     Connect {
         /// The socket.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum Error {
     #[error(
         "{path:?} does not serve the container runtime interface ({}): name the socket of a container \
          runtime; if it is containerd, its configuration may list \"cri\" under disabled_plugins",
-        shown(detail)
+        escaped(detail)
     )]
     NotCri {
         /// The socket.
@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// The connection ended before the answer. Whether the runtime has done what it was asked for is
     /// unknown.
-    #[error("the connection to the container runtime ended during {rpc}: {}", shown(detail))]
+    #[error("the connection to the container runtime ended during {rpc}: {}", escaped(detail))]
     Disconnected {
         /// The call.
         rpc: Rpc,
@@ -91,7 +91,7 @@ pub enum Error {
         detail: String,
     },
     /// The runtime answers that it cannot answer now, for example because it is starting.
-    #[error("the container runtime is not ready for {rpc}: {}", shown(detail))]
+    #[error("the container runtime is not ready for {rpc}: {}", escaped(detail))]
     NotReady {
         /// The call.
         rpc: Rpc,
@@ -99,7 +99,7 @@ pub enum Error {
         detail: String,
     },
     /// A list is longer than a message may be.
-    #[error("the answer to {rpc} is too large: {}", shown(detail))]
+    #[error("the answer to {rpc} is too large: {}", escaped(detail))]
     TooLarge {
         /// The call.
         rpc: Rpc,
@@ -107,7 +107,7 @@ pub enum Error {
         detail: String,
     },
     /// The runtime does not have what the call is about.
-    #[error("the container runtime does not have what {rpc} asked for: {}", shown(detail))]
+    #[error("the container runtime does not have what {rpc} asked for: {}", escaped(detail))]
     NotFound {
         /// The call.
         rpc: Rpc,
@@ -115,7 +115,7 @@ pub enum Error {
         detail: String,
     },
     /// The runtime does not serve the call.
-    #[error("the container runtime does not serve {rpc}: {}", shown(detail))]
+    #[error("the container runtime does not serve {rpc}: {}", escaped(detail))]
     Unimplemented {
         /// The call.
         rpc: Rpc,
@@ -123,7 +123,7 @@ pub enum Error {
         detail: String,
     },
     /// The runtime refused or failed.
-    #[error("the container runtime failed at {rpc}: {} ({code})", shown(detail))]
+    #[error("the container runtime failed at {rpc}: {} ({code})", escaped(detail))]
     Runtime {
         /// The call.
         rpc: Rpc,

@@ -6,6 +6,7 @@
 //! | [`rpc`] | the calls: their names, requests and responses |
 //! | [`endpoint`] | sockets: parsing, and the one to use when none is named |
 //! | [`client`] | calls with deadlines, and lists that are too long for one message |
+//! | `ability` | what a runtime can do, as far as its version says |
 //! | [`status`] | what a verbose status says beyond its fields |
 //! | [`error`] | what can go wrong, for people |
 //! | `server` | a runtime inside the process, with faults on purpose (feature `server`) |
@@ -15,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ability;
 pub mod client;
 pub mod endpoint;
 pub mod error;

@@ -6,14 +6,14 @@ use std::fmt::{self, Display, Write};
 const LONGEST: usize = 512;
 
 /// Shows a text of a runtime.
-pub(crate) fn shown(text: &str) -> Shown<'_> {
-    Shown(text)
+pub(crate) fn escaped(text: &str) -> Escaped<'_> {
+    Escaped(text)
 }
 
-/// See [`shown`].
-pub(crate) struct Shown<'a>(&'a str);
+/// See [`escaped`].
+pub(crate) struct Escaped<'a>(&'a str);
 
-impl Display for Shown<'_> {
+impl Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, character) in self.0.trim().chars().enumerate() {
             if at == LONGEST {
@@ -36,14 +36,14 @@ mod tests {
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        let text = shown("no \"such\" \u{1b}[2Jcontainer\r\n\u{202e}x\u{0}").to_string();
+        let text = escaped("no \"such\" \u{1b}[2Jcontainer\r\n\u{202e}x\u{0}").to_string();
         assert_eq!(text, "no \"such\" \\u{1b}[2Jcontainer\\r\\n\\u{202e}x\\0");
-        assert_eq!(shown(" fine \n").to_string(), "fine");
+        assert_eq!(escaped(" fine \n").to_string(), "fine");
     }
 
     #[test]
     fn a_long_text_is_cut() {
-        let text = shown(&"é".repeat(100_000)).to_string();
+        let text = escaped(&"é".repeat(100_000)).to_string();
         assert_eq!(text.chars().count(), LONGEST + 1);
         assert!(text.ends_with('…'));
     }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::decision::Decision;
-use crate::identity::{is_uid, shown};
+use crate::identity::{escaped, is_uid};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
@@ -251,7 +251,7 @@ pub fn c7_stops_first(state: ContainerState) -> bool {
 
 /// A container, for people.
 pub(crate) fn title(container: &Container) -> String {
-    shown(&container.name)
+    escaped(&container.name)
 }
 
 #[cfg(test)]

@@ -72,7 +72,7 @@ fn is_part(text: &str) -> bool {
 }
 
 /// Text from the runtime, for people: short, and without control characters.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let cut = text::word(text).to_string();
     if cut.chars().any(char::is_control) { cut.escape_debug().to_string() } else { cut }
 }
@@ -111,9 +111,9 @@ mod tests {
     }
 
     #[test]
-    fn shown_text_is_short_and_harmless() {
-        assert_eq!(shown("web"), "web");
-        assert_eq!(shown("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
-        assert!(shown(&"x".repeat(100_000)).len() < 300);
+    fn escaped_text_is_short_and_harmless() {
+        assert_eq!(escaped("web"), "web");
+        assert_eq!(escaped("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        assert!(escaped(&"x".repeat(100_000)).len() < 300);
     }
 }

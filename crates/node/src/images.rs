@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::containers::duplicates;
 use crate::decision::Decision;
-use crate::identity::shown;
+use crate::identity::escaped;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
@@ -47,9 +47,9 @@ impl User {
 
     fn reason(&self) -> String {
         match self {
-            Self::Container(id) => format!("container {} uses it", shown(id)),
+            Self::Container(id) => format!("container {} uses it", escaped(id)),
             Self::Volume => "a container mounts it as a volume".to_owned(),
-            Self::Spec(pod) => format!("the spec of pod {} names it", shown(pod)),
+            Self::Spec(pod) => format!("the spec of pod {} names it", escaped(pod)),
         }
     }
 }
@@ -124,6 +124,25 @@ impl Users {
     pub fn unclear(&self) -> Option<&str> {
         self.unclear.as_deref()
     }
+}
+
+/// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes
+/// in its spec, or whose spec is not known. Whoever looks asks them which images these are.
+#[must_use]
+pub fn i1_may_mount(runtime: &RuntimeView, pods: &PodView) -> Vec<usize> {
+    let mut without: HashSet<&str> = HashSet::new();
+    if let PodView::Listed(Listed { pods, .. }) = pods {
+        for pod in pods.iter().filter(|pod| pod.without_image_volumes) {
+            without.insert(&pod.pod.uid);
+            without.extend(pod.mirror_of.as_deref());
+        }
+    }
+    without.remove("");
+    let containers = runtime.containers.iter().enumerate();
+    containers
+        .filter(|(_, container)| !without.contains(container.pod_uid.as_str()))
+        .map(|(index, _)| index)
+        .collect()
 }
 
 /// What becomes of the images.
@@ -221,7 +240,7 @@ fn unusable(image: &Image, users: &Users, ambiguous: &HashSet<&str>) -> Option<D
         return keep("another image has the same id".to_owned());
     }
     let container = users.unclear()?;
-    keep(format!("container {} does not say which image it uses", shown(container)))
+    keep(format!("container {} does not say which image it uses", escaped(container)))
 }
 
 /// I2, `imagesInEvictionOrder` in `image_gc_manager.go`: pinned images stay.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use crate::identity::{is_uuid, shown};
+use crate::identity::{escaped, is_uuid};
 use crate::log_directory::parse_directory;
 use crate::mutation::{self, Mutation};
 use crate::view::{Answer, Extent, Listed, Phase, Pod, Proof, SandboxState};
@@ -81,7 +81,7 @@ impl fmt::Display for UnknownReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoApiServer => f.write_str("without an API server no pod is known to be gone"),
-            Self::NotListed(why) => write!(f, "the pods of this node are not known yet: {}", shown(why)),
+            Self::NotListed(why) => write!(f, "the pods of this node are not known yet: {}", escaped(why)),
             Self::Inconsistent => f.write_str("the list of pods may be behind"),
             Self::WrongNode => f.write_str(
                 "the API server knows fewer than half of the ready sandboxes: is the node's name right?",

@@ -135,6 +135,9 @@ impl Object {
         let runs =
             |status: &ContainerStatus| status.state.terminated.is_none() && status.state.waiting.is_none();
         let containers_running = statuses.into_iter().any(runs);
+        // A pod has a container at least. Without one, this is not all of its spec.
+        let without_image_volumes =
+            !spec.containers.is_empty() && spec.volumes.iter().all(|volume| volume.image.is_none());
         let containers =
             spec.containers.into_iter().chain(spec.init_containers).chain(spec.ephemeral_containers);
         let volumes = spec.volumes.into_iter().filter_map(|volume| volume.image);
@@ -155,6 +158,7 @@ impl Object {
             deleting: metadata.deletion_timestamp.is_some(),
             containers_running,
             images: images.collect(),
+            without_image_volumes,
             mirror_of,
         }
     }
@@ -195,6 +199,7 @@ mod tests {
         assert_eq!((read.phase, read.evicted, read.deleting), (Phase::Failed, true, true));
         assert!(read.containers_running);
         assert_eq!(read.mirror_of.as_deref(), Some("static"));
+        assert!(!read.without_image_volumes);
     }
 
     #[test]
@@ -205,6 +210,16 @@ mod tests {
         };
         assert!(with(json!({})) && with(json!(null)));
         assert!(!with(json!({ "terminated": { "exitCode": 0 } })));
+    }
+
+    #[test]
+    fn only_a_whole_spec_says_that_there_is_no_image_volume() {
+        let with =
+            |spec: serde_json::Value| pod(json!({ "metadata": {}, "spec": spec })).without_image_volumes;
+        assert!(with(json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "emptyDir": {} }] })));
+        assert!(with(json!({ "containers": [{ "image": "web:1" }] })));
+        assert!(!with(json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "image": {} }] })));
+        assert!(!with(json!({ "containers": [] })) && !with(json!(null)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, CWD, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::directory::{MOST_ENTRIES, entry, file_type, names, root};
-use super::logs::Seen;
+use super::logs::Entries;
 use super::tree::remove_file;
 use super::{Logs, about};
 
@@ -18,14 +18,14 @@ pub(super) fn symlinks(
     roots: &LogRoots,
     in_pod: bool,
     only: Option<&str>,
-) -> Result<Seen<LogSymlink>, String> {
+) -> Result<Entries<LogSymlink>, String> {
     read(roots, in_pod, only)
         .map_err(|error| about(&roots.containers, "read the directory of the symlinks to logs", &error))
 }
 
-fn read(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> io::Result<Seen<LogSymlink>> {
+fn read(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> io::Result<Entries<LogSymlink>> {
     let path = &roots.containers;
-    let Some(containers) = root(path)? else { return Ok(Seen::nothing(path)) };
+    let Some(containers) = root(path)? else { return Ok(Entries::nothing(path)) };
     let (names, is_whole) = match only {
         Some(name) => (vec![name.to_owned()], true),
         None => names(&containers, MOST_ENTRIES)?,
@@ -42,7 +42,7 @@ fn read(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> io::Result<Seen<L
         }
         items.push(symlink);
     }
-    Ok(Seen::new(path, items, is_whole))
+    Ok(Entries::new(path, items, is_whole))
 }
 
 /// Where a symlink leads. Following it opens nothing.

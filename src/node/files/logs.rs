@@ -14,14 +14,14 @@ use super::{Logs, about};
 
 /// What is in one of the two directories.
 #[derive(Debug)]
-pub struct Seen<T> {
+pub struct Entries<T> {
     /// The entries.
     pub items: Vec<T>,
     /// Whether the directory exists, and whether these are all of its entries; otherwise why not.
     pub problem: Option<String>,
 }
 
-impl<T> Seen<T> {
+impl<T> Entries<T> {
     pub(super) fn nothing(path: &str) -> Self {
         Self { items: Vec::new(), problem: Some(format!("there is no directory {path}")) }
     }
@@ -33,12 +33,12 @@ impl<T> Seen<T> {
 }
 
 /// The log directories, or the one with this name.
-pub(super) fn directories(path: &str, only: Option<&str>) -> Result<Seen<LogDirectory>, String> {
+pub(super) fn directories(path: &str, only: Option<&str>) -> Result<Entries<LogDirectory>, String> {
     read(path, only).map_err(|error| about(path, "read the directory of the pods' logs", &error))
 }
 
-fn read(path: &str, only: Option<&str>) -> io::Result<Seen<LogDirectory>> {
-    let Some(pods) = root(path)? else { return Ok(Seen::nothing(path)) };
+fn read(path: &str, only: Option<&str>) -> io::Result<Entries<LogDirectory>> {
+    let Some(pods) = root(path)? else { return Ok(Entries::nothing(path)) };
     let (names, is_whole) = match only {
         Some(name) => (vec![name.to_owned()], true),
         None => names(&pods, MOST_ENTRIES)?,
@@ -52,7 +52,7 @@ fn read(path: &str, only: Option<&str>) -> io::Result<Seen<LogDirectory>> {
         let modified = Timestamp::from_secs(stat.st_mtime);
         items.push(LogDirectory { name, is_directory, bytes, modified });
     }
-    Ok(Seen::new(path, items, is_whole))
+    Ok(Entries::new(path, items, is_whole))
 }
 
 impl Logs {

@@ -14,7 +14,7 @@ use std::io;
 use kube_gc_node::rules::LogRoots;
 use kube_gc_node::view::{LogDirectory, LogSymlink};
 
-pub use logs::Seen;
+pub use logs::Entries;
 
 /// The two directories of logs.
 #[derive(Clone, Debug)]
@@ -64,7 +64,7 @@ impl Logs {
     ///
     /// # Errors
     /// The directory of logs cannot be read. That it does not exist is none.
-    pub fn directories(&self) -> Result<Seen<LogDirectory>, String> {
+    pub fn directories(&self) -> Result<Entries<LogDirectory>, String> {
         logs::directories(&self.roots.pods, None)
     }
 
@@ -72,7 +72,7 @@ impl Logs {
     ///
     /// # Errors
     /// Their directory cannot be read. That it does not exist is none.
-    pub fn symlinks(&self) -> Result<Seen<LogSymlink>, String> {
+    pub fn symlinks(&self) -> Result<Entries<LogSymlink>, String> {
         links::symlinks(&self.roots, self.in_pod, None)
     }
 }

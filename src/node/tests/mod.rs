@@ -97,11 +97,20 @@ impl Node {
 
     /// A pod that the API server has and that runs here.
     async fn pod(&mut self) -> OnNode {
+        self.pod_with(json!([])).await
+    }
+
+    /// The same with an image as a volume.
+    async fn pod_that_mounts(&mut self, reference: &str) -> OnNode {
+        self.pod_with(json!([{ "name": "v", "image": { "reference": reference } }])).await
+    }
+
+    async fn pod_with(&mut self, volumes: serde_json::Value) -> OnNode {
         let name = format!("pod-{}", self.pods);
         let pods: kube::Api<Pod> = kube::Api::namespaced(self.api.client(), "default");
         let pod = json!({
             "metadata": { "name": name },
-            "spec": { "nodeName": NODE, "containers": [{ "name": "web", "image": "base:1" }] },
+            "spec": { "nodeName": NODE, "containers": [{ "name": "web", "image": "base:1" }], "volumes": volumes },
         });
         let pod = pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         let status = json!({ "status": { "phase": "Running" } });

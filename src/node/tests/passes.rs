@@ -80,35 +80,82 @@ async fn an_idle_pass_takes_four_calls_and_a_container_two() {
 
 #[tokio::test]
 async fn what_containers_mount_is_asked_once() {
-    let mut node = Node::new();
+    let mut node = Node::with(mounts_images());
+    node.knows_pods = false;
     let living = node.pod().await;
     node.containers(&living, 1, ContainerState::ContainerRunning);
     node.images(18, 50);
     let mut collector = node.collector().await;
     let first = collector.look(now()).await.unwrap();
+    assert_eq!(node.server.calls(Rpc::ContainerStatus).len(), 1);
     node.server.clear_journal();
     let second = collector.look(now()).await.unwrap();
     assert_eq!(planned(&first), planned(&second));
     assert_eq!(node.server.calls(Rpc::ContainerStatus), [""; 0]);
 }
 
+/// An image costs one call. Containers are asked what they mount only if that may be an image.
 #[tokio::test]
-async fn i1_an_image_that_a_container_mounts_stays() {
-    let mut node = Node::new();
-    let living = node.pod().await;
+async fn only_containers_that_may_mount_images_are_asked_for_them() {
+    for (settings, knows_pods) in [(server::Settings::default(), false), (mounts_images(), true)] {
+        let mut node = Node::with(settings);
+        node.knows_pods = knows_pods;
+        let living = node.pod().await;
+        node.containers(&living, 5, ContainerState::ContainerRunning);
+        node.rules.containers.max_per_container = None;
+        node.images(18, 50);
+        let mut collector = node.collector().await;
+        node.server.clear_journal();
+        let look = collector.look(now()).await.unwrap();
+        let carried = collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
+        assert_eq!(carried.summary.removed, 3);
+        // Two looks, the second one before the first image (B2).
+        assert_eq!(node.server.journal().len(), 4 + 4 + 3);
+    }
+}
+
+#[tokio::test]
+async fn a_container_whose_pod_has_an_image_volume_is_asked() {
+    let mut node = Node::with(mounts_images());
+    let (plain, mounting) = (node.pod().await, node.pod_that_mounts("registry.example/moved:1").await);
+    node.containers(&plain, 1, ContainerState::ContainerRunning);
     let images = node.images(18, 50);
+    let id = mount(&node, &mounting, &images[0]);
+    let (look, _) = node.pass().await;
+    // By now the name in the spec may be that of another image.
+    assert_eq!(rule(&look, What::Image, &images[0]), "I1");
+    assert!(node.image_ids().contains(&images[0]));
+    assert_eq!(node.server.calls(Rpc::ContainerStatus), [id]);
+}
+
+/// A runtime whose containers may have images as volumes.
+fn mounts_images() -> server::Settings {
+    server::Settings { runtime_version: "2.1.0".to_owned(), ..server::Settings::default() }
+}
+
+/// A running container with an image as a volume.
+fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
     let new = NewContainer {
-        sandbox: living.sandbox.clone(),
+        sandbox: pod.sandbox.clone(),
         name: "web".to_owned(),
         attempt: 0,
         image: node.image.clone(),
         state: ContainerState::ContainerRunning,
         created_at: nanos(HOUR),
-        image_volumes: vec![images[0].clone()],
+        image_volumes: vec![image.to_owned()],
         log_path: String::new(),
         written: Space::default(),
     };
-    node.server.world(|world| world.add_container(new));
+    node.server.world(|world| world.add_container(new))
+}
+
+#[tokio::test]
+async fn i1_an_image_that_a_container_mounts_stays() {
+    let mut node = Node::with(mounts_images());
+    node.knows_pods = false;
+    let living = node.pod().await;
+    let images = node.images(18, 50);
+    mount(&node, &living, &images[0]);
     let (look, carried) = node.pass().await;
     assert_eq!(rule(&look, What::Image, &images[0]), "I1");
     assert!(node.image_ids().contains(&images[0]));

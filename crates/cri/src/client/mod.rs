@@ -18,7 +18,7 @@ pub use observe::{Observer, Operation};
 
 use self::connection::Connection;
 use crate::messages::{VersionRequest, VersionResponse};
-use crate::{ApiVersion, Endpoint, Error};
+use crate::{ApiVersion, Endpoint, Error, ability};
 
 /// The longest message in either direction: what runtimes and the kubelet have agreed on.
 pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
@@ -140,6 +140,12 @@ impl Client {
     #[must_use]
     pub fn runtime(&self) -> &VersionResponse {
         &self.inner.runtime
+    }
+
+    /// Whether its containers may have images mounted as volumes. Only their status says which.
+    #[must_use]
+    pub fn mounts_images(&self) -> bool {
+        ability::mounts_images(self.inner.api, &self.inner.runtime)
     }
 }
 

@@ -8,6 +8,8 @@ use crate::client::MESSAGE_LIMIT;
 pub struct Settings {
     /// The versions of CRI that are served.
     pub versions: Vec<ApiVersion>,
+    /// The version of containerd that the server states. From 2.1 on, containers may mount images.
+    pub runtime_version: String,
     /// The longest message that is sent.
     pub message_limit: usize,
     /// How many items a part of a streamed list has; without it, streamed lists are not served.
@@ -26,6 +28,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             versions: vec![ApiVersion::V1, ApiVersion::V1Alpha2],
+            runtime_version: "1.6.20".to_owned(),
             message_limit: MESSAGE_LIMIT,
             stream: None,
             image_ids: false,

@@ -3,6 +3,7 @@ use crate::glob::Glob;
 use crate::ledger::Record;
 use crate::pressure::goal;
 use crate::testing::{NOW, container, image, listed, pod, uid};
+use crate::view::Pod;
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.
 struct Node {
@@ -89,6 +90,19 @@ fn i1_an_image_volume_stays() {
     let mut node = node(&["a"]);
     node.runtime.image_volumes = vec!["a".to_owned()];
     assert_eq!(node.rule(), Rule::I1);
+}
+
+#[test]
+fn i1_containers_may_mount_images_unless_the_spec_of_their_pod_is_known_to_have_none() {
+    let mut node = node(&["a"]);
+    let of = |pod| container("c", &uid(pod), "web", "a");
+    node.runtime.containers = vec![of(1), of(2), of(3), of(4), container("c", "", "web", "a")];
+    assert_eq!(i1_may_mount(&node.runtime, &PodView::None), [0, 1, 2, 3, 4]);
+    let without = |number| Pod { without_image_volumes: true, ..pod(number) };
+    let mirror = Pod { mirror_of: Some(uid(3)), ..without(30) };
+    let nameless = Pod { pod: crate::PodRef::new("default", "x", ""), ..without(40) };
+    node.pods = listed(vec![without(1), pod(2), mirror, nameless], vec![]);
+    assert_eq!(i1_may_mount(&node.runtime, &node.pods), [1, 3, 4]);
 }
 
 #[test]

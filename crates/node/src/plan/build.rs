@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::containers::{self, c7_stops_first};
 use crate::decision::Decision;
-use crate::identity::shown;
+use crate::identity::escaped;
 use crate::images::{self, Input, Purpose};
 use crate::log_directory::parse_directory;
 use crate::logs::{self, Before};
@@ -165,7 +165,7 @@ pub fn plan(
     let first_image = entries.len();
     for (index, (image, decision)) in runtime.images.iter().zip(of_images.decisions).enumerate() {
         let mut entry = entry(What::Image, &image.id, decision, orders.images.get(&index));
-        entry.name = image.names().next().map(shown);
+        entry.name = image.names().next().map(escaped);
         entry.bytes = Some(image.bytes);
         entries.push(entry);
     }

@@ -43,6 +43,8 @@ pub struct Pod {
     pub containers_running: bool,
     /// The images of its spec: of containers, init containers, ephemeral containers and volumes.
     pub images: Vec<String>,
+    /// Whether its spec certainly has no image as a volume. Volumes of a pod never change.
+    pub without_image_volumes: bool,
     /// The uid of the static pod that it mirrors, by the annotation `kubernetes.io/config.mirror`.
     pub mirror_of: Option<String>,
 }

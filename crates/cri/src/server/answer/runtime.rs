@@ -10,11 +10,11 @@ use crate::server::settings::Settings;
 use crate::server::world::World;
 
 impl Answer for VersionRequest {
-    fn answer(self, _: &Settings, _: &mut World) -> Result<VersionResponse, Status> {
+    fn answer(self, settings: &Settings, _: &mut World) -> Result<VersionResponse, Status> {
         Ok(VersionResponse {
             version: "0.1.0".to_owned(),
             runtime_name: "containerd".to_owned(),
-            runtime_version: "1.6.20".to_owned(),
+            runtime_version: settings.runtime_version.clone(),
             runtime_api_version: "v1".to_owned(),
         })
     }
