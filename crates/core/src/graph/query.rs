@@ -224,6 +224,17 @@ impl Partition {
         self.store.observed_with(uid).first().map(|&id| self.store.identity(id))
     }
 
+    /// The first observed objects with this uid in this partition, under all their names.
+    pub fn all_observed(&self, uid: &Uid, most: usize) -> impl Iterator<Item = Identity> {
+        self.store.observed_with(uid).into_iter().take(most).map(|id| self.store.identity(id))
+    }
+
+    /// The number of observed objects with this uid in this partition.
+    #[must_use]
+    pub fn count_observed(&self, uid: &Uid) -> usize {
+        self.store.observed_with(uid).len()
+    }
+
     /// An object as it was last seen; `None` if no monitor shows one under this key. Unlike
     /// [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
     #[must_use]

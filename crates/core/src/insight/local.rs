@@ -4,11 +4,12 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use crate::graph::{
-    DeletesProve, Effects, Epoch, Intake, Partition, SearchPage, SearchQuery, Sharding, ViewLimits,
-    WatchEvent,
+    DeletesProve, Effects, Epoch, Intake, ObjectSnapshot, OwnerState, Partition, SearchPage, SearchQuery,
+    Sharding, ViewLimits, WatchEvent,
 };
 use crate::object::{
-    Catalog, GroupResource, HashSeed, Identity, ObjectFacts, ResourceType, ResourceVersion, Uid,
+    Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
+    Uid,
 };
 
 use super::knowledge::{Fact, Need};
@@ -24,6 +25,8 @@ pub fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Optio
     })
 }
 
+/// How many objects are found before they are visited.
+const PAGE: usize = 1024;
 /// The only run of each monitor.
 const EPOCH: Epoch = Epoch(1);
 
@@ -97,6 +100,54 @@ impl LocalGraph {
     #[must_use]
     pub fn observed(&self, uid: &Uid) -> Option<Identity> {
         self.partitions.iter().find_map(|partition| partition.observed(uid))
+    }
+
+    /// Visits all observed objects, in no particular order.
+    pub fn each_object(&mut self, mut visit: impl FnMut(&Self, &ObjectSnapshot)) {
+        for at in 0..self.partitions.len() {
+            let mut after = None;
+            loop {
+                let page = self.partitions[at].page_of_search(&SearchQuery::default(), after, PAGE);
+                for (identity, _) in page.found {
+                    if let Some(object) = self.partitions[at].inspect_object(&identity.key()) {
+                        visit(self, &object);
+                    }
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// An observed object, as a worker would see it.
+    pub fn object(&mut self, key: &Key) -> Option<ObjectSnapshot> {
+        let at = self.partition(key.namespace.as_ref());
+        self.partitions[at].inspect_object(key)
+    }
+
+    /// What is known of an owner.
+    #[must_use]
+    pub fn owner_state(&self, identity: &Identity) -> OwnerState {
+        self.partitions[self.partition(identity.namespace.as_ref())].owner_state(identity)
+    }
+
+    /// The first observed objects with this uid, which are several only if the server shows an
+    /// object under two names, or has given out a uid twice.
+    #[must_use]
+    pub fn holders(&self, uid: &Uid, most: usize) -> Vec<Identity> {
+        self.partitions.iter().flat_map(|partition| partition.all_observed(uid, most)).take(most).collect()
+    }
+
+    /// Whether several observed objects have this uid.
+    #[must_use]
+    pub fn has_several(&self, uid: &Uid) -> bool {
+        self.partitions.iter().map(|partition| partition.count_observed(uid)).sum::<usize>() > 1
+    }
+
+    fn partition(&self, namespace: Option<&Namespace>) -> usize {
+        usize::from(self.sharding.of(namespace).0)
     }
 
     /// The number of objects of a type.

@@ -16,9 +16,11 @@
 //! | `classify` | the class of an owner reference, and the evidence for it |
 //! | `neighbourhood`, `layout` | what belongs to an object, and its rows as a tree |
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
+//! | `check` | what is wrong with owner references |
 //! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
 
 mod chain;
+mod check;
 mod classify;
 mod contents;
 mod explain;
@@ -35,6 +37,9 @@ mod sentence;
 mod tests;
 
 pub use chain::{Chain, ChainLink, Hold, Leaf};
+pub use check::{
+    CheckReport, CheckedObject, Circles, Class, Effect, EffectCounts, Finding, Survey, Suspect, check_object,
+};
 pub use classify::{Evidence, JudgedReference, classify};
 pub use contents::{HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft};
 pub use explain::{Explanation, Outcome, explain};

@@ -1,5 +1,7 @@
 //! Questions on graphs that are filled by hand, and on random ones.
 
+mod check_oracle;
+mod checks;
 mod explanations;
 mod local;
 mod neighbourhoods;
