@@ -10,7 +10,8 @@ use crate::app::ErrorKind;
 pub enum Exit {
     /// Done, or ended on request (SIGTERM, SIGINT).
     Success = 0,
-    /// Failed for a reason without a code of its own. The last line of output says which.
+    /// Failed for a reason without a code of its own. The last line of output says which. `check`
+    /// and `stuck` have found something; their own failures are [`Unanswered`](Self::Unanswered).
     Failure = 1,
     /// Bad arguments or configuration. clap uses the same code.
     Usage = 2,
@@ -28,6 +29,8 @@ pub enum Exit {
     Incomplete = 7,
     /// There is no such object, or no such type.
     NoSuchObject = 8,
+    /// A question about the cluster failed for a reason without a code of its own.
+    Unanswered = 9,
     /// A listener cannot bind its address: another process uses the port, or the address does
     /// not belong to this machine.
     Address = 10,
@@ -40,20 +43,21 @@ pub enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
    0  done, or ended on request (SIGTERM or SIGINT)
-   1  failed in a way that has no code of its own
+   1  failed in a way that has no code of its own; with findings (check, stuck)
    2  bad arguments or configuration
    3  kubeconfig unreadable or malformed, or without the context asked for
    4  API server or container runtime unreachable
    5  credentials refused (401), or the server's certificate not trusted
    6  not allowed to discover or list (403), or to use the container runtime's socket
-   7  not everything could be freed or removed (node), or looked at (tree, explain)
+   7  not everything could be freed or removed (node), or looked at (tree, explain, check, stuck)
    8  no such object (tree, explain)
+   9  failed in another way (tree, explain, check, stuck)
   10  address of a listener not available, such as a port in use
   70  a part of the graph panicked; restart it";
 
 impl Exit {
     #[cfg(test)]
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Success,
         Self::Failure,
         Self::Usage,
@@ -63,6 +67,7 @@ impl Exit {
         Self::Forbidden,
         Self::Incomplete,
         Self::NoSuchObject,
+        Self::Unanswered,
         Self::Address,
         Self::Panicked,
     ];

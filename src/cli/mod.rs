@@ -43,6 +43,8 @@ enum Command {
     Tree(insight::TreeArgs),
     /// Say why an object is still there, or why it goes
     Explain(insight::ExplainArgs),
+    /// Find owner references that delete or keep objects by mistake
+    Check(insight::CheckArgs),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),
@@ -57,6 +59,7 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Tree(args) => insight::tree(&args),
         Command::Explain(args) => insight::explain(&args),
+        Command::Check(args) => insight::check(&args),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

@@ -4,22 +4,28 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::glob::TypeFilter;
 use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::insight::{Asker, Fact, Knowledge, LiveObject, LocalGraph, Need, Unseen, ask};
+use kube_gc_core::insight::{
+    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, Survey, Suspect, Unseen,
+    ask, check_object,
+};
 use kube_gc_core::object::{
-    DeletionState, HashSeed, Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion,
+    DeletionState, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
 };
 use kube_gc_core::text::bounded;
 
 /// How many types are listed, and how many objects are read, at the same time.
 const AT_ONCE: usize = 16;
-/// The most live reads of one question.
+/// The most live reads of one question, unless it says otherwise.
 const MOST_READS: usize = 500;
+/// How many objects of a list are taken in at a time.
+const BATCH: usize = 500;
 
 /// Who waits for a command.
 pub struct Watcher<'a> {
@@ -41,16 +47,20 @@ pub(super) struct Lists<'a> {
     graph: LocalGraph,
     knowledge: Knowledge,
     limits: ViewLimits,
+    /// The most live reads.
+    pub most_reads: usize,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
     pub left_out: usize,
 }
 
-/// One list.
+/// Some objects of one type.
+type Batch = (Arc<ResourceType>, Vec<ObjectFacts>);
+
+/// A list that has ended.
 struct Listed {
     resource: Arc<ResourceType>,
-    objects: Vec<ObjectFacts>,
     result: Result<Option<ResourceVersion>, ApiError>,
 }
 
@@ -60,7 +70,8 @@ impl<'a> Lists<'a> {
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
         let unseen = session.undiscovered();
-        Self { session, graph, knowledge: Knowledge::default(), limits, unseen, left_out: 0 }
+        let knowledge = Knowledge::default();
+        Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
     }
 
     /// A fact that is known already.
@@ -76,8 +87,13 @@ impl<'a> Lists<'a> {
         types.retain(|resource| filter.admits(&resource.group_resource));
         self.left_out = all - types.len();
         let of = types.len();
+        // Objects are taken in while lists go on, so that no list is in memory twice.
+        let (sender, mut batches) = mpsc::unbounded_channel::<Batch>();
+        for resource in &types {
+            self.graph.begin(resource);
+        }
         let mut lists = futures::stream::iter(types.clone())
-            .map(|resource| list(self.session, resource, namespace))
+            .map(|resource| list(self.session, resource, namespace, sender.clone()))
             .buffer_unordered(AT_ONCE);
         let mut done = Vec::new();
         (watcher.progress)(0, of);
@@ -85,11 +101,16 @@ impl<'a> Lists<'a> {
             let listed = tokio::select! {
                 biased;
                 () = watcher.interrupted.cancelled() => break,
+                Some((resource, objects)) = batches.recv() => {
+                    self.graph.add(&resource, objects);
+                    continue;
+                }
                 listed = lists.next() => listed,
             };
-            let Some(Listed { resource, objects, result }) = listed else { break };
-            self.graph.begin(&resource);
-            self.graph.add(&resource, objects);
+            let Some(Listed { resource, result }) = listed else { break };
+            while let Ok((of, objects)) = batches.try_recv() {
+                self.graph.add(&of, objects);
+            }
             match result {
                 Ok(version) => self.graph.end(&resource, version.as_ref()),
                 Err(error) => self
@@ -125,11 +146,31 @@ impl<'a> Lists<'a> {
         self.graph.search(&query).found
     }
 
+    /// A first look at all objects that were listed.
+    pub fn survey(&mut self) -> Survey {
+        Survey::of(&mut self.graph)
+    }
+
+    /// Checks some objects.
+    pub async fn check(&mut self, keys: &[Key], circles: &Circles) -> Vec<CheckedObject> {
+        let suspects: Vec<Suspect> =
+            keys.iter().filter_map(|key| Suspect::of(&mut self.graph, key)).collect();
+        self.knowledge.forget_graph();
+        let checked = self
+            .ask(|asker| {
+                let checked = suspects.iter().map(|suspect| check_object(asker, suspect, circles));
+                checked.collect::<Vec<Option<CheckedObject>>>()
+            })
+            .await;
+        // Nothing is missing, because the question has an answer.
+        checked.into_iter().flatten().collect()
+    }
+
     /// Asks a question until it has an answer.
     pub async fn ask<A>(&mut self, question: impl Fn(&mut Asker<'_>) -> A) -> A {
         let session = self.session;
         loop {
-            let needs = match ask(&self.knowledge, &session.discovered.catalog, MOST_READS, &question) {
+            let needs = match ask(&self.knowledge, &session.discovered.catalog, self.most_reads, &question) {
                 Ok(answer) => return answer,
                 Err(needs) => needs,
             };
@@ -162,8 +203,26 @@ impl<'a> Lists<'a> {
     }
 }
 
-async fn list(session: &Session, resource: Arc<ResourceType>, namespace: Option<&Namespace>) -> Listed {
-    let mut objects = Vec::new();
-    let listed = session.api.list(&resource, namespace, |facts| objects.push(facts)).await;
-    Listed { resource, objects, result: listed.map(|meta| meta.resource_version) }
+async fn list(
+    session: &Session,
+    resource: Arc<ResourceType>,
+    namespace: Option<&Namespace>,
+    sender: mpsc::UnboundedSender<Batch>,
+) -> Listed {
+    let mut batch = Vec::new();
+    let send = |objects: Vec<ObjectFacts>| {
+        // Nobody receives it after an interruption.
+        let _ = sender.send((Arc::clone(&resource), objects));
+    };
+    let listed = session
+        .api
+        .list(&resource, namespace, |facts| {
+            batch.push(facts);
+            if batch.len() == BATCH {
+                send(std::mem::take(&mut batch));
+            }
+        })
+        .await;
+    send(batch);
+    Listed { resource, result: listed.map(|meta| meta.resource_version) }
 }

@@ -2,6 +2,7 @@
 //! server. The rules are in `crates/core/src/insight`. Nothing here writes.
 
 mod answer;
+mod check;
 mod error;
 mod glob;
 mod lists;
@@ -9,6 +10,7 @@ mod object;
 mod session;
 
 pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
+pub use check::{CheckAnswer, CheckQuery};
 pub use error::InsightError;
 pub use glob::TypeFilter;
 pub use lists::Watcher;

@@ -23,6 +23,28 @@ pub struct CommonArgs {
     namespace: Option<String>,
 
     #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// Which objects are looked at, and how they are reached.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ScopeArgs {
+    /// Namespace to look at [default: that of the context]
+    #[arg(short, long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Look at all namespaces, and at cluster-scoped objects
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+
+    #[command(flatten)]
+    reach: ReachArgs,
+}
+
+/// How a cluster is reached, and what of it is listed.
+#[derive(Args, Clone, Debug, Default)]
+struct ReachArgs {
+    #[command(flatten)]
     server: ConnectionArgs,
 
     /// User to impersonate
@@ -47,24 +69,56 @@ pub struct CommonArgs {
 
     /// Leave out the line with the names of the columns
     #[arg(long)]
-    pub no_headers: bool,
+    no_headers: bool,
 }
 
 impl CommonArgs {
     /// How the cluster is reached.
     pub fn connection(&self) -> Connection {
-        let Self { namespace, server, user, groups, request_timeout, .. } = self;
+        self.reach.connection(self.namespace.clone())
+    }
+
+    /// Which types are listed.
+    pub fn filter(&self) -> TypeFilter {
+        self.reach.filter()
+    }
+
+    /// Whether to show the names of the columns.
+    pub const fn headers(&self) -> bool {
+        !self.reach.no_headers
+    }
+}
+
+impl ScopeArgs {
+    /// How the cluster is reached.
+    pub fn connection(&self) -> Connection {
+        self.reach.connection(self.namespace.clone())
+    }
+
+    /// Which types are listed.
+    pub fn filter(&self) -> TypeFilter {
+        self.reach.filter()
+    }
+
+    /// Whether to show the names of the columns.
+    pub const fn headers(&self) -> bool {
+        !self.reach.no_headers
+    }
+}
+
+impl ReachArgs {
+    fn connection(&self, namespace: Option<String>) -> Connection {
+        let Self { server, user, groups, request_timeout, .. } = self;
         Connection {
             target: server.target(),
             user: user.clone(),
             groups: groups.clone(),
             request_timeout: *request_timeout,
-            namespace: namespace.clone(),
+            namespace,
         }
     }
 
-    /// Which types are listed.
-    pub fn filter(&self) -> TypeFilter {
+    fn filter(&self) -> TypeFilter {
         TypeFilter { only: self.kinds.clone(), without: self.exclude.clone() }
     }
 }

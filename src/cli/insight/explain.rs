@@ -6,11 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
 use super::style::Style;
-use super::{explain_text, footer, json, print, progress, unanswered};
+use super::{explain_text, failed, footer, json, print, progress, unanswered};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::cli::report;
 use crate::insight::{ExplainAnswer, InsightError, ObjectArgument, Watcher};
 
 /// The end of `kube-gc explain --help`.
@@ -57,7 +56,7 @@ pub enum Format {
 pub fn run(args: &ExplainArgs) -> Exit {
     match explained(args) {
         Ok(exit) => exit,
-        Err(error) => report(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -88,7 +87,7 @@ impl ExplainArgs {
             Format::Table | Format::Wide => {
                 let look = explain_text::Look {
                     wide: self.output == Format::Wide,
-                    headers: !self.common.no_headers,
+                    headers: self.common.headers(),
                     style: Style::detect(),
                     now: SystemTime::now(),
                 };

@@ -1,13 +1,17 @@
-//! `kube-gc tree` and `kube-gc explain`.
+//! `kube-gc tree`, `explain` and `check`: questions that are answered without writing anything.
 
 mod arguments;
+mod check;
+mod check_text;
 mod explain;
 mod explain_text;
+mod names;
 mod style;
 mod table;
 mod tree;
 mod tree_text;
 
+pub use check::{CheckArgs, run as check};
 pub use explain::{ExplainArgs, run as explain};
 pub use tree::{TreeArgs, run as tree};
 
@@ -50,6 +54,14 @@ fn progress(done: usize, of: usize) {
     }
 }
 
+/// Reports why a command failed. 1 has another meaning in these commands.
+fn failed(error: &Error) -> Exit {
+    match report(error) {
+        Exit::Failure => Exit::Unanswered,
+        exit => exit,
+    }
+}
+
 /// Why a question has no answer.
 #[expect(clippy::print_stderr, reason = "these commands have no log")]
 fn unanswered(error: &InsightError) -> Exit {
@@ -58,7 +70,7 @@ fn unanswered(error: &InsightError) -> Exit {
             eprintln!("kube-gc: {}", Escaped(error));
             Exit::NoSuchObject
         }
-        InsightError::Api(error) => report(&Error::new(ErrorKind::Unreachable, error)),
+        InsightError::Api(error) => failed(&Error::new(ErrorKind::Unreachable, error)),
     }
 }
 

@@ -6,11 +6,10 @@ use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
 use super::style::Style;
-use super::{footer, json, print, progress, tree_text, unanswered};
+use super::{failed, footer, json, print, progress, tree_text, unanswered};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::cli::report;
 use crate::insight::{InsightError, ObjectArgument, TreeAnswer, TreeQuery, Watcher};
 
 /// The end of `kube-gc tree --help`.
@@ -87,7 +86,7 @@ pub enum Format {
 pub fn run(args: &TreeArgs) -> Exit {
     match shown(args) {
         Ok(exit) => exit,
-        Err(error) => report(&error),
+        Err(error) => failed(&error),
     }
 }
 
@@ -119,7 +118,7 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
 
 impl TreeArgs {
     fn written(&self, answer: &TreeAnswer) -> Result<String, Error> {
-        let headers = !self.common.no_headers;
+        let headers = self.common.headers();
         Ok(match self.output {
             Format::Json => json("Tree", answer)?,
             Format::Name => tree_text::names(&answer.shown),

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::time::SystemTime;
 
+use super::names::kubectl_name;
 use super::style::{Colour, Style, of_state};
 use super::table::{Cell, age, columns};
 use crate::insight::{NodeExtra, TreeAnswer};
 use kube_gc_core::insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
-use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::Escaped;
 
 /// How a tree is shown.
@@ -165,11 +165,8 @@ fn plural(kind: &str, count: usize) -> String {
 pub fn names(shown: &Neighbourhood) -> String {
     let mut text = String::new();
     for node in &shown.nodes {
-        let (group, _) = split_api_version(&node.name.api_version);
-        let dot = if group.is_empty() { "" } else { "." };
-        let kind = node.name.kind.to_lowercase();
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}{dot}{}/{}", Escaped(kind), Escaped(group), Escaped(&node.name.name));
+        text.push_str(&kubectl_name(&node.name));
+        text.push('\n');
     }
     text
 }
