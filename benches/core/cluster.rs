@@ -160,6 +160,7 @@ impl Cluster {
             owners: Vec::from_iter(owner),
             being_deleted: false,
             finalizers: Finalizers::default(),
+            held_by_others: false,
         });
         OwnerReference {
             api_version: resource.api_version().into(),

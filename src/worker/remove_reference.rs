@@ -76,6 +76,7 @@ mod tests {
             owners: Vec::new(),
             being_deleted: true,
             finalizers: Finalizers::default(),
+            held_by_others: false,
         }
     }
 

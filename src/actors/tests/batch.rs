@@ -36,6 +36,7 @@ fn facts(number: usize, references: usize) -> ObjectFacts {
         owners: (0..references).map(owner).collect(),
         being_deleted: false,
         finalizers: Finalizers::default(),
+        held_by_others: false,
     }
 }
 

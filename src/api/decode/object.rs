@@ -81,6 +81,7 @@ impl FactsReader {
             owners: metadata.owner_references.0,
             being_deleted: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.own,
+            held_by_others: metadata.finalizers.others,
         })
     }
 
@@ -175,6 +176,8 @@ impl<'de> Deserialize<'de> for Owners {
 #[derive(Debug, Default)]
 pub(super) struct FinalizersView {
     own: Finalizers,
+    /// Any but those.
+    others: bool,
     any: bool,
 }
 
@@ -182,8 +185,11 @@ impl FinalizersView {
     /// Notes a finalizer.
     pub fn add(&mut self, finalizer: &str) {
         self.any = true;
-        self.own.foreground |= finalizer == FOREGROUND_FINALIZER;
-        self.own.orphan |= finalizer == ORPHAN_FINALIZER;
+        match finalizer {
+            FOREGROUND_FINALIZER => self.own.foreground = true,
+            ORPHAN_FINALIZER => self.own.orphan = true,
+            _ => self.others = true,
+        }
     }
 }
 

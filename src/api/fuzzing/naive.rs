@@ -98,12 +98,12 @@ pub(in crate::api) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
             block_owner_deletion,
         }));
     }
-    let mut finalizers = Finalizers::default();
+    let (mut finalizers, mut held_by_others) = (Finalizers::default(), false);
     for finalizer in elements(&metadata, "finalizers")? {
         match finalizer {
             Value::String(name) if name == "foregroundDeletion" => finalizers.foreground = true,
             Value::String(name) if name == "orphan" => finalizers.orphan = true,
-            Value::String(_) | Value::Null => {}
+            Value::String(_) | Value::Null => held_by_others = true,
             _ => return Err(Misshapen),
         }
     }
@@ -117,6 +117,7 @@ pub(in crate::api) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
         owners,
         being_deleted: is_being_deleted(&metadata),
         finalizers,
+        held_by_others,
     }))
 }
 

@@ -369,6 +369,7 @@ mod tests {
             owners: Vec::new(),
             being_deleted: true,
             finalizers: Finalizers::default(),
+            held_by_others: false,
         };
         assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent(live.clone()))));
         assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotBeingDeleted(live))));

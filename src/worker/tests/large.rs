@@ -83,6 +83,7 @@ impl Stage {
             owners: references,
             being_deleted: false,
             finalizers: Finalizers::default(),
+            held_by_others: false,
         };
         let epoch = Epoch(1);
         let list = || {

@@ -89,6 +89,7 @@ impl Partition {
         let node = &mut self.store.nodes[id];
         node.deletion = DeletionState::Live;
         node.finalizers = Finalizers::default();
+        node.held_by_others = false;
         let was_grouped = std::mem::replace(&mut node.role, Role::Single) != Role::Single;
         if was_grouped {
             let uid = self.store.nodes[id].uid.clone();

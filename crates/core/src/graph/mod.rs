@@ -16,7 +16,7 @@
 //! | `cross_partition`, `sharding` | owners in partition 0 with dependents elsewhere |
 //! | `shared_uid`, `large` | objects served under two resources; objects with very many owners |
 //! | `disturbance` | what is no longer proved after watches broke |
-//! | `query`, `scan`, `inspect`, `stuck`, `dump` | what workers and people ask |
+//! | `query`, `scan`, `inspect`, `members`, `stuck`, `dump` | what workers and people ask |
 //!
 //! `state` has what single rules keep from one call to the next.
 
@@ -37,6 +37,7 @@ mod inspect;
 mod intern;
 mod keyed;
 mod large;
+mod members;
 mod names;
 mod node;
 mod observe;
@@ -65,6 +66,7 @@ pub use effect::{Effects, Report};
 pub use event::{DeletesProve, Epoch, Intake, Link, PeerMessage, WatchEvent};
 pub use inspect::{DependentSummary, NodePresence, NodeView, SearchPage, SearchQuery, TypeCount, ViewLimits};
 pub use large::LARGE;
+pub use members::{Member, MemberMark, MemberPage, MembersOf};
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use query::ObservedObject;
 pub use sharding::Sharding;

@@ -89,6 +89,9 @@ pub(super) struct Node {
     pub(super) deletion: DeletionState,
     pub(super) finalizers: Finalizers,
     pub(super) role: Role,
+    /// It has finalizers of others. This is no part of the state that is compared, because no
+    /// decision depends on it.
+    pub(super) held_by_others: bool,
     /// Seen since the current list began.
     pub(super) listed: bool,
     /// For a linked node: another reference of the dependent has the same uid as the linked one.

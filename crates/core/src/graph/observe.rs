@@ -55,6 +55,7 @@ impl Partition {
         self.store.set_version(id, facts.resource_version.as_ref());
         let node = &mut self.store.nodes[id];
         node.finalizers = facts.finalizers;
+        node.held_by_others = facts.held_by_others;
         node.deletion = deletion;
         node.listed = true;
         let touched = self.subtract_from_owners(id);
@@ -84,6 +85,7 @@ impl Partition {
             self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
+        self.store.nodes[id].held_by_others = facts.held_by_others;
         let node = &self.store.nodes[id];
         let moved =
             self.store.name(id) != &*facts.name || self.store.namespace(id) != facts.namespace.as_ref();

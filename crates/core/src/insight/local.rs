@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use crate::graph::{
-    DeletesProve, Effects, Epoch, Intake, ObjectSnapshot, OwnerState, Partition, SearchPage, SearchQuery,
-    Sharding, ViewLimits, WatchEvent,
+    DeletesProve, Effects, Epoch, Intake, MemberPage, MembersOf, ObjectSnapshot, OwnerState, Partition,
+    SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
 };
 use crate::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
@@ -84,6 +84,27 @@ impl LocalGraph {
     pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
         let at = usize::from(self.sharding.of(need.namespace()).0);
         fact(&mut self.partitions[at], need, limits)
+    }
+
+    /// These objects in full.
+    #[must_use]
+    pub fn members(&self, of: &MembersOf) -> MemberPage {
+        let mut all = MemberPage::default();
+        let place = of.place(self.sharding);
+        let here = self.sharding.all().filter(|id| place.is_none_or(|place| place == *id));
+        for id in here {
+            let mut after = None;
+            loop {
+                let page = self.partitions[usize::from(id.0)].members(of, after, usize::MAX);
+                all.members.extend(page.members);
+                all.elsewhere.extend(page.elsewhere);
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        all
     }
 
     /// All observed objects that a search finds.

@@ -17,6 +17,7 @@
 //! | `neighbourhood`, `layout` | what belongs to an object, and its rows as a tree |
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
+//! | `plan` | what a deletion does to every object |
 //! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
 
 mod chain;
@@ -32,6 +33,7 @@ mod local;
 mod name;
 mod namespace;
 mod neighbourhood;
+mod plan;
 mod sentence;
 #[cfg(test)]
 mod tests;
@@ -52,3 +54,4 @@ pub use local::{LocalGraph, fact};
 pub use name::{ObjectName, Unseen};
 pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};
+pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};

@@ -59,6 +59,9 @@ pub struct ObjectFacts {
     pub being_deleted: bool,
     /// The garbage collector's own finalizers.
     pub finalizers: Finalizers,
+    /// Whether it has finalizers of others. The collector decides nothing by them; people want to
+    /// know what will hold an object.
+    pub held_by_others: bool,
 }
 
 impl ObjectFacts {

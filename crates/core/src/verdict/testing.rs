@@ -62,6 +62,7 @@ pub fn facts(owners: usize, at: u64) -> ObjectFacts {
         owners: (1..=owners).map(reference).collect(),
         being_deleted: false,
         finalizers: Finalizers::default(),
+        held_by_others: false,
     }
 }
 

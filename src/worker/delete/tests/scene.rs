@@ -85,6 +85,7 @@ impl Thing {
             owners: self.owners.clone(),
             being_deleted: self.deleted_with.is_some(),
             finalizers: self.deleted_with.unwrap_or_default(),
+            held_by_others: false,
         }
     }
 

@@ -132,6 +132,7 @@ impl Store {
             deletion: DeletionState::Live,
             finalizers: Finalizers::default(),
             role: Role::Single,
+            held_by_others: false,
             listed: false,
             shares_uid: false,
         };

@@ -8,11 +8,14 @@ use crate::graph::*;
 use crate::object::*;
 
 /// Group and resource, kind, served versions (preferred one first), scope.
-const TYPES: [(&str, &str, &[&str], Scope); 7] = [
+const TYPES: [(&str, &str, &[&str], Scope); 10] = [
     ("configmaps", "ConfigMap", &["v1"], Scope::Namespaced),
+    ("customresourcedefinitions.apiextensions.k8s.io", "CustomResourceDefinition", &["v1"], Scope::Cluster),
     ("ingresses.extensions", "Ingress", &["v1beta1"], Scope::Namespaced),
     ("ingresses.networking.k8s.io", "Ingress", &["v1"], Scope::Namespaced),
+    ("namespaces", "Namespace", &["v1"], Scope::Cluster),
     ("nodes", "Node", &["v1"], Scope::Cluster),
+    ("persistentvolumeclaims", "PersistentVolumeClaim", &["v1"], Scope::Namespaced),
     ("pods", "Pod", &["v1"], Scope::Namespaced),
     ("things.example.com", "Thing", &["v1"], Scope::Cluster),
     ("widgets.example.com", "Widget", &["v2", "v1"], Scope::Namespaced),
@@ -60,6 +63,7 @@ pub fn obj(resource_name: &str, namespace: &str, name: &str) -> Obj {
         owners: Vec::new(),
         being_deleted: false,
         finalizers: Finalizers::default(),
+        held_by_others: false,
     };
     Obj { resource: resource(resource_name), facts }
 }
@@ -97,6 +101,15 @@ impl Obj {
     }
     pub fn with(mut self, reference: OwnerReference) -> Self {
         self.facts.owners.push(reference);
+        self
+    }
+    pub fn held(mut self) -> Self {
+        self.facts.held_by_others = true;
+        self
+    }
+    /// Not deleted yet, with these finalizers.
+    pub fn with_finalizers(mut self, foreground: bool, orphan: bool) -> Self {
+        self.facts.finalizers = Finalizers { foreground, orphan };
         self
     }
     pub fn unowned(mut self) -> Self {

@@ -5,12 +5,13 @@ mod checks;
 mod explanations;
 mod local;
 mod neighbourhoods;
+mod plans;
 
 use std::collections::HashMap;
 
 use crate::graph::ViewLimits;
 use crate::graph::testing::world::{Obj, catalog};
-use crate::object::{HashSeed, Identity, ResourceVersion};
+use crate::object::{HashSeed, Identity, PropagationPolicy, ResourceVersion};
 
 use super::*;
 
@@ -23,7 +24,16 @@ pub struct Cluster {
 }
 
 /// The types that are listed.
-const LISTED: [&str; 5] = ["configmaps", "nodes", "pods", "things.example.com", "widgets.example.com"];
+const LISTED: [&str; 8] = [
+    "configmaps",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "namespaces",
+    "nodes",
+    "persistentvolumeclaims",
+    "pods",
+    "things.example.com",
+    "widgets.example.com",
+];
 
 impl Cluster {
     /// Every object is in a list and can be read.
@@ -90,6 +100,28 @@ impl Cluster {
     pub fn explain(&mut self, obj: &Obj) -> Explanation {
         let identity = obj.identity();
         self.ask(|asker| explain(asker, &identity))
+    }
+
+    /// Walks to the end.
+    pub fn walk(&self, walk: &mut Walk) {
+        loop {
+            let needs = walk.needs();
+            if needs.is_empty() {
+                break;
+            }
+            for need in needs {
+                walk.learn(&need, self.graph.members(&need));
+            }
+        }
+        walk.finish();
+    }
+
+    /// The plan of a deletion.
+    pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
+        let query = PlanQuery { root: root.identity(), policy, limit: 1000 };
+        let mut walk = Walk::new(query);
+        self.walk(&mut walk);
+        self.ask(|asker| plan(asker, &walk, 1000))
     }
 
     pub fn neighbourhood(&mut self, obj: &Obj) -> Neighbourhood {

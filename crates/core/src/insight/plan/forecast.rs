@@ -1,0 +1,66 @@
+//! Whether the brake would engage.
+
+use serde::Serialize;
+
+use crate::brake::Limits;
+use crate::object::GroupResource;
+
+use super::answer::Plan;
+
+/// What the brake would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Forecast {
+    /// The settings of the collector are not known.
+    #[default]
+    Unknown,
+    /// It has no limits.
+    Off,
+    /// No limit is reached, if nothing else is deleted at the same time.
+    Passes,
+    /// A limit is reached before the deletion is done.
+    #[serde(rename_all = "camelCase")]
+    Engages {
+        /// Which limit, and by how much.
+        why: String,
+    },
+}
+
+impl Plan {
+    /// Compares the deletions of the collector with the limits of its brake. What users, the
+    /// namespace controller and the API server delete does not count there.
+    ///
+    /// `population` says how many objects a type has, if that is known.
+    pub fn forecast(&mut self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) {
+        self.brake = if limits.is_off() { Forecast::Off } else { self.reached(limits, population) };
+    }
+
+    fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
+        let total: u64 = self.by_collector.iter().map(|(_, count)| count).sum();
+        if let Some(most) = limits.per_minute
+            && total > u64::from(most.get())
+        {
+            let why = format!("the collector deletes {total} objects, and may delete {most} in a minute");
+            return Forecast::Engages { why };
+        }
+        let mut is_known = true;
+        if let Some(share) = limits.share {
+            for (resource, count) in &self.by_collector {
+                let Some(of) = population(resource) else {
+                    // The floor is certain.
+                    is_known &= *count <= u64::from(share.floor);
+                    continue;
+                };
+                let most = share.of(of);
+                if *count > most {
+                    let why = format!(
+                        "the collector deletes {count} of {of} {resource}, and may delete {most} ({} %)",
+                        share.percent
+                    );
+                    return Forecast::Engages { why };
+                }
+            }
+        }
+        if is_known { Forecast::Passes } else { Forecast::Unknown }
+    }
+}

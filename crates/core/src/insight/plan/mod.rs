@@ -1,0 +1,25 @@
+//! What happens to every object if one is deleted.
+//!
+//! | File | Contents |
+//! |---|---|
+//! | `walk` | collects all objects that the deletion may concern |
+//! | `outside` | what is known of their other owners |
+//! | `fate` | which objects go, by the collector's own verdict |
+//! | `delay` | what delays those that go |
+//! | `judge`, `answer` | the effect on each object, and the answer |
+//! | `forecast` | whether the brake would engage |
+//! | `sentence` | the answer in words |
+
+mod answer;
+mod delay;
+mod fate;
+mod forecast;
+mod judge;
+mod outside;
+mod sentence;
+mod walk;
+
+pub use answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects};
+pub use forecast::Forecast;
+pub use judge::plan;
+pub use walk::{PlanQuery, Walk};
