@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::names::kubectl_name;
 use super::style::{Colour, Style};
 use super::table::{Cell, columns};
-use kube_gc_core::insight::{CheckReport, Class, Effect, Finding, ObjectName};
+use kube_gc_core::insight::{CheckEffect, CheckReport, Class, Finding, ObjectName};
 use kube_gc_core::text::Thousands;
 
 /// How findings are shown.
@@ -45,9 +45,9 @@ pub fn table(report: &CheckReport, look: &Look) -> String {
 fn row(finding: &Finding, look: &Look) -> Vec<Cell> {
     let Finding { effect, class, object, hint, .. } = finding;
     let colour = match effect {
-        Effect::Deletes => Colour::Red,
-        Effect::Leaks | Effect::Unknown => Colour::Yellow,
-        Effect::Odd => Colour::Plain,
+        CheckEffect::Deletes => Colour::Red,
+        CheckEffect::Leaks | CheckEffect::Unknown => Colour::Yellow,
+        CheckEffect::Odd => Colour::Plain,
     };
     let mut cells = Vec::new();
     if look.namespaces {
@@ -140,7 +140,7 @@ mod tests {
         CheckReport {
             findings: vec![
                 finding(
-                    Effect::Deletes,
+                    CheckEffect::Deletes,
                     Class::Recreated,
                     name("v1", "ConfigMap", "prices", "p"),
                     web,
@@ -148,7 +148,7 @@ mod tests {
                     "restored? name the new uid",
                 ),
                 finding(
-                    Effect::Leaks,
+                    CheckEffect::Leaks,
                     Class::Unresolved,
                     name("v1", "Secret", "tls", "t"),
                     tls,

@@ -40,7 +40,8 @@ mod tests;
 
 pub use chain::{Chain, ChainLink, Hold, Leaf};
 pub use check::{
-    CheckReport, CheckedObject, Circles, Class, Effect, EffectCounts, Finding, Survey, Suspect, check_object,
+    CheckEffect, CheckReport, CheckedObject, Circles, Class, EffectCounts, Finding, Survey, Suspect,
+    check_object,
 };
 pub use classify::{Evidence, JudgedReference, classify};
 pub use contents::{HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft};

@@ -75,7 +75,7 @@ impl Class {
 /// comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Effect {
+pub enum CheckEffect {
     /// The collector deletes the object.
     Deletes,
     /// The collector never decides about the object, so it stays when its owners are gone.
@@ -86,7 +86,7 @@ pub enum Effect {
     Odd,
 }
 
-impl Effect {
+impl CheckEffect {
     pub const ALL: [Self; 4] = [Self::Deletes, Self::Leaks, Self::Unknown, Self::Odd];
 
     /// For people. JSON has the same words.
@@ -106,7 +106,7 @@ impl Effect {
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Of the object, not of this reference alone.
-    pub effect: Effect,
+    pub effect: CheckEffect,
     pub class: Class,
     pub object: ObjectName,
     /// The owner as the reference names it.

@@ -2,12 +2,12 @@
 
 use crate::object::OwnerReference;
 
-use super::finding::{Class, Effect};
+use super::finding::{CheckEffect, Class};
 
 /// What a hint depends on.
 #[derive(Debug)]
 pub(super) struct Facts<'a> {
-    pub effect: Effect,
+    pub effect: CheckEffect,
     pub reference: &'a OwnerReference,
     pub served_as: Option<&'a str>,
     /// The number of objects in the circle.
@@ -21,9 +21,9 @@ pub(super) struct Facts<'a> {
 pub(super) fn hint(class: Class, facts: &Facts<'_>) -> String {
     match class {
         Class::Absent => match facts.effect {
-            Effect::Deletes => "remove the reference to keep the object".to_owned(),
-            Effect::Odd => "the collector removes this reference".to_owned(),
-            Effect::Leaks | Effect::Unknown => "remove the reference".to_owned(),
+            CheckEffect::Deletes => "remove the reference to keep the object".to_owned(),
+            CheckEffect::Odd => "the collector removes this reference".to_owned(),
+            CheckEffect::Leaks | CheckEffect::Unknown => "remove the reference".to_owned(),
         },
         Class::Recreated => "restored? name the new uid".to_owned(),
         Class::OtherNamespace => "an owner must be in the same namespace".to_owned(),

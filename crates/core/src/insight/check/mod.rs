@@ -13,7 +13,7 @@ mod report;
 mod rings;
 mod survey;
 
-pub use finding::{Class, Effect, Finding};
+pub use finding::{CheckEffect, Class, Finding};
 pub use object::{CheckedObject, check_object};
 pub use report::{CheckReport, EffectCounts};
 pub use rings::Circles;

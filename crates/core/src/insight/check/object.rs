@@ -7,7 +7,7 @@ use crate::insight::name::ObjectName;
 use crate::object::{Catalog, Identity, OwnerReference, split_api_version};
 use crate::verdict::{Decision, ReferenceClass, decide};
 
-use super::finding::{Class, Effect, Finding};
+use super::finding::{CheckEffect, Class, Finding};
 use super::hint::{Facts, hint};
 use super::odd::odd;
 use super::rings::Circles;
@@ -17,7 +17,7 @@ use super::survey::Suspect;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedObject {
     /// Meaningful if there are findings.
-    pub effect: Effect,
+    pub effect: CheckEffect,
     pub findings: Vec<Finding>,
     /// The number of owners that the verdict needs and that were not looked up, because there are too many.
     pub not_asked: usize,
@@ -33,7 +33,7 @@ struct Broken {
 /// Checks the references of an object. `None` if more facts are needed.
 pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles) -> Option<CheckedObject> {
     let object = &suspect.object;
-    let mut checked = CheckedObject { effect: Effect::Odd, findings: Vec::new(), not_asked: 0 };
+    let mut checked = CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 };
     if object.deletion.is_being_deleted() {
         return Some(checked);
     }
@@ -86,7 +86,7 @@ fn owner_name(seen: &ReferenceSnapshot) -> ObjectName {
 }
 
 /// What follows for an object, by the collector's verdict.
-fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> Effect {
+fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> CheckEffect {
     let classes: Vec<ReferenceClass> = judged.iter().map(|reference| reference.class).collect();
     let mut kept: Vec<&JudgedReference> = judged.iter().collect();
     let mut decision = decide(object, &classes);
@@ -106,11 +106,11 @@ fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> Effect {
     };
     match decision {
         // An object of which the owner waits for its dependents goes because a user wants it.
-        Decision::Delete { .. } if classes.contains(&ReferenceClass::Absent) => Effect::Deletes,
-        Decision::Report { .. } => Effect::Leaks,
-        Decision::Park(_) if kept.iter().any(is_seen) => Effect::Leaks,
-        Decision::Park(_) => Effect::Unknown,
-        Decision::Delete { .. } | Decision::Keep(_) | Decision::RemoveReferences { .. } => Effect::Odd,
+        Decision::Delete { .. } if classes.contains(&ReferenceClass::Absent) => CheckEffect::Deletes,
+        Decision::Report { .. } => CheckEffect::Leaks,
+        Decision::Park(_) if kept.iter().any(is_seen) => CheckEffect::Leaks,
+        Decision::Park(_) => CheckEffect::Unknown,
+        Decision::Delete { .. } | Decision::Keep(_) | Decision::RemoveReferences { .. } => CheckEffect::Odd,
     }
 }
 

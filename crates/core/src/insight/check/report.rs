@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::finding::{Effect, Finding};
+use super::finding::{CheckEffect, Finding};
 use super::object::CheckedObject;
 use super::survey::Survey;
 
@@ -52,10 +52,10 @@ impl CheckReport {
         self.broken_references += places.len();
         self.finding_count += findings.len();
         *match effect {
-            Effect::Deletes => &mut self.broken_objects.deletes,
-            Effect::Leaks => &mut self.broken_objects.leaks,
-            Effect::Unknown => &mut self.broken_objects.unknown,
-            Effect::Odd => &mut self.broken_objects.odd,
+            CheckEffect::Deletes => &mut self.broken_objects.deletes,
+            CheckEffect::Leaks => &mut self.broken_objects.leaks,
+            CheckEffect::Unknown => &mut self.broken_objects.unknown,
+            CheckEffect::Odd => &mut self.broken_objects.odd,
         } += 1;
         self.findings.extend(findings);
         if self.findings.len() > most.saturating_mul(2) {

@@ -140,8 +140,9 @@ mod tests {
         for _ in 0..nodes {
             for &(from, to) in edges {
                 reached[from][to] = true;
-                for end in 0..nodes {
-                    reached[from][end] |= reached[to][end];
+                let further = reached[to].clone();
+                for (here, there) in reached[from].iter_mut().zip(further) {
+                    *here |= there;
                 }
             }
         }

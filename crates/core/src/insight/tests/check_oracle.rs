@@ -141,19 +141,19 @@ impl Oracle<'_> {
         }
     }
 
-    fn effect(&self, object: &Obj) -> Effect {
+    fn effect(&self, object: &Obj) -> CheckEffect {
         let rules: Vec<Rule> =
             object.facts.owners.iter().map(|reference| self.rule(object, reference)).collect();
         let has = |rule| rules.contains(&rule);
         // An object stays as long as one owner exists, or may exist.
         if has(Rule::Unserved) || has(Rule::WrongScope) {
-            Effect::Leaks
+            CheckEffect::Leaks
         } else if has(Rule::Unreadable) {
-            Effect::Unknown
+            CheckEffect::Unknown
         } else if has(Rule::Exists) || !has(Rule::Absent) {
-            Effect::Odd
+            CheckEffect::Odd
         } else {
-            Effect::Deletes
+            CheckEffect::Deletes
         }
     }
 
@@ -216,7 +216,7 @@ impl Oracle<'_> {
                     let is_there = |other: &&Obj| other.identity() == owner.identity();
                     if Self::is_listed(owner)
                         && !owner.facts.being_deleted
-                        && !reached.iter().any(|o| is_there(&o))
+                        && !reached.iter().any(|o| is_there(o))
                     {
                         reached.push(owner);
                     }
@@ -256,7 +256,7 @@ impl Oracle<'_> {
         classes
     }
 
-    fn findings(&self) -> BTreeSet<(String, usize, Class, Effect)> {
+    fn findings(&self) -> BTreeSet<(String, usize, Class, CheckEffect)> {
         let mut found = BTreeSet::new();
         let live = |object: &&Obj| Self::is_listed(object) && !object.facts.being_deleted;
         for object in self.objects.iter().filter(live) {

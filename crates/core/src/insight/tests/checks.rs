@@ -15,7 +15,7 @@ pub fn check(cluster: &mut Cluster) -> CheckReport {
     report
 }
 
-/// Effect, class, object and hint of each finding.
+/// CheckEffect, class, object and hint of each finding.
 fn rows(cluster: &mut Cluster) -> Vec<String> {
     let row = |finding: &Finding| {
         let Finding { effect, class, object, hint, .. } = finding;
@@ -166,15 +166,18 @@ fn the_effect_follows_from_all_references_of_an_object() {
     };
     let as_is = |cluster| cluster;
     let kept = pod("p").owned(&gone).owned(&here);
-    assert_eq!(effects(kept.clone(), as_is), [(Effect::Odd, Class::Absent)]);
+    assert_eq!(effects(kept.clone(), as_is), [(CheckEffect::Odd, Class::Absent)]);
     let open = kept.with(unserved.clone());
-    assert_eq!(effects(open, as_is), [(Effect::Leaks, Class::Absent), (Effect::Leaks, Class::Unresolved)]);
+    assert_eq!(
+        effects(open, as_is),
+        [(CheckEffect::Leaks, Class::Absent), (CheckEffect::Leaks, Class::Unresolved)]
+    );
     let failing = |cluster: Cluster| cluster.reading(&config("secret"), Live::Failed("403".into()));
     let unseen = pod("p").owned(&gone).owned(&config("secret"));
-    assert_eq!(effects(unseen, failing), [(Effect::Unknown, Class::Absent)]);
+    assert_eq!(effects(unseen, failing), [(CheckEffect::Unknown, Class::Absent)]);
     assert_eq!(effects(pod("p").owned(&config("secret")), failing), []);
     let unseen = pod("p").with(unserved).owned(&config("secret"));
-    assert_eq!(effects(unseen, failing), [(Effect::Leaks, Class::Unresolved)]);
+    assert_eq!(effects(unseen, failing), [(CheckEffect::Leaks, Class::Unresolved)]);
 }
 
 #[test]
@@ -201,7 +204,7 @@ fn an_api_that_does_not_answer_leaks_for_now() {
     let knowledge = Knowledge::default();
     let checked = ask(&knowledge, &catalog, 0, |asker| check_object(asker, &suspect, &survey.circles));
     let checked = checked.unwrap().unwrap();
-    assert_eq!((checked.effect, checked.findings[0].class), (Effect::Leaks, Class::Unresolved));
+    assert_eq!((checked.effect, checked.findings[0].class), (CheckEffect::Leaks, Class::Unresolved));
     assert_eq!(checked.findings[0].hint, "this API does not answer");
     assert_eq!(catalog.resource(&GroupResource::parse("pods")), Some(&pods));
 }
