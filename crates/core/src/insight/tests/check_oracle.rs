@@ -216,7 +216,7 @@ impl Oracle<'_> {
                     let is_there = |other: &&Obj| other.identity() == owner.identity();
                     if Self::is_listed(owner)
                         && !owner.facts.being_deleted
-                        && !reached.iter().any(|o| is_there(o))
+                        && !reached.iter().any(is_there)
                     {
                         reached.push(owner);
                     }
