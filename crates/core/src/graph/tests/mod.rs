@@ -10,6 +10,7 @@ mod growth;
 mod histories;
 mod large;
 mod listing;
+mod members;
 mod memory;
 mod model;
 mod restores;

@@ -7,7 +7,6 @@ use crate::insight::name::ObjectName;
 use crate::insight::neighbourhood::State;
 use crate::object::{GroupResource, Identity, PropagationPolicy};
 
-use super::forecast::Forecast;
 use super::walk::{as_definition, as_namespace};
 
 /// What happens to an object.
@@ -74,6 +73,25 @@ pub struct Plan {
     /// The deletions that the collector carries out, by type.
     #[serde(skip)]
     pub by_collector: Vec<(GroupResource, u64)>,
+}
+
+/// What the brake would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "state")]
+pub enum Forecast {
+    /// The settings of the collector are not known.
+    #[default]
+    Unknown,
+    /// It has no limits.
+    Off,
+    /// No limit is reached, if nothing else is deleted at the same time.
+    Passes,
+    /// A limit is reached before the deletion is done.
+    #[serde(rename_all = "camelCase")]
+    Engages {
+        /// Which limit, and by how much.
+        why: String,
+    },
 }
 
 /// The policy, as kubectl spells it.

@@ -1,30 +1,9 @@
 //! Whether the brake would engage.
 
-use serde::Serialize;
-
 use crate::brake::Limits;
 use crate::object::GroupResource;
 
-use super::answer::Plan;
-
-/// What the brake would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase", tag = "state")]
-pub enum Forecast {
-    /// The settings of the collector are not known.
-    #[default]
-    Unknown,
-    /// It has no limits.
-    Off,
-    /// No limit is reached, if nothing else is deleted at the same time.
-    Passes,
-    /// A limit is reached before the deletion is done.
-    #[serde(rename_all = "camelCase")]
-    Engages {
-        /// Which limit, and by how much.
-        why: String,
-    },
-}
+use super::answer::{Forecast, Plan};
 
 impl Plan {
     /// Compares the deletions of the collector with the limits of its brake. What users, the

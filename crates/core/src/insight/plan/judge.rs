@@ -9,21 +9,22 @@ use crate::insight::neighbourhood::State;
 use crate::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, ORPHAN_FINALIZER};
 use crate::verdict::{Decision, ReferenceClass};
 
-use super::answer::{Effect, Plan, PlannedObject, TypeEffects, is_precious};
+use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
 use super::delay::{Cause, Delays};
 use super::fate::{Fates, of_outside, verdict};
-use super::forecast::Forecast;
 use super::outside::Outside;
 use super::sentence;
 use super::walk::{Met, Owner, Place, Walk, as_definition};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
 const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The most claims, namespaces and definitions that are always listed.
+const MOST_PRECIOUS: usize = 10_000;
 /// The most owners that are named for each object.
 const NAMED: usize = 64;
 
-/// What the deletion of one object does to each object that a walk has met. Lists at most `limit`
-/// objects. An incomplete plan is returned if more facts are needed.
+/// What the deletion of one object does to each object that a walk has met. Lists the claims,
+/// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more facts are needed.
 pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let root = &walk.query.root;
     let mut plan = Plan {
@@ -133,9 +134,11 @@ impl<'a> Judge<'a> {
                 Effect::Unknown if is_new => plan.perhaps_deletes += 1,
                 _ => {}
             }
-            order.push((rank(met, effect), place));
+            order.push((self.rank(met, place, effect), place));
         }
         order.sort_unstable();
+        let precious = order.partition_point(|&(rank, _)| rank == 0);
+        let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));
         plan.not_listed = order.len().saturating_sub(limit);
         plan.by_type = by_type.into_values().collect();
         plan.by_collector =
@@ -203,6 +206,21 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// The order in which objects are listed: those whose data or contents go first, then those
+    /// that do not simply go.
+    fn rank(&self, met: &Met, place: Place, effect: Effect) -> u8 {
+        match effect {
+            _ if is_precious(&met.identity, effect) => 0,
+            Effect::Blocks => 1,
+            Effect::Unknown => 2,
+            Effect::Held => 3,
+            Effect::Orphaned => 4,
+            Effect::Kept => 5,
+            Effect::Deleted if self.delays.of_object(place).is_some() => 6,
+            Effect::Deleted => 7,
+        }
+    }
+
     /// What an object waits for before it goes.
     fn after(&self, place: Place) -> Option<ObjectName> {
         match self.delays.of_object(place)? {
@@ -264,22 +282,6 @@ impl<'a> Judge<'a> {
         } else {
             "it is not known whether one of its owners goes"
         }
-    }
-}
-
-/// The order in which objects are listed: those whose data or contents go first, then those that
-/// do not simply go.
-fn rank(met: &Met, effect: Effect) -> u8 {
-    if is_precious(&met.identity, effect) {
-        return 0;
-    }
-    match effect {
-        Effect::Blocks => 1,
-        Effect::Unknown => 2,
-        Effect::Held => 3,
-        Effect::Orphaned => 4,
-        Effect::Kept => 5,
-        Effect::Deleted => 6,
     }
 }
 

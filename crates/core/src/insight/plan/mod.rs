@@ -19,7 +19,6 @@ mod outside;
 mod sentence;
 mod walk;
 
-pub use answer::{Cascade, Effect, Plan, PlannedObject, TypeEffects};
-pub use forecast::Forecast;
+pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
 pub use judge::plan;
 pub use walk::{PlanQuery, Walk};

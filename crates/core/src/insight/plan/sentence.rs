@@ -5,7 +5,7 @@ use crate::insight::neighbourhood::State;
 use crate::object::GroupResource;
 use crate::text::Thousands;
 
-use super::answer::{Cascade, Effect, Plan};
+use super::answer::{Cascade, Effect, Plan, TypeEffects};
 
 /// A number of things.
 fn counted(number: usize, what: &str) -> String {
@@ -15,7 +15,7 @@ fn counted(number: usize, what: &str) -> String {
 /// The plan in one sentence.
 pub(super) fn verdict(plan: &Plan, root: Effect, after: Option<&ObjectName>) -> String {
     let object = &plan.object;
-    let sum = |of: fn(&super::TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
+    let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
     let (held, blocks) = (sum(|of| of.held), sum(|of| of.blocks));
     let (orphaned, kept) = (sum(|of| of.orphaned), sum(|of| of.kept));
     let how = match plan.cascade {

@@ -306,7 +306,7 @@ fn claims_are_listed_first_and_the_rest_is_counted() {
     let mut walk = Walk::new(PlanQuery { root: a.identity(), policy: Background, limit: 1000 });
     let mut cluster = Cluster::of(&objects);
     cluster.walk(&mut walk);
-    let shown = cluster.ask(|asker| plan(asker, &walk, 1));
+    let shown = cluster.ask(|asker| plan(asker, &walk, 0));
     assert_eq!(effects(&shown), ["data deleted"]);
     assert_eq!((shown.deletes, shown.not_listed), (7, 6));
     assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
