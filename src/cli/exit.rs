@@ -10,8 +10,9 @@ use crate::app::ErrorKind;
 pub enum Exit {
     /// Done, or ended on request (SIGTERM, SIGINT).
     Success = 0,
-    /// Failed for a reason without a code of its own. The last line of output says which. `check`
-    /// and `stuck` have found something; their own failures are [`Unanswered`](Self::Unanswered).
+    /// Failed for a reason without a code of its own. The last line of output says which. `check`,
+    /// `plan` and `stuck` have found something, or too much; their own failures are
+    /// [`Unanswered`](Self::Unanswered).
     Failure = 1,
     /// Bad arguments or configuration. clap uses the same code.
     Usage = 2,
@@ -43,15 +44,15 @@ pub enum Exit {
 pub(super) const HELP: &str = "\
 Exit codes:
    0  done, or ended on request (SIGTERM or SIGINT)
-   1  failed in a way that has no code of its own; with findings (check, stuck)
+   1  failed in a way that has no code of its own; with findings (check, plan, stuck)
    2  bad arguments or configuration
    3  kubeconfig unreadable or malformed, or without the context asked for
    4  API server or container runtime unreachable
    5  credentials refused (401), or the server's certificate not trusted
    6  not allowed to discover or list (403), or to use the container runtime's socket
-   7  not everything could be freed or removed (node), or looked at (tree, explain, check, stuck)
-   8  no such object (tree, explain)
-   9  failed in another way (tree, explain, check, stuck)
+   7  not everything could be freed or removed (node), or looked at (questions about objects)
+   8  no such object (tree, explain, plan)
+   9  failed in another way (tree, explain, check, plan, stuck)
   10  address of a listener not available, such as a port in use
   70  a part of the graph panicked; restart it";
 

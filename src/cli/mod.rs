@@ -45,6 +45,8 @@ enum Command {
     Explain(insight::ExplainArgs),
     /// Find owner references that delete or keep objects by mistake
     Check(insight::CheckArgs),
+    /// Say what happens to every object if one is deleted
+    Plan(insight::PlanArgs),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),
@@ -60,6 +62,7 @@ pub fn main() -> ExitCode {
         Command::Tree(args) => insight::tree(&args),
         Command::Explain(args) => insight::explain(&args),
         Command::Check(args) => insight::check(&args),
+        Command::Plan(args) => insight::plan(&args),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

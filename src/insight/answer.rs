@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// The object of a question. One that is named by its uid alone is searched for.
-    async fn root(
+    pub(super) async fn root(
         &self,
         lists: &mut Lists<'_>,
         object: &ObjectArgument,

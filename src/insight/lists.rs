@@ -12,11 +12,12 @@ use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, Survey, Suspect, Unseen,
-    ask, check_object,
+    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, PlanQuery, Survey, Suspect,
+    Unseen, Walk, ask, check_object,
 };
 use kube_gc_core::object::{
-    DeletionState, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
+    DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
+    ResourceVersion,
 };
 use kube_gc_core::text::bounded;
 
@@ -164,6 +165,27 @@ impl<'a> Lists<'a> {
             .await;
         // Nothing is missing, because the question has an answer.
         checked.into_iter().flatten().collect()
+    }
+
+    /// Walks from an object to all that its deletion may concern.
+    pub fn walk(&self, query: PlanQuery) -> Walk {
+        let mut walk = Walk::new(query);
+        loop {
+            let needs = walk.needs();
+            if needs.is_empty() {
+                break;
+            }
+            for need in needs {
+                walk.learn(&need, self.graph.members(&need));
+            }
+        }
+        walk.finish();
+        walk
+    }
+
+    /// The number of objects of a type that were listed.
+    pub fn population(&self, resource: &GroupResource) -> usize {
+        self.graph.population(resource)
     }
 
     /// Asks a question until it has an answer.

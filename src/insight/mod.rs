@@ -1,5 +1,5 @@
-//! Where the answers of `kube-gc tree` and `kube-gc explain` come from: lists and reads of the API
-//! server. The rules are in `crates/core/src/insight`. Nothing here writes.
+//! Where the answers of `kube-gc tree`, `kube-gc explain` and `kube-gc plan` come from: lists and
+//! reads of the API server. The rules are in `crates/core/src/insight`. Nothing here writes.
 
 mod answer;
 mod check;
@@ -7,6 +7,7 @@ mod error;
 mod glob;
 mod lists;
 mod object;
+mod plan;
 mod session;
 
 pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
@@ -15,4 +16,5 @@ pub use error::InsightError;
 pub use glob::TypeFilter;
 pub use lists::Watcher;
 pub use object::ObjectArgument;
+pub use plan::{PlanAnswer, PlanArgument};
 pub use session::Session;

@@ -1,4 +1,5 @@
-//! `kube-gc tree`, `explain` and `check`: questions that are answered without writing anything.
+//! `kube-gc tree`, `explain`, `check` and `plan`: questions that are answered without writing
+//! anything.
 
 mod arguments;
 mod check;
@@ -6,6 +7,8 @@ mod check_text;
 mod explain;
 mod explain_text;
 mod names;
+mod plan;
+mod plan_text;
 mod style;
 mod table;
 mod tree;
@@ -13,6 +16,7 @@ mod tree_text;
 
 pub use check::{CheckArgs, run as check};
 pub use explain::{ExplainArgs, run as explain};
+pub use plan::{PlanArgs, run as plan};
 pub use tree::{TreeArgs, run as tree};
 
 use std::io::{IsTerminal as _, Write as _};

@@ -214,10 +214,7 @@ impl Oracle<'_> {
                 for owner in object.facts.owners.iter().filter_map(|reference| self.owner(object, reference))
                 {
                     let is_there = |other: &&Obj| other.identity() == owner.identity();
-                    if Self::is_listed(owner)
-                        && !owner.facts.being_deleted
-                        && !reached.iter().any(is_there)
-                    {
+                    if Self::is_listed(owner) && !owner.facts.being_deleted && !reached.iter().any(is_there) {
                         reached.push(owner);
                     }
                 }
