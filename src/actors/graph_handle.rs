@@ -10,14 +10,15 @@ use futures::future::try_join_all;
 
 use crate::actors::graph::GraphActor;
 use crate::actors::messages::{
-    AskCatalog, AskConcerned, AskFacts, AskOwner, AskPopulation, AskSearch, AskSnapshot, AskStatus,
-    AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall,
-    Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog,
-    Verified,
+    AskCatalog, AskConcerned, AskFacts, AskMembers, AskOwner, AskPopulation, AskSearch, AskSnapshot,
+    AskStatus, AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate,
+    LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
+    UseCatalog, Verified,
 };
 use kube_gc_core::graph::{
-    Bookmark, Cursor, ExpectedChange, Generation, ObservedObject, OwnerState, PartitionId, SearchPage,
-    SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
+    Bookmark, Cursor, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
+    OwnerState, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
+    Verification, ViewLimits,
 };
 use kube_gc_core::insight::{Fact, Need};
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
@@ -288,6 +289,22 @@ impl GraphHandle {
         slots: usize,
     ) -> Answer<SearchPage> {
         self.ask(of, AskSearch { query: Arc::clone(query), after, slots }).await
+    }
+
+    /// Pages of these objects in one partition: one for each question, up to the one that brings
+    /// it to this many visits.
+    pub async fn members(
+        &self,
+        partition: PartitionId,
+        of: Vec<(MembersOf, Option<MemberMark>)>,
+        visits: usize,
+    ) -> Answer<Vec<MemberPage>> {
+        self.ask(partition, AskMembers { of, visits }).await
+    }
+
+    /// The partitions that may have these objects.
+    pub fn partitions_with(&self, of: &MembersOf) -> Vec<PartitionId> {
+        of.place(self.sharding).map_or_else(|| self.partitions().collect(), |place| vec![place])
     }
 
     /// The types that the API server serves.

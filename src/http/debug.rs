@@ -30,6 +30,8 @@ const INDEX: &str = "\
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT
 /debug/explain   why an object is still there, what holds it, and the last decisions about it
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
+/debug/plan      what happens to every object if one is deleted
+                   ?uid=UID, ?resource=RESOURCE[.GROUP], ?policy=background|foreground|orphan, ?limit=COUNT
 /debug/summary   sync, role, brake, queues and stuck objects at a glance
 /debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
                    ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
@@ -67,6 +69,7 @@ struct Debug {
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
+    let plans = super::plan::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
@@ -89,6 +92,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
             questions,
             streams,
         })
+        .merge(plans)
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {

@@ -16,6 +16,7 @@
 //! | debug | `/debug/search` | objects by a part of kind and name: `?q=`, `?namespace=`, `?resource=`, `?limit=` |
 //! | debug | `/debug/neighbourhood` | owners and dependents of `?uid=`, to a distance: `?up=`, `?down=`, `?max=`, `?limit=` |
 //! | debug | `/debug/explain` | why the object `?uid=` is still there, and what was decided about it |
+//! | debug | `/debug/plan` | what happens to every object if the object `?uid=` is deleted: `?policy=`, `?limit=` |
 //! | debug | `/debug/summary` | sync, role, brake, queues and stuck objects at a glance |
 //! | debug | `/debug/stream` | the summary each second, and changes of the neighbourhood of `?uid=`, as server-sent events |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
@@ -35,6 +36,7 @@ mod middleware;
 mod node;
 mod page;
 mod parameters;
+mod plan;
 mod readiness;
 mod serve;
 mod stream;
@@ -64,6 +66,7 @@ pub use insight::{
 };
 #[cfg(feature = "node")]
 pub use node::{NodeIntrospection, node_debug_router};
+pub use plan::{PlanPage, PlanRequest};
 pub use readiness::{Check, Facts, Leadership, Readiness};
 pub use serve::{Protection, bind};
 pub use stuck::{StuckItem, StuckPage, StuckQuery, hint};
@@ -109,6 +112,11 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// Why an object is still there; `None` if it is not in the graph.
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>>;
+
+    /// What happens to every object if one is deleted; `None` if it is not in the graph.
+    fn plan(&self, _: PlanRequest) -> BoxFuture<'_, Result<Option<PlanPage>, Ended>> {
+        std::future::ready(Ok(None)).boxed()
+    }
 
     /// The collector at a glance.
     fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>>;

@@ -11,8 +11,8 @@ use crate::api::{Api, ReplicaRole};
 use crate::http::{
     DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts, FailingItem, FindQuery,
     FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
-    NeighbourhoodPage, ObjectQuery, ObjectView, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery,
-    SummaryPage, TextStream, Timestamp, Undiscovered,
+    NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness,
+    StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
@@ -160,6 +160,13 @@ impl CollectorIntrospection {
         Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
     }
 
+    async fn planned(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {
+        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
+            return Ok(None);
+        };
+        self.questions.plan(root, &request, self.status.brake()).await.map(Some)
+    }
+
     async fn at_a_glance(&self) -> Result<SummaryPage, PartitionEnded> {
         let monitors = self.status.registry().all();
         let not_synced = monitors.iter().filter(|monitor| !monitor.synced);
@@ -252,6 +259,10 @@ impl Introspection for CollectorIntrospection {
 
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
         async move { Ok(self.explanation_of(query).await?) }.boxed()
+    }
+
+    fn plan(&self, request: PlanRequest) -> BoxFuture<'_, Result<Option<PlanPage>, Ended>> {
+        async move { Ok(self.planned(request).await?) }.boxed()
     }
 
     fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {

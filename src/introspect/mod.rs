@@ -7,6 +7,7 @@ pub mod introspection;
 pub mod metrics;
 #[cfg(feature = "node")]
 pub mod node;
+pub mod plans;
 pub mod questions;
 mod recent_reads;
 pub mod status;

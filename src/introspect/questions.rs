@@ -56,6 +56,11 @@ impl Questions {
         Self { graph, api, pace: Arc::default(), recent: RecentReads::default() }
     }
 
+    /// The graph.
+    pub(super) const fn graph(&self) -> &GraphHandle {
+        &self.graph
+    }
+
     /// Asks a question until it has an answer. Also returns what could not be read.
     ///
     /// # Errors

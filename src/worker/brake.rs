@@ -89,6 +89,11 @@ impl Brake {
         }))
     }
 
+    /// Its limits.
+    pub fn limits(&self) -> &Limits {
+        &self.0.limits
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Every method of the ledger leaves it consistent, and none panics in between.
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)

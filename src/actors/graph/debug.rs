@@ -7,8 +7,8 @@ use actix::{Context, Handler, MessageResult};
 
 use super::GraphActor;
 use crate::actors::messages::{
-    AskAround, AskBetter, AskCatalog, AskEdges, AskFacts, AskNodes, AskNodesOf, AskPopulation, AskSearch,
-    AskStatus, AskWaiting, IdentifyAll, PartitionStatus,
+    AskAround, AskBetter, AskCatalog, AskEdges, AskFacts, AskMembers, AskNodes, AskNodesOf, AskPopulation,
+    AskSearch, AskStatus, AskWaiting, IdentifyAll, PartitionStatus,
 };
 use kube_gc_core::insight::fact;
 
@@ -101,6 +101,20 @@ impl Handler<AskSearch> for GraphActor {
     fn handle(&mut self, asked: AskSearch, _: &mut Context<Self>) -> Self::Result {
         let AskSearch { query, after, slots } = asked;
         MessageResult(self.partition.page_of_search(&query, after, slots))
+    }
+}
+
+impl Handler<AskMembers> for GraphActor {
+    type Result = MessageResult<AskMembers>;
+
+    fn handle(&mut self, AskMembers { of, visits }: AskMembers, _: &mut Context<Self>) -> Self::Result {
+        let mut left = visits;
+        let pages = of.iter().map_while(|(of, after)| {
+            let page = (left > 0).then(|| self.partition.members(of, *after, left))?;
+            left = left.saturating_sub(page.visits.max(1));
+            Some(page)
+        });
+        MessageResult(pages.collect())
     }
 }
 

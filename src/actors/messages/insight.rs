@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::Message;
 
-use kube_gc_core::graph::{Cursor, SearchPage, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{Cursor, MemberMark, MemberPage, MembersOf, SearchPage, SearchQuery, ViewLimits};
 use kube_gc_core::insight::{Fact, Need};
 use kube_gc_core::object::Catalog;
 
@@ -28,6 +28,17 @@ pub struct AskSearch {
     pub after: Option<Cursor>,
     /// How many slots to scan.
     pub slots: usize,
+}
+
+/// Asks for objects in full. Each question gets a page, until this many references or slots have
+/// been visited; the questions after that get none.
+#[derive(Debug, Message)]
+#[rtype(result = "Vec<MemberPage>")]
+pub struct AskMembers {
+    /// Which objects, and where their last page ended.
+    pub of: Vec<(MembersOf, Option<MemberMark>)>,
+    /// How many references or slots to visit.
+    pub visits: usize,
 }
 
 /// Asks for the catalog that the partition uses.
