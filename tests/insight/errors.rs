@@ -15,7 +15,7 @@ async fn each_kind_of_failure_has_its_exit_code() -> Result<()> {
     let stage = Stage::set().await?;
     let kubeconfig = stage.plane.kubeconfig();
     let ns = stage.cluster.namespace().await?;
-    for command in ["tree", "explain"] {
+    for command in ["tree", "explain", "plan"] {
         for (line, code, says) in [
             ("cm/nothing -n default", 8, "there is no ConfigMap/nothing in namespace default"),
             ("nonsense/x", 8, "the server has no type \"nonsense\""),

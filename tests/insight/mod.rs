@@ -1,7 +1,9 @@
-//! `kube-gc tree` and `kube-gc explain` as people run them.
+//! `kube-gc tree`, `kube-gc explain` and `kube-gc plan` as people run them.
 
 mod errors;
 mod explain;
+mod plan;
+pub mod proof;
 mod samples;
 mod tree;
 
@@ -15,9 +17,17 @@ use kube_gc_testkit::{schema, target};
 
 const TREE: &str = include_str!("../../docs/schemas/tree.json");
 const EXPLANATION: &str = include_str!("../../docs/schemas/explanation.json");
+const PLAN: &str = include_str!("../../docs/schemas/plan.json");
 
 /// All scenarios.
-pub const ALL: &[Module] = &[errors::SCENARIOS, explain::SCENARIOS, samples::SCENARIOS, tree::SCENARIOS];
+pub const ALL: &[Module] = &[
+    errors::SCENARIOS,
+    explain::SCENARIOS,
+    samples::SCENARIOS,
+    tree::SCENARIOS,
+    plan::SCENARIOS,
+    proof::SCENARIOS,
+];
 
 /// A command that has ended.
 #[derive(Debug)]
@@ -35,7 +45,11 @@ impl Ran {
     pub fn json(&self) -> Result<Value> {
         ensure!(self.out.lines().count() == 1, "not one line: {self:?}");
         let value: Value = serde_json::from_str(&self.out).with_context(|| format!("{self:?}"))?;
-        let schema = if value["kind"] == "Tree" { TREE } else { EXPLANATION };
+        let schema = match value["kind"].as_str() {
+            Some("Tree") => TREE,
+            Some("Plan") => PLAN,
+            _ => EXPLANATION,
+        };
         schema::check(&serde_json::from_str(schema)?, &value).map_err(anyhow::Error::msg)?;
         Ok(value)
     }

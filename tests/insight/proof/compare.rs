@@ -1,0 +1,133 @@
+//! Compares a plan with what happened.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use kube_gc_core::insight::{Effect, ObjectName, Plan, PlannedObject};
+use kube_gc_testkit::Obj;
+
+use super::foresee::{Shown, holds};
+
+/// When the server is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// After the deletion, when the collector is idle.
+    Idle,
+    /// After that, without any finalizer of others.
+    Released,
+}
+
+/// One deletion: a graph, its objects before, and the plan.
+pub struct Case {
+    /// For reports.
+    pub title: String,
+    /// The objects that existed before.
+    pub objects: Vec<Obj>,
+    /// Whether some were being deleted then.
+    pub had_deleted: bool,
+    /// The plan.
+    pub plan: Plan,
+}
+
+/// How often each effect was planned.
+pub type Counts = BTreeMap<&'static str, usize>;
+
+impl Case {
+    /// Counts the planned effects.
+    pub fn count(&self, counts: &mut Counts) {
+        for object in &self.plan.objects {
+            *counts.entry(object.effect.as_str()).or_default() += 1;
+        }
+    }
+
+    /// What is not as planned.
+    pub fn differences(&self, shown: &Shown, moment: Moment) -> Vec<String> {
+        let planned: HashMap<&str, &PlannedObject> =
+            self.plan.objects.iter().map(|object| (object.name.uid.as_str(), object)).collect();
+        let mut differences = Vec::new();
+        for before in &self.objects {
+            let planned = planned.get(before.uid.as_str()).copied();
+            let after = shown.objects.get(&before.uid);
+            let difference = match planned.map(|planned| (planned, planned.effect)) {
+                Some((planned, Effect::Deleted | Effect::Held)) => self.goes(planned, after, moment),
+                Some((planned, Effect::Orphaned | Effect::Kept | Effect::Blocks)) => {
+                    self.stays(planned, before, after, shown, moment)
+                }
+                Some((_, Effect::Unknown)) => None,
+                None => self.is_untouched(before, after, moment),
+            };
+            let effect = planned.map_or("untouched", |planned| planned.effect.as_str());
+            differences.extend(difference.map(|what| {
+                format!("{}: {} is planned to be {effect}, and {what} ({moment:?})", self.title, before.name)
+            }));
+        }
+        differences
+    }
+
+    fn goes(&self, planned: &PlannedObject, after: Option<&Obj>, moment: Moment) -> Option<String> {
+        // An object that blocks is no finalizer, and goes on blocking.
+        let is_blocked = planned.after.as_ref().is_some_and(|after| self.blocks(after));
+        match (after, moment) {
+            (None, Moment::Idle) if planned.effect == Effect::Held => Some("is gone".to_owned()),
+            (Some(after), Moment::Idle) if planned.effect == Effect::Held => {
+                let names = planned.finalizers.iter().flatten().map(|finalizer| finalizer.name.as_str());
+                let names: Vec<&str> = names.collect();
+                (names != holds(after))
+                    .then(|| format!("has the finalizers {:?}, not {names:?}", after.finalizers()))
+            }
+            (Some(_), Moment::Idle) if planned.after.is_some() => None,
+            (Some(_), Moment::Released) if is_blocked => None,
+            (Some(after), _) => Some(format!("is still there: {}", after.raw["metadata"])),
+            (None, _) => None,
+        }
+    }
+
+    fn stays(
+        &self,
+        planned: &PlannedObject,
+        before: &Obj,
+        after: Option<&Obj>,
+        shown: &Shown,
+        moment: Moment,
+    ) -> Option<String> {
+        let Some(after) = after else {
+            // It was kept by an object that was on its way.
+            return (moment == Moment::Idle || !self.had_deleted).then(|| "is gone".to_owned());
+        };
+        if after.is_terminating() != before.is_terminating() {
+            return Some("is deleted".to_owned());
+        }
+        let uids: BTreeSet<&str> = before.owner_uids().into_iter().chain(after.owner_uids()).collect();
+        for uid in uids {
+            let of = |object: &Obj| object.owner_uids().into_iter().filter(|other| *other == uid).count();
+            let named = |names: &[ObjectName]| names.iter().filter(|name| name.uid == uid).count();
+            // Until a finalizer is removed, an owner can still be there, and its references, too.
+            let may_wait = moment == Moment::Idle && shown.objects.contains_key(uid);
+            let most = of(before).saturating_sub(if may_wait { 0 } else { named(&planned.loses) });
+            let surely = if self.had_deleted { 0 } else { of(before) };
+            let least = surely.saturating_sub(named(&planned.loses) + named(&planned.may_lose));
+            let left = of(after);
+            if !(least..=most).contains(&left) {
+                return Some(format!("has {left} references to {uid}, not {least} to {most}"));
+            }
+        }
+        None
+    }
+
+    fn is_untouched(&self, before: &Obj, after: Option<&Obj>, moment: Moment) -> Option<String> {
+        if moment == Moment::Released && self.had_deleted {
+            return None;
+        }
+        match after {
+            None => Some("is gone".to_owned()),
+            Some(after) if after.is_terminating() != before.is_terminating() => Some("is deleted".to_owned()),
+            Some(after) if after.owner_uids() != before.owner_uids() => {
+                Some("has lost a reference".to_owned())
+            }
+            Some(_) => None,
+        }
+    }
+
+    fn blocks(&self, name: &ObjectName) -> bool {
+        self.plan.objects.iter().any(|object| object.name == *name && object.effect == Effect::Blocks)
+    }
+}

@@ -1,0 +1,184 @@
+//! Plans from what lists of a server show, without a request.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::insight::{
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Plan, PlanQuery, Walk,
+    ask, plan,
+};
+use kube_gc_core::object::{
+    Catalog, Finalizers, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, OwnerReference,
+    PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
+};
+use kube_gc_testkit::cluster::key;
+use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
+
+use super::graphs::{HOLDS, Kind};
+
+/// All objects of the types in use, at one moment.
+pub struct Shown {
+    /// By uid.
+    pub objects: HashMap<String, Obj>,
+}
+
+impl Shown {
+    /// Lists everything.
+    pub async fn now(cluster: &Cluster, places: &[Ns; 2]) -> Result<Self> {
+        let mut objects = HashMap::new();
+        for kind in Kind::ALL {
+            let mut listed = Vec::new();
+            if kind.is_namespaced() {
+                for place in places {
+                    listed.extend(cluster.list(&kind.resource(), Some(place.name())).await?);
+                }
+            } else {
+                listed = cluster.list(&kind.resource(), None).await?;
+            }
+            objects.extend(listed.into_iter().map(|object| (object.uid.clone(), object)));
+        }
+        Ok(Self { objects })
+    }
+}
+
+/// What a command would know after it has listed all that is shown.
+pub struct Foresight {
+    catalog: Arc<Catalog>,
+    graph: LocalGraph,
+    live: HashMap<(GroupResource, Option<Namespace>, Box<str>), LiveObject>,
+}
+
+fn resource_type(kind: Kind) -> Arc<ResourceType> {
+    let resource = kind.resource();
+    Arc::new(ResourceType {
+        group_resource: GroupResource::parse(&key(&resource)),
+        version: resource.version.as_str().into(),
+        kind: resource.kind.as_str().into(),
+        scope: if kind.is_namespaced() { Scope::Namespaced } else { Scope::Cluster },
+    })
+}
+
+fn identity(resource: &Arc<ResourceType>, object: &Obj) -> Result<Identity> {
+    Ok(Identity {
+        resource: Arc::clone(resource),
+        namespace: object.namespace.as_deref().and_then(Namespace::parse),
+        name: object.name.as_str().into(),
+        uid: Uid::parse(&object.uid).context("no uid")?,
+    })
+}
+
+fn facts(object: &Obj) -> Result<ObjectFacts> {
+    let references = object.owner_references()?.into_iter().map(|reference| {
+        Ok(OwnerReference {
+            api_version: reference.api_version.into(),
+            kind: reference.kind.into(),
+            name: reference.name.into(),
+            uid: Uid::parse(&reference.uid).context("no uid")?,
+            controller: reference.controller.unwrap_or_default(),
+            block_owner_deletion: reference.block_owner_deletion.unwrap_or_default(),
+        })
+    });
+    let finalizers = object.finalizers();
+    let own = ["foregroundDeletion", "orphan"];
+    Ok(ObjectFacts {
+        uid: Uid::parse(&object.uid).context("no uid")?,
+        namespace: object.namespace.as_deref().and_then(Namespace::parse),
+        name: object.name.as_str().into(),
+        resource_version: ResourceVersion::parse(&object.resource_version),
+        owners: references.collect::<Result<_>>()?,
+        being_deleted: object.is_terminating(),
+        finalizers: Finalizers {
+            foreground: finalizers.contains(&own[0]),
+            orphan: finalizers.contains(&own[1]),
+        },
+        held_by_others: finalizers.iter().any(|name| !own.contains(name)),
+    })
+}
+
+impl Foresight {
+    /// What follows from what is shown.
+    pub fn of(shown: &Shown) -> Result<Self> {
+        let types = Kind::ALL.map(resource_type);
+        let mut builder = Catalog::builder();
+        for resource in &types {
+            builder.add(ServedKind { version: resource.version.clone(), resource: Arc::clone(resource) });
+        }
+        let catalog = Arc::new(builder.build());
+        let mut graph = LocalGraph::new(&catalog, HashSeed::new(7));
+        let mut live = HashMap::new();
+        for resource in &types {
+            graph.begin(resource);
+            let mut listed = Vec::new();
+            let of_type = shown.objects.values().filter(|object| object.resource.kind == *resource.kind);
+            for object in of_type {
+                let facts = facts(object)?;
+                let details = Details {
+                    finalizers: object.finalizers().into_iter().map(str::to_owned).collect(),
+                    ..Details::default()
+                };
+                let identity = identity(resource, object)?;
+                let name = (resource.group_resource.clone(), identity.namespace, identity.name);
+                live.insert(name, LiveObject { facts: facts.clone(), details });
+                listed.push(facts);
+            }
+            graph.add(resource, listed);
+            graph.end(resource, None);
+        }
+        Ok(Self { catalog, graph, live })
+    }
+
+    /// The plan of a deletion.
+    pub fn plan(&mut self, root: &Obj, policy: Policy) -> Result<Plan> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.resource().kind == root.resource.kind);
+        let root = identity(&resource_type(kind.context("another kind")?), root)?;
+        let policy = match policy {
+            Policy::Background => PropagationPolicy::Background,
+            Policy::Foreground => PropagationPolicy::Foreground,
+            Policy::Orphan => PropagationPolicy::Orphan,
+        };
+        let mut walk = Walk::new(PlanQuery { root, policy, limit: 10_000 });
+        loop {
+            let needs = walk.needs();
+            if needs.is_empty() {
+                break;
+            }
+            for need in needs {
+                walk.learn(&need, self.graph.members(&need));
+            }
+        }
+        walk.finish();
+        let mut knowledge = Knowledge::default();
+        loop {
+            let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
+            let needs = match question {
+                Ok(plan) => return Ok(plan),
+                Err(needs) => needs,
+            };
+            for need in needs {
+                let fact = match (self.graph.answer(&need, ViewLimits::default()), need) {
+                    (Some(fact), _) => fact,
+                    (None, Need::Live(identity)) => Fact::Live(identity.clone(), self.read(&identity)),
+                    (None, need) => anyhow::bail!("{need:?} has no answer"),
+                };
+                knowledge.learn(fact);
+            }
+        }
+    }
+
+    fn read(&self, identity: &Identity) -> Live {
+        let name =
+            (identity.resource.group_resource.clone(), identity.namespace.clone(), identity.name.clone());
+        match self.live.get(&name) {
+            Some(live) if live.facts.uid == identity.uid => Live::Found(Box::new(live.clone())),
+            Some(live) => Live::Absent(AbsenceEvidence::OtherUid(live.facts.uid.clone())),
+            None => Live::Absent(AbsenceEvidence::NotFound),
+        }
+    }
+}
+
+/// The finalizers of an object that only the test removes.
+pub fn holds(object: &Obj) -> Vec<&str> {
+    object.finalizers().into_iter().filter(|name| HOLDS.contains(name)).collect()
+}

@@ -1,0 +1,233 @@
+//! Plans come true: random graphs, each root and policy. A plan is made, the object is deleted, the
+//! collector does its work, and the objects and references that are left are compared.
+//!
+//! `KUBE_GC_PLAN_SEED` sets the seed, which every failure names.
+
+mod compare;
+mod foresee;
+mod graphs;
+mod random;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube_gc_core::insight::{Effect, Plan};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
+
+use self::compare::{Case, Counts, Moment};
+use self::foresee::{Foresight, Shown, holds};
+use self::graphs::{Graph, POLICIES};
+use crate::conformance::stage::Stage;
+
+kube_gc_testkit::scenarios! {
+    plans_of_random_graphs_come_true,
+    a_wrong_plan_is_noticed,
+}
+
+/// Graphs on the embedded server, and on a real one, which is slower.
+const GRAPHS: [u64; 2] = [2_000, 100];
+/// Graphs at a time.
+const BATCH: u64 = 50;
+/// Requests at a time.
+const PARALLEL: usize = 16;
+
+fn seed() -> Result<u64> {
+    match std::env::var("KUBE_GC_PLAN_SEED") {
+        Ok(text) => text.parse().context("KUBE_GC_PLAN_SEED is no number"),
+        Err(_) => Ok(20_261_125),
+    }
+}
+
+/// The deletions of some graphs, and the server at three moments.
+struct Batch {
+    cases: Vec<Case>,
+    idle: Shown,
+    released: Shown,
+}
+
+impl Batch {
+    /// Creates a copy of each graph for each root and policy, plans, deletes, and looks.
+    async fn play(cluster: &Cluster, collector: &Collector, graphs: &[Graph]) -> Result<Self> {
+        let places = [cluster.namespace().await?, cluster.namespace().await?];
+        let copies: Vec<(&Graph, usize, Policy)> = graphs
+            .iter()
+            .flat_map(|graph| (0..graph.len()).map(move |root| (graph, root)))
+            .flat_map(|(graph, root)| POLICIES.map(|policy| (graph, root, policy)))
+            .collect();
+        let created: Vec<Vec<Obj>> = stream::iter(copies.iter().enumerate())
+            .map(|(number, (graph, ..))| {
+                let name = format!("{}-{number}", places[0].name());
+                let places = &places;
+                async move { graph.create(cluster, places, &name).await }
+            })
+            .buffered(PARALLEL)
+            .try_collect()
+            .await?;
+        cluster.settled_with_parked(collector).await?;
+        let before = Shown::now(cluster, &places).await?;
+        let mut foresight = Foresight::of(&before)?;
+        let mut cases = Vec::new();
+        let mut roots = Vec::new();
+        for ((graph, root, policy), objects) in copies.into_iter().zip(created) {
+            // Garbage has gone by now, and perhaps the root with it.
+            let there: Vec<Obj> =
+                objects.iter().filter_map(|object| before.objects.get(&object.uid)).cloned().collect();
+            let Some(of) = before.objects.get(&objects[root].uid) else { continue };
+            let title = format!("graph {}, root {root}, {policy:?}: {graph:?}", graph.number);
+            let plan = foresight.plan(of, policy).with_context(|| title.clone())?;
+            let had_deleted = there.iter().any(Obj::is_terminating);
+            cases.push(Case { title, objects: there, had_deleted, plan });
+            roots.push((of.clone(), policy));
+        }
+        let deletes = roots.iter().map(|(root, policy)| cluster.delete(root, *policy));
+        stream::iter(deletes).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+        cluster.settled_with_parked(collector).await?;
+        let idle = Shown::now(cluster, &places).await?;
+        let held: Vec<&Obj> = idle.objects.values().filter(|object| !holds(object).is_empty()).collect();
+        let releases = held.into_iter().map(|object| async move {
+            let rest: Vec<&str> =
+                object.finalizers().into_iter().filter(|name| !holds(object).contains(name)).collect();
+            cluster.set_finalizers(object, &rest).await.map(drop)
+        });
+        stream::iter(releases).buffer_unordered(PARALLEL).try_collect::<()>().await?;
+        cluster.settled_with_parked(collector).await?;
+        let released = Shown::now(cluster, &places).await?;
+        let left: Vec<&Obj> = released.objects.values().filter(|object| is_ours(object, &places)).collect();
+        let removals = left.into_iter().map(|object| async move {
+            cluster.set_owner_references(object, &[]).await?;
+            cluster.set_finalizers(object, &[]).await?;
+            cluster.delete(object, Policy::Background).await
+        });
+        // What is in deletion already goes with its finalizers.
+        stream::iter(removals).buffer_unordered(PARALLEL).for_each(async |_: Result<()>| {}).await;
+        Ok(Self { cases, idle, released })
+    }
+
+    fn differences(&self) -> Vec<String> {
+        let each = self.cases.iter().flat_map(|case| {
+            let idle = case.differences(&self.idle, Moment::Idle);
+            let released = case.differences(&self.released, Moment::Released);
+            idle.into_iter().chain(released)
+        });
+        each.collect()
+    }
+}
+
+/// Whether an object is one of a graph: others of these types exist, too.
+fn is_ours(object: &Obj, places: &[Ns; 2]) -> bool {
+    object.name.starts_with(places[0].name())
+}
+
+/// A client without a network, if the server is in this process.
+async fn client(stage: &Stage) -> Result<Cluster> {
+    let client = match stage.plane.embedded() {
+        Some(embedded) => kube::Client::new(embedded.server().clone(), "default"),
+        None => stage.plane.client().await?,
+    };
+    Ok(Cluster::new(client))
+}
+
+/// A collector that writes no line for each of its many decisions.
+async fn collector(stage: &Stage) -> Result<Collector> {
+    stage.collector_with(Options::default().arg("--log-decisions").arg("none")).await
+}
+
+async fn plans_of_random_graphs_come_true() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = client(&stage).await?;
+    let collector = collector(&stage).await?;
+    let seed = seed()?;
+    let of = GRAPHS[usize::from(stage.plane.embedded().is_none())];
+    let mut counts = Counts::new();
+    let mut number = 0;
+    while number < of {
+        let graphs: Vec<Graph> =
+            (number..of.min(number + BATCH)).map(|number| Graph::draw(seed, number)).collect();
+        number += BATCH;
+        let batch = Batch::play(&cluster, &collector, &graphs).await;
+        let batch = batch.with_context(|| format!("seed {seed}, before graph {number}"))?;
+        let differences = batch.differences();
+        ensure!(
+            differences.is_empty(),
+            "seed {seed}: {} differences, such as\n{}",
+            differences.len(),
+            differences[..differences.len().min(5)].join("\n")
+        );
+        batch.cases.iter().for_each(|case| case.count(&mut counts));
+    }
+    // The proof means something only if everything happens, and little is left open.
+    for effect in [Effect::Deleted, Effect::Held, Effect::Blocks, Effect::Orphaned, Effect::Kept] {
+        ensure!(counts.get(effect.as_str()).is_some_and(|count| *count > 0), "seed {seed}: {counts:?}");
+    }
+    let all: usize = counts.values().sum();
+    let unknown = counts.get(Effect::Unknown.as_str()).copied().unwrap_or_default();
+    ensure!(unknown * 20 < all, "seed {seed}: too much is unknown: {counts:?}");
+    collector.stop().await?;
+    stage.clear().await
+}
+
+/// Deliberate mistakes in a plan.
+type Mistake = (&'static str, fn(&mut Plan) -> bool);
+
+/// Changes the first object with an effect.
+fn first(
+    plan: &mut Plan,
+    effect: Effect,
+    change: impl Fn(&mut kube_gc_core::insight::PlannedObject),
+) -> bool {
+    let object = plan.objects.iter_mut().find(|object| object.effect == effect && object.after.is_none());
+    object.map(change).is_some()
+}
+
+const MISTAKES: [Mistake; 7] = [
+    ("keeps what goes", |plan| first(plan, Effect::Deleted, |object| object.effect = Effect::Kept)),
+    ("deletes what another owner keeps", |plan| {
+        first(plan, Effect::Kept, |object| object.effect = Effect::Deleted)
+    }),
+    ("deletes what is orphaned", |plan| {
+        first(plan, Effect::Orphaned, |object| object.effect = Effect::Deleted)
+    }),
+    ("knows no finalizers", |plan| first(plan, Effect::Held, |object| object.effect = Effect::Deleted)),
+    ("names another finalizer", |plan| {
+        first(plan, Effect::Held, |object| object.finalizers = Some(Vec::new()))
+    }),
+    ("loses no reference", |plan| {
+        first(plan, Effect::Orphaned, |object| {
+            object.loses.clear();
+            object.may_lose.clear();
+        })
+    }),
+    ("overlooks an object", |plan| {
+        let place =
+            plan.objects.iter().position(|object| object.effect == Effect::Deleted && object.after.is_none());
+        place.map(|place| plan.objects.remove(place)).is_some()
+    }),
+];
+
+async fn a_wrong_plan_is_noticed() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = client(&stage).await?;
+    let collector = collector(&stage).await?;
+    let seed = seed()?;
+    let graphs: Vec<Graph> = (0..BATCH).map(|number| Graph::draw(seed, number)).collect();
+    let mut batch = Batch::play(&cluster, &collector, &graphs).await?;
+    ensure!(batch.differences().is_empty(), "seed {seed}: {:?}", batch.differences().first());
+    for (mistake, make) in MISTAKES {
+        let (mut made, mut noticed) = (0, 0);
+        // Where objects were being deleted before, more than the plan happens.
+        for case in batch.cases.iter_mut().filter(|case| !case.had_deleted) {
+            let right = case.plan.clone();
+            if make(&mut case.plan) {
+                made += 1;
+                let differences = case
+                    .differences(&batch.idle, Moment::Idle)
+                    .into_iter()
+                    .chain(case.differences(&batch.released, Moment::Released));
+                noticed += usize::from(differences.count() > 0);
+            }
+            case.plan = right;
+        }
+        ensure!(made > 0 && noticed == made, "{mistake}: {noticed} of {made} were noticed (seed {seed})");
+    }
+    collector.stop().await?;
+    stage.clear().await
+}
