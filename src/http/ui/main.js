@@ -9,7 +9,7 @@ import { ObjectPage } from "./object.js";
 import { decisions, stuck } from "./panels.js";
 import { Pulse } from "./pulse.js";
 import { Search } from "./search.js";
-import { number, plural } from "./words.js";
+import { capital, number, plural } from "./words.js";
 
 /** @typedef {import("./live.js").Mode} Mode */
 
@@ -178,9 +178,12 @@ function switchTheme() {
 const tokenDialog = /** @type {HTMLDialogElement} */ (byId("token"));
 const keysDialog = /** @type {HTMLDialogElement} */ (byId("keys"));
 
+let hasToken = false;
+
 /** @param {string} why */
 function askForToken(why) {
-  byId("token-why").textContent = why;
+  // Before a token was given, it is clear why there is none.
+  byId("token-why").textContent = hasToken ? `${capital(why)}.` : "";
   if (!tokenDialog.open) tokenDialog.showModal();
 }
 
@@ -188,6 +191,7 @@ byId("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
   const input = /** @type {HTMLInputElement} */ (byId("token-input"));
   useToken(input.value.trim());
+  hasToken = true;
   input.value = "";
   tokenDialog.close();
   show(place, true);

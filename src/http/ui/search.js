@@ -109,6 +109,8 @@ export class Search {
       this.mark((this.at + count - 1) % count);
     } else if (event.key === "Enter" && !this.list.hidden) {
       this.take(this.at);
+    } else if (event.key === "Enter") {
+      void this.ask();
     } else {
       return;
     }

@@ -61,7 +61,7 @@ export class View {
     const natural = parseFloat(getComputedStyle(document.documentElement).fontSize) / 11;
     this.scale = Math.max(READABLE, Math.min(natural, all));
     const fits = (/** @type {number} */ size, /** @type {number} */ room) => size * this.scale <= room - MARGIN;
-    this.x = fits(right - left, width) ? width / 2 - this.scale * (left + right) / 2 : left < 0 ? width / 3 : MARGIN;
+    this.x = fits(right - left, width) ? width / 2 - this.scale * (left + right) / 2 : left < 0 ? width / 3 : Math.min(MARGIN, width / 24);
     this.y = fits(bottom - top, height) ? height / 2 - this.scale * (top + bottom) / 2 : height / 2;
     this.apply(true);
   }
