@@ -35,8 +35,7 @@ async fn hostile_texts_stay_text() -> Result<()> {
 
     let victim = stage.namespace.configmap("victim").create().await?;
     for (number, text) in TEXTS.iter().copied().chain([long.as_str()]).enumerate() {
-        let reference =
-            json!({ "apiVersion": text, "kind": text, "name": text, "uid": format!("{number}-{text}") });
+        let reference = json!({ "apiVersion": text.replace('/', "-"), "kind": text, "name": text, "uid": format!("{number}-{text}") });
         let object = stage.namespace.configmap(format!("bad-{number}")).owned_by(&victim).blocking();
         object.owner_reference(reference).create().await?;
     }

@@ -13,12 +13,11 @@ const UP: &str = "\u{e013}";
 const RIGHT: &str = "\u{e014}";
 const DOWN: &str = "\u{e015}";
 
-/// The name of the item that has the focus.
+/// The text of the item that has the focus, without its icon.
 async fn focused(browser: &Browser) -> Result<String> {
-    let name = browser
-        .js("return document.activeElement.getAttribute('aria-label') ?? document.activeElement.id")
-        .await?;
-    Ok(name.as_str().unwrap_or_default().to_owned())
+    let script = "const item = document.activeElement; \
+        return [...item.children].filter((part) => part.tagName !== 'svg').map((part) => part.textContent).join(' ').trim() || item.id";
+    Ok(browser.js(script).await?.as_str().unwrap_or_default().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -39,14 +38,15 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     browser.press("p").await?;
     browser.press("\u{e003}").await?;
     browser
-        .until("the answer again", "document.querySelector('#found-0')?.textContent.includes('shop')")
+        .until("the answer again", "!document.querySelector('#found').hidden && document.querySelector('#found-0')?.textContent.includes('shop')")
         .await?;
     browser.press(ENTER).await?;
     browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 5").await?;
 
     browser.press("l").await?;
     browser.until("the tree", "document.activeElement.role === 'treeitem'").await?;
-    ensure!(focused(&browser).await?.starts_with("ConfigMap shop live"), "{}", focused(&browser).await?);
+    let item = focused(&browser).await?;
+    ensure!(item.starts_with("ConfigMap shop live"), "{item:?} has the focus");
     let outline = "return getComputedStyle(document.activeElement).outlineStyle";
     ensure!(browser.js(outline).await? == "solid", "the focus cannot be seen");
     browser.press(LEFT).await?;

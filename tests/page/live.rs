@@ -2,6 +2,8 @@
 
 use anyhow::{Result, ensure};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 use crate::browser::{Browser, LAPTOP, Look};
 use crate::stage::Stage;
@@ -147,6 +149,38 @@ async fn nothing_moves_for_those_who_prefer_that() -> Result<()> {
     browser.until("one that is gone", "document.querySelector('#drawing .mark[data-state=gone]')").await?;
     ensure!(browser.js("return document.getAnimations().length").await? == json!(0));
     browser.until("its end", "document.querySelectorAll('#drawing .mark').length === 7").await?;
+    browser.close().await?;
+    stage.end().await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_stream_the_page_asks_and_says_so() -> Result<()> {
+    let Some(browser) = Browser::start("without a stream the page asks", LAPTOP).await? else {
+        return Ok(());
+    };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(1).await?;
+    // All streams that there are.
+    let mut taken = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(stage.collector.debug_address()).await?;
+        stream.write_all(b"GET /debug/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await?;
+        ensure!(&status == b"HTTP/1.1 200", "{}", String::from_utf8_lossy(&status));
+        taken.push(stream);
+    }
+    browser.goto(&stage.page_of(&shop.root)).await?;
+    browser
+        .until("a word about it", "document.querySelector('#connection').textContent === 'Every 2 s'")
+        .await?;
+    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 3").await?;
+    stage.namespace.configmap("late").owned_by(&shop.root).create().await?;
+    browser.until("the change", "document.querySelectorAll('#drawing .card').length === 4").await?;
+    let why = browser.js("return document.querySelector('#connection').title").await?;
+    ensure!(why.as_str().is_some_and(|why| why.contains("too many")), "{why}");
+    drop(taken);
+    browser.until("a stream", "document.querySelector('#connection').textContent === 'Live'").await?;
     browser.close().await?;
     stage.end().await
 }
