@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{PlanPage, PlanRequest};
-use crate::introspect::questions::Questions;
+use crate::introspect::questions::{Freshness, Questions};
 use crate::worker::brake::Brake;
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, ViewLimits};
 use kube_gc_core::insight::{Forecast, PlanQuery, Walk, plan};
@@ -30,8 +30,9 @@ impl Questions {
     ) -> Result<PlanPage, PartitionEnded> {
         let query = PlanQuery { root, policy: request.policy, limit: MOST_OBJECTS };
         let walk = self.walk(query).await?;
-        let (mut plan, incomplete) =
-            self.ask(ViewLimits::default(), |asker| plan(asker, &walk, request.limit)).await?;
+        let (mut plan, incomplete) = self
+            .ask(ViewLimits::default(), Freshness::Now, |asker| plan(asker, &walk, request.limit))
+            .await?;
         let limits = brake.limits();
         let mut populations: HashMap<GroupResource, u64> = HashMap::new();
         if limits.share.is_some() {
