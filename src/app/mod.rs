@@ -11,6 +11,7 @@
 //! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
 //! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
+//! | `ready_file`, `parent` | what tells a program that started the collector that it is ready, and the other way round |
 //! | `threads`, `wakeups`, `signals` | runtimes and their threads, how the watch thread sleeps, SIGTERM and SIGINT |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
@@ -23,7 +24,9 @@ mod error;
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
+mod parent;
 mod protection;
+mod ready_file;
 mod request_metrics;
 mod run;
 mod served;
@@ -35,7 +38,7 @@ mod wakeups;
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "demo")]
 pub use protection::Protections;
-pub use run::{Target, run};
+pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
 pub use served::ServedCollector;
 #[cfg(feature = "demo")]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::connect;
 use super::election::{Candidacy, gate};
 use super::error::{Error, ErrorKind};
+use super::parent::Parent;
 use super::protection::{Protections, certificates};
+use super::ready_file::ReadyFile;
 use super::served::ServedCollector;
 use super::signals::termination;
 use super::threads::{Threads, block_on};
@@ -23,16 +25,33 @@ pub struct Target {
     pub context: Option<String>,
 }
 
+/// What the program that starts a collector wants of it.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// A file to write as soon as the collector is ready.
+    pub ready_file: Option<PathBuf>,
+    /// Whether to end when the parent process does.
+    pub exit_with_parent: bool,
+}
+
 /// Collects until SIGTERM or SIGINT. The log has to be there already.
 ///
 /// # Errors
 /// The collector cannot start, or a part of it fails.
-pub fn run(target: &Target, settings: &Settings) -> Result<(), Error> {
+pub fn run(target: &Target, settings: &Settings, options: &RunOptions) -> Result<(), Error> {
+    let parent = options.exit_with_parent.then(Parent::present);
     let list_threads = settings.watch.list_thread_count(available_cores());
-    block_on(list_threads, |threads| collect(target, settings, threads))?
+    block_on(list_threads, |threads| collect(target, settings, options, parent, threads))?
 }
 
-async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Result<(), Error> {
+async fn collect(
+    target: &Target,
+    settings: &Settings,
+    options: &RunOptions,
+    parent: Option<Parent>,
+    threads: Threads,
+) -> Result<(), Error> {
+    let ready_file = options.ready_file.as_deref().map(ReadyFile::at).transpose()?;
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }
@@ -40,12 +59,12 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let exporter = Exporter::install().map_err(|error| Error::new(ErrorKind::Internal, error))?;
     telemetry::record::zeros();
     // Before anything that takes long, so that no signal is missed.
-    let terminated = termination()?;
+    let terminated = ends(termination()?, parent);
     tokio::pin!(terminated);
     let (config, api) = tokio::select! {
         biased;
         name = &mut terminated => {
-            tracing::info!(signal = name, "stopped by a signal before startup was complete");
+            tracing::info!(reason = name, "stopped before startup was complete");
             return Ok(());
         }
         connected = connect(target, settings) => connected?,
@@ -58,15 +77,30 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
     let mut election = candidacy.start(collector.collects(), collector.lease_annotations());
+    let ready = async {
+        collector.collects().await;
+        match &ready_file {
+            Some(file) => file.write(collector.health(), collector.debug()),
+            None => Ok(()),
+        }
+    };
+    let runs = async {
+        match ready.await {
+            // From now on, only the other branches end it.
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
+        }
+    };
     let ended = tokio::select! {
         name = terminated => Ok(name),
+        error = runs => Err(error),
         error = collector.fails() => Err(error),
         error = election.fails() => Err(error),
     };
     let grace = match &ended {
         Ok(name) => {
             tracing::info!(
-                signal = name,
+                reason = name,
                 grace_seconds = settings.shutdown.grace.as_secs_f64(),
                 "shutting down"
             );
@@ -86,6 +120,20 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
         );
     }
     Ok(())
+}
+
+/// Resolves with the reason when the process is to end.
+async fn ends(signal: impl Future<Output = &'static str>, parent: Option<Parent>) -> &'static str {
+    let orphaned = async {
+        match parent {
+            Some(parent) => parent.ends().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        name = signal => name,
+        () = orphaned => "the parent process has ended",
+    }
 }
 
 async fn connect(target: &Target, settings: &Settings) -> Result<(kube::Config, Api), Error> {

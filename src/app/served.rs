@@ -1,5 +1,6 @@
 //! A collector and its two listeners, as `run` and `demo` have it.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,16 +26,11 @@ pub struct ServedCollector {
     controller: Controller,
     /// What the demo wants to know.
     #[cfg(feature = "demo")]
-    view: ServedView,
+    introspection: Arc<dyn Introspection>,
+    health: SocketAddr,
+    debug: SocketAddr,
     serving: TaskTracker,
     closing: CancellationToken,
-}
-
-#[cfg(feature = "demo")]
-struct ServedView {
-    introspection: Arc<dyn Introspection>,
-    health: std::net::SocketAddr,
-    debug: std::net::SocketAddr,
 }
 
 impl ServedCollector {
@@ -57,7 +53,6 @@ impl ServedCollector {
         let health = health.map_err(|error| Error::new(ErrorKind::Address, error))?;
         let debug = bind(Listener::Debug, settings.http.debug_listen).await;
         let debug = debug.map_err(|error| Error::new(ErrorKind::Address, error))?;
-        #[cfg(feature = "demo")]
         let addresses = (health.address(), debug.address());
 
         let placement = Placement::OwnThreads {
@@ -91,28 +86,28 @@ impl ServedCollector {
         Ok(Self {
             controller,
             #[cfg(feature = "demo")]
-            view: ServedView { introspection, health: addresses.0, debug: addresses.1 },
+            introspection,
+            health: addresses.0,
+            debug: addresses.1,
             serving,
             closing,
         })
     }
 
     /// The address of health and metrics.
-    #[cfg(feature = "demo")]
-    pub const fn health(&self) -> std::net::SocketAddr {
-        self.view.health
+    pub const fn health(&self) -> SocketAddr {
+        self.health
     }
 
     /// The address of the debug pages.
-    #[cfg(feature = "demo")]
-    pub const fn debug(&self) -> std::net::SocketAddr {
-        self.view.debug
+    pub const fn debug(&self) -> SocketAddr {
+        self.debug
     }
 
     /// The read models behind the pages.
     #[cfg(feature = "demo")]
     pub fn introspection(&self) -> &dyn Introspection {
-        &*self.view.introspection
+        &*self.introspection
     }
 
     /// Resolves when the graph is synced as far as possible and the workers start.

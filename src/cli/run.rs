@@ -9,7 +9,7 @@ use clap::Args;
 use super::exit::Exit;
 use super::report;
 use super::shared::{ConnectionArgs, LogArgs, begin, ended};
-use crate::app;
+use crate::app::{self, RunOptions};
 use crate::config::{ConfigError, DecisionLines, Loader, Settings};
 
 /// The end of `kube-gc run --help`.
@@ -86,6 +86,17 @@ pub struct RunArgs {
 
     #[command(flatten)]
     log: LogArgs,
+
+    /// File to write as soon as the collector is ready, for programs that start it
+    ///
+    /// JSON with the process id, the version and the addresses of both listeners. It appears
+    /// at once and complete, and is removed at the end.
+    #[arg(long, value_name = "FILE")]
+    ready_file: Option<PathBuf>,
+
+    /// End when the process that started this one ends
+    #[arg(long)]
+    exit_with_parent: bool,
 }
 
 /// Runs the collector. Errors are in the log once there is one, and on standard error before.
@@ -94,7 +105,8 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(settings) => settings,
         Err(error) => return report(&error),
     };
-    ended(app::run(&args.connection.target(), &settings))
+    let options = RunOptions { ready_file: args.ready_file.clone(), exit_with_parent: args.exit_with_parent };
+    ended(app::run(&args.connection.target(), &settings, &options))
 }
 
 impl RunArgs {
@@ -113,6 +125,9 @@ impl RunArgs {
         let Self {
             // The connection is not a setting.
             connection: _,
+            // Nor are these.
+            ready_file: _,
+            exit_with_parent: _,
             config,
             dry_run,
             listen,

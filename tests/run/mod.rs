@@ -2,6 +2,7 @@
 
 mod log;
 mod metrics;
+mod started;
 mod supervision;
 
 use std::path::Path;
@@ -35,7 +36,8 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[SCENARIOS, log::SCENARIOS, metrics::SCENARIOS, supervision::SCENARIOS];
+pub const ALL: &[Module] =
+    &[SCENARIOS, log::SCENARIOS, metrics::SCENARIOS, started::SCENARIOS, supervision::SCENARIOS];
 
 /// A run that has ended.
 struct Ended {

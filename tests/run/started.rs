@@ -1,0 +1,85 @@
+//! What programs need that start a collector: when it is ready, where it is, and that it ends.
+
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use tokio::process::Command;
+
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::{Turn, target};
+
+kube_gc_testkit::scenarios! {
+    the_ready_file_is_there_from_ready_to_the_end,
+    it_ends_with_the_process_that_started_it,
+}
+
+/// The command of a collector with free ports and a ready file.
+fn run(turn: &Turn, ready: &std::path::Path) -> Result<Vec<String>> {
+    let kubeconfig = turn.plane().kubeconfig().to_str().context("not UTF-8")?;
+    let binary = target::binary().to_str().context("not UTF-8")?.to_owned();
+    let line =
+        format!("run --kubeconfig {kubeconfig} --listen 127.0.0.1:0 --debug-listen 127.0.0.1:0 --ready-file");
+    let words = line.split(' ').map(str::to_owned);
+    Ok(std::iter::once(binary)
+        .chain(words)
+        .chain([ready.to_str().context("not UTF-8")?.to_owned()])
+        .collect())
+}
+
+async fn content(path: &std::path::Path) -> Result<Value> {
+    poll("the ready file", async || Ok(path.exists())).await?;
+    serde_json::from_slice(&std::fs::read(path)?).context("the ready file is not JSON")
+}
+
+/// Whether the process is there and not only left for its parent to collect.
+fn lives(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+}
+
+async fn the_ready_file_is_there_from_ready_to_the_end() -> Result<()> {
+    let turn = Turn::take().await?;
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("ready.json");
+    std::fs::write(&path, "of another process")?;
+    let words = run(&turn, &path)?;
+    let mut child =
+        Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
+    let pid = child.id().context("it has ended")?;
+    poll("a new ready file", async || Ok(std::fs::read(&path).is_ok_and(|text| text.starts_with(b"{"))))
+        .await?;
+    let ready = content(&path).await?;
+    ensure!(ready["kind"] == "Ready" && ready["pid"] == pid, "{ready}");
+    ensure!(ready["version"] == env!("CARGO_PKG_VERSION"), "{ready}");
+    for (listener, page) in [("health", "readyz"), ("debug", "debug/idle")] {
+        let url = format!("http://{}/{page}", ready[listener].as_str().context("no address")?);
+        let output = Command::new("curl").args(["--silent", "--fail", &url]).output().await?;
+        ensure!(output.status.success(), "{url}: {output:?}");
+    }
+    let status = Command::new("kill").arg(pid.to_string()).status().await?;
+    ensure!(status.success() && child.wait().await?.success());
+    ensure!(std::fs::read_dir(directory.path())?.count() == 0, "the file is still there");
+    Ok(())
+}
+
+async fn it_ends_with_the_process_that_started_it() -> Result<()> {
+    let turn = Turn::take().await?;
+    let directory = tempfile::tempdir()?;
+    let path = directory.path().join("ready.json");
+    let words = run(&turn, &path)?;
+    // The shell is the parent, and waits for a line.
+    let script = r#""$@" --exit-with-parent 2>/dev/null & read -r _"#;
+    let mut shell = Command::new("sh")
+        .args(["-c", script, "sh"])
+        .args(&words)
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let pid = content(&path).await?["pid"].as_u64().context("no pid")?;
+    ensure!(lives(pid));
+    shell.kill().await?;
+    poll("the collector to end", async || Ok(!lives(pid))).await?;
+    ensure!(!path.exists(), "it did not end in an orderly way");
+    Ok(())
+}
