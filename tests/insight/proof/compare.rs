@@ -65,7 +65,7 @@ impl Case {
 
     fn goes(&self, planned: &PlannedObject, after: Option<&Obj>, moment: Moment) -> Option<String> {
         // An object that blocks is no finalizer, and goes on blocking.
-        let is_blocked = planned.after.as_ref().is_some_and(|after| self.blocks(after));
+        let is_blocked = self.is_blocked(planned);
         match (after, moment) {
             (None, Moment::Idle) if planned.effect == Effect::Held => Some("is gone".to_owned()),
             (Some(after), Moment::Idle) if planned.effect == Effect::Held => {
@@ -127,7 +127,13 @@ impl Case {
         }
     }
 
-    fn blocks(&self, name: &ObjectName) -> bool {
-        self.plan.objects.iter().any(|object| object.name == *name && object.effect == Effect::Blocks)
+    /// Whether an object waits, perhaps through others, for one that blocks.
+    fn is_blocked(&self, planned: &PlannedObject) -> bool {
+        let after = |object: &&PlannedObject| {
+            let name = object.after.as_ref()?;
+            self.plan.objects.iter().find(|other| other.name == *name)
+        };
+        let mut chain = std::iter::successors(Some(planned), after).take(self.plan.objects.len() + 1);
+        chain.any(|waited_for| waited_for.effect == Effect::Blocks)
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Delays {
     pub(super) late: Vec<Option<Cause>>,
     /// Once its deletion has begun, it stays for a while.
     pub(super) lingers: Vec<Option<Cause>>,
+    /// What it waits for besides its own finalizers.
+    blocked: Vec<Option<Cause>>,
 }
 
 impl Delays {
@@ -39,7 +41,12 @@ impl Delays {
     /// others, and `blockers` are objects that stay and never stop blocking their owners.
     pub(super) fn of(walk: &Walk, fates: &Fates, holds: &[bool], blockers: &[Place]) -> Self {
         let nothing = vec![None; walk.met.len()];
-        let mut delays = Self { modes: modes(walk, fates), late: nothing.clone(), lingers: nothing };
+        let mut delays = Self {
+            modes: modes(walk, fates),
+            late: nothing.clone(),
+            lingers: nothing.clone(),
+            blocked: nothing,
+        };
         let mut open = Vec::new();
         for (place, met) in (0..).zip(&walk.met) {
             let index = place as usize;
@@ -74,9 +81,9 @@ impl Delays {
         self.modes[place as usize].foreground
     }
 
-    /// Whether something delays an object.
+    /// What an object waits for, besides its own finalizers.
     pub(super) fn of_object(&self, place: Place) -> Option<Cause> {
-        self.late[place as usize].or(self.lingers[place as usize])
+        self.blocked[place as usize].or(self.late[place as usize])
     }
 
     /// Whether it is deleted whatever its owners do.
@@ -92,6 +99,9 @@ impl Delays {
     }
 
     fn linger(&mut self, place: Place, cause: Cause, open: &mut Vec<(Place, bool)>) {
+        if cause != Cause::Met(place) {
+            self.blocked[place as usize].get_or_insert(cause);
+        }
         if self.lingers[place as usize].is_none() {
             self.lingers[place as usize] = Some(cause);
             open.push((place, false));

@@ -224,7 +224,6 @@ impl<'a> Judge<'a> {
     /// What an object waits for before it goes.
     fn after(&self, place: Place) -> Option<ObjectName> {
         match self.delays.of_object(place)? {
-            Cause::Met(cause) if cause == place => None,
             Cause::Met(cause) => Some(self.name(cause)),
             Cause::OwnerOf(dependent) => {
                 let mut outside = self.fates.outside[dependent as usize].iter();
