@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use kube_gc_node::logs::c8_log_file;
+use kube_gc_node::logs::{c8_log_file, l2_container_id};
 use kube_gc_node::plan::{Action, Candidate, Target, What};
-use kube_gc_node::pods::Pods;
+use kube_gc_node::pods::{PodState, Pods};
 use kube_gc_node::rules::LogRoots;
 use kube_gc_node::testing::World;
-use kube_gc_node::view::{Container, ContainerState, Extent, PodView, SandboxState};
-use kube_gc_node::{Ledger, Plan, Rule, Rules, pods, safety};
+use kube_gc_node::view::{Container, ContainerState, Extent, PodView, SandboxState, SymlinkState};
+use kube_gc_node::{Ledger, Plan, Rule, Rules, pods, pressure, safety};
 use proptest::prelude::*;
 
 /// A random world; a smaller one has fewer pods.
@@ -97,6 +97,43 @@ proptest! {
             let container = find(&world, id);
             prop_assert_ne!(container.state, ContainerState::Running);
             prop_assert!(container.created_at <= limit);
+        }
+    }
+
+    /// What becomes of the containers of a unit does not depend on another unit.
+    #[test]
+    fn c2_each_unit_is_decided_about_by_itself(world in ordinary(), which in any::<prop::sample::Index>()) {
+        let mut world = world;
+        world.rules.containers.max_total = None;
+        let units: Vec<(String, String)> = units(&world)
+            .into_keys()
+            .map(|(uid, name)| (uid.to_owned(), name.to_owned()))
+            .collect();
+        prop_assume!(!units.is_empty());
+        let (uid, name) = which.get(&units);
+        let is_of_unit = |container: &Container| container.pod_uid == *uid && container.name == *name;
+        let others = |plan: &Plan, world: &World| -> HashSet<String> {
+            let gone = removed(plan, What::Container).into_iter();
+            gone.filter(|id| !is_of_unit(find(world, id))).map(str::to_owned).collect()
+        };
+        let with = others(&world.plan(), &world);
+        world.runtime.containers.retain(|container| !is_of_unit(container));
+        prop_assert_eq!(others(&world.plan(), &world), with);
+    }
+
+    #[test]
+    fn c4_and_p1_need_pressure(world in world()) {
+        let plan = world.plan();
+        let known = Pods::of(&world.runtime, &world.pods, &world.files);
+        for candidate in plan.removals.iter().filter(|candidate| candidate.rule == Rule::C4) {
+            let Target::Container { uid, .. } = &candidate.target else { continue };
+            prop_assert_eq!(known.state(uid), PodState::Terminated);
+        }
+        let usage = world.files.image_usage;
+        if usage.and_then(|usage| pressure::p1(&usage, &world.rules)).is_none() {
+            for rule in [Rule::C4, Rule::P1] {
+                prop_assert_eq!(of_rule(&plan, rule), Vec::<&str>::new());
+            }
         }
     }
 
@@ -186,6 +223,40 @@ proptest! {
             }
             prop_assert!(sandbox.state != SandboxState::Ready || !gone.contains(sandbox.id.as_str()));
         }
+    }
+
+    #[test]
+    fn l2_what_goes_leads_nowhere_and_its_container_has_exited(world in world()) {
+        let plan = world.plan();
+        let directories = removed(&plan, What::LogDirectory);
+        for name in of_rule(&plan, Rule::L2) {
+            let symlink = world.files.log_symlinks.iter().find(|symlink| symlink.name == name).unwrap();
+            let below = symlink.target.strip_prefix(&world.rules.roots.pods).unwrap_or_default();
+            let goes_too = below.split('/').nth(1).is_some_and(|name| directories.contains(name));
+            prop_assert!(symlink.state == SymlinkState::Dangling || goes_too, "{:?}", symlink);
+            let id = l2_container_id(name);
+            let mut of_id = world.runtime.containers.iter().filter(|other| id.is_some_and(|id| other.id.starts_with(id)));
+            prop_assert!(of_id.all(|container| container.state == ContainerState::Exited), "{}", name);
+        }
+    }
+
+    #[test]
+    fn i2_no_pinned_image_goes_or_is_in_line(world in world()) {
+        let plan = world.plan();
+        let pinned: HashSet<&str> =
+            world.runtime.images.iter().filter(|image| image.pinned).map(|image| image.id.as_str()).collect();
+        let mut images =
+            plan.removals.iter().chain(&plan.in_line).filter(|candidate| candidate.what() == What::Image);
+        prop_assert!(images.all(|candidate| !pinned.contains(candidate.id())));
+    }
+
+    #[test]
+    fn i7_without_a_threshold_and_an_age_no_image_goes(world in world()) {
+        let mut world = world;
+        (world.rules.images.high, world.rules.images.max_age) = (100, None);
+        (world.rules.free, world.rules.pressure) = (None, None);
+        let plan = world.plan();
+        prop_assert!(removed(&plan, What::Image).is_empty() && plan.in_line.is_empty());
     }
 
     #[test]
