@@ -107,7 +107,7 @@ impl Client {
         deadline: Duration,
         take: Take<'_>,
     ) -> Result<(), Failure> {
-        let sender = self.inner.connection.sender().await.map_err(Failure::Connection)?;
+        let sender = self.inner.connection.sender(rpc).await.map_err(Failure::Connection)?;
         let mut grpc = Grpc::with_origin(sender, Uri::from_static(ADDRESS))
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
@@ -149,18 +149,18 @@ fn is_late(status: &Status) -> bool {
     matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled)
 }
 
+/// An error with what has caused it.
+pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 /// Says what a status means for a call.
 fn explain(rpc: Rpc, status: &Status) -> Error {
     let detail = status.message().to_owned();
     // A status with a cause was made here, because the connection failed.
     if let Some(cause) = status.source() {
-        let mut detail = detail;
-        let mut cause = Some(cause);
-        while let Some(error) = cause {
-            detail = format!("{detail}: {error}");
-            cause = error.source();
-        }
-        return Error::Disconnected { rpc, detail };
+        return Error::Disconnected { rpc, detail: format!("{detail}: {}", with_causes(cause)) };
     }
     match status.code() {
         // The runtime's limit, or this client's.

@@ -17,8 +17,9 @@ use tokio::sync::Mutex;
 use tonic::body::Body;
 use tower::Service;
 
+use super::call::with_causes;
 use super::probe;
-use crate::Error;
+use crate::{Error, Rpc};
 
 /// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
 /// for hundreds of acknowledgements.
@@ -37,31 +38,31 @@ impl Connection {
         Self { path: path.to_owned(), sender: Mutex::new(None) }
     }
 
-    /// What sends a request. Connects first if there is no connection, or if it has ended.
+    /// What sends the request of a call. Connects first if there is no connection, or if it has ended.
     ///
     /// # Errors
     ///
-    /// Nothing can be connected to.
-    pub(super) async fn sender(&self) -> Result<Sender, Error> {
+    /// Nothing can be connected to, or the connection ends at once.
+    pub(super) async fn sender(&self, rpc: Rpc) -> Result<Sender, Error> {
         let mut current = self.sender.lock().await;
         if let Some(sender) = current.as_ref().filter(|sender| !sender.is_closed()) {
             return Ok(Sender(sender.clone()));
         }
-        let sender = connect(&self.path).await?;
+        let sender = connect(&self.path, rpc).await?;
         *current = Some(sender.clone());
         Ok(Sender(sender))
     }
 }
 
 /// Connects, and leaves the connection to a task that ends with it.
-async fn connect(path: &Path) -> Result<SendRequest<Body>, Error> {
+async fn connect(path: &Path, rpc: Rpc) -> Result<SendRequest<Body>, Error> {
     let stream = UnixStream::connect(path).await.map_err(|error| probe::explain(path, &error))?;
     let (sender, connection) = Builder::new(TokioExecutor::new())
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| Error::Connect { path: path.to_owned(), detail: error.to_string() })?;
+        .map_err(|error| Error::Disconnected { rpc, detail: with_causes(&error) })?;
     // Why it ends is what the calls on it fail with.
     tokio::spawn(async { drop(connection.await) });
     Ok(sender)

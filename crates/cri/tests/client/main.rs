@@ -118,6 +118,16 @@ async fn what_is_no_runtime_is_told_apart() -> Result<()> {
     let error = Client::connect(&endpoint, hasty()).await.expect_err("no runtime");
     assert!(matches!(error, Error::NotCri { .. }), "{error}");
 
+    // Something that accepts and ends the connection, be it before the first byte is sent or after it.
+    let path = directory.path().join("closing.sock");
+    let listener = UnixListener::bind(&path)?;
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    let endpoint = Endpoint::parse(&path.to_string_lossy())?;
+    for _ in 0..50 {
+        let error = Client::connect(&endpoint, client::Settings::default()).await.expect_err("no runtime");
+        assert!(matches!(error, Error::NotCri { .. }), "{error}");
+    }
+
     // Something that accepts and says nothing.
     let path = directory.path().join("silent.sock");
     let _listener = UnixListener::bind(&path)?;
