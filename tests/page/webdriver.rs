@@ -10,8 +10,9 @@ use hyper::body::Bytes;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
@@ -24,16 +25,19 @@ pub struct Session {
     driver: Driver,
 }
 
-/// The process that drives the browser.
+/// The process that drives the browser, and the directory for their files.
 #[derive(Debug)]
-struct Driver(Child);
+struct Driver {
+    child: Child,
+    _directory: TempDir,
+}
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        let pid = self.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // It ends its browsers.
-            let _ = kill_process(pid, Signal::TERM);
+            // The browser is in the same group. The driver alone would leave it running.
+            let _ = kill_process_group(pid, Signal::KILL);
         }
     }
 }
@@ -41,15 +45,18 @@ impl Drop for Driver {
 impl Session {
     /// Starts a driver and a browser. `None` if there is no driver on this machine.
     pub async fn start(capabilities: &Value) -> Result<Option<Self>> {
+        let directory = TempDir::new()?;
         let spawned = Command::new("chromedriver")
             .arg("--port=0")
+            .envs([("HOME", directory.path()), ("TMPDIR", directory.path())])
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
         let Ok(mut child) = spawned else { return Ok(None) };
         let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
-        let driver = Driver(child);
+        let driver = Driver { child, _directory: directory };
         let port: u16 = loop {
             let line = lines.next_line().await?.context("chromedriver has ended")?;
             if let Some((_, port)) = line.split_once("successfully on port ") {
