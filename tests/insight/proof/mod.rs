@@ -11,6 +11,7 @@ mod random;
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube_gc_core::insight::{Effect, Plan};
+use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 use self::compare::{Case, Counts, Moment};
@@ -82,12 +83,8 @@ impl Batch {
         stream::iter(deletes).buffer_unordered(PARALLEL).try_collect::<()>().await?;
         cluster.settled_with_parked(collector).await?;
         let idle = Shown::now(cluster, &places).await?;
-        let held: Vec<&Obj> = idle.objects.values().filter(|object| !holds(object).is_empty()).collect();
-        let releases = held.into_iter().map(|object| async move {
-            let rest: Vec<&str> =
-                object.finalizers().into_iter().filter(|name| !holds(object).contains(name)).collect();
-            cluster.set_finalizers(object, &rest).await.map(drop)
-        });
+        let held = idle.objects.values().filter(|object| !holds(object).is_empty());
+        let releases = held.map(|object| release(cluster, object));
         stream::iter(releases).buffer_unordered(PARALLEL).try_collect::<()>().await?;
         cluster.settled_with_parked(collector).await?;
         let released = Shown::now(cluster, &places).await?;
@@ -110,6 +107,20 @@ impl Batch {
         });
         each.collect()
     }
+}
+
+/// Removes the finalizers of others. The collector removes its own at the same time.
+async fn release(cluster: &Cluster, object: &Obj) -> Result<()> {
+    poll(&format!("{object} to lose its finalizers"), async || {
+        if !cluster.exists_with_uid(object).await? {
+            return Ok(true);
+        }
+        let Ok(fresh) = cluster.fresh(object).await else { return Ok(false) };
+        let rest: Vec<&str> =
+            fresh.finalizers().into_iter().filter(|name| !holds(&fresh).contains(name)).collect();
+        Ok(cluster.set_finalizers(&fresh, &rest).await.is_ok())
+    })
+    .await
 }
 
 /// Whether an object is one of a graph: others of these types exist, too.
