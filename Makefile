@@ -64,7 +64,7 @@ deny: ## check licences, bans and sources of the dependencies (needs cargo-deny)
 dashboard: prerequisites ## generate grafana/kube-gc.json from grafana/dashboard.toml
 	KUBE_GC_WRITE=dashboard $(CARGO) test --locked --test monitoring -- the_dashboard_is
 
-picture: prerequisites control-plane ## draw grafana/kube-gc.svg from a real Prometheus that scrapes real collectors
+picture: page-pictures control-plane ## draw grafana/kube-gc.svg from a real Prometheus that scrapes real collectors, and the pictures of the page
 	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
 page-pictures: prerequisites ## write docs/pictures/page-*.png again, after the page was changed
