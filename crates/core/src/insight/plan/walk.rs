@@ -48,6 +48,14 @@ pub(super) struct Reference {
     pub(super) blocking: bool,
 }
 
+impl Reference {
+    /// A reference to an owner that may be met later.
+    fn unknown(snapshot: ReferenceSnapshot) -> Self {
+        let blocking = snapshot.reference.block_owner_deletion;
+        Self { owner: Owner::Other(Box::new(snapshot)), blocking }
+    }
+}
+
 /// What a reference refers to.
 #[derive(Debug)]
 pub(super) enum Owner {
@@ -102,7 +110,7 @@ impl Walk {
             deletion: DeletionState::Live,
             finalizers: Finalizers::default(),
             held_by_others: false,
-            // The owners of the root have no say.
+            // Its owners have no say, but it may block one that goes with it.
             references: Vec::new(),
             container: None,
             kept_by: 0,
@@ -123,6 +131,7 @@ impl Walk {
         };
         let hash = walk.hash(&root.identity);
         walk.places.insert(hash, 0);
+        walk.needs.push(MembersOf::Object(root.identity.key()));
         walk.met.push(root);
         walk.open(0);
         walk
@@ -156,6 +165,9 @@ impl Walk {
             }
             self.met[place].references = references;
         }
+        if let Some(root) = self.met.first_mut() {
+            root.references.retain(|reference| matches!(reference.owner, Owner::Met(_)));
+        }
     }
 
     /// Two resources can serve one object; then kind, namespace, name and uid are the same.
@@ -177,6 +189,10 @@ impl Walk {
 
     fn meet(&mut self, member: Member, container: Option<Place>) {
         if let Some(place) = self.find(&member.identity) {
+            if place == 0 && self.met[0].references.is_empty() {
+                self.met[0].references = member.references.into_iter().map(Reference::unknown).collect();
+                return;
+            }
             if let Some(container) = container
                 && place != 0
                 && place != container

@@ -111,6 +111,14 @@ fn rings_that_the_root_is_part_of_go_and_others_keep_themselves() {
 }
 
 #[test]
+fn a_root_that_is_held_blocks_its_own_dependents_in_a_ring() {
+    let a = config("a").blocking(&config("b")).held();
+    let b = config("b").blocking(&a);
+    let plan = Cluster::of(&[&a, &b]).read(&a, &["example.com/x"]).plan(&a, Foreground);
+    assert_eq!(effects(&plan), ["a held", "b deleted after a"]);
+}
+
+#[test]
 fn an_object_that_owns_itself_keeps_itself() {
     let a = config("a");
     let b = config("b").owned(&a).owned(&config("b"));
