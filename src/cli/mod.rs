@@ -47,6 +47,8 @@ enum Command {
     Check(insight::CheckArgs),
     /// Say what happens to every object if one is deleted
     Plan(insight::PlanArgs),
+    /// Find what was deleted long ago and is still there, and what holds it
+    Stuck(insight::StuckArgs),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),
@@ -63,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Explain(args) => insight::explain(&args),
         Command::Check(args) => insight::check(&args),
         Command::Plan(args) => insight::plan(&args),
+        Command::Stuck(args) => insight::stuck(&args),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

@@ -12,8 +12,8 @@ use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, PlanQuery, Survey, Suspect,
-    Unseen, Walk, ask, check_object,
+    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, PlanQuery, Remaining,
+    StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
 };
 use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
@@ -186,6 +186,12 @@ impl<'a> Lists<'a> {
     /// The number of objects of a type that were listed.
     pub fn population(&self, resource: &GroupResource) -> usize {
         self.graph.population(resource)
+    }
+
+    /// What was deleted before a time, and is still there.
+    pub async fn stuck(&mut self, before: &str) -> StuckReport {
+        let remaining = Remaining::all(&mut self.graph);
+        self.ask(|asker| stuck(asker, &remaining, before)).await
     }
 
     /// Asks a question until it has an answer.

@@ -1,4 +1,4 @@
-//! Where the answers of `kube-gc tree`, `kube-gc explain` and `kube-gc plan` come from: lists and
+//! Where the answers of `kube-gc tree`, `explain`, `check`, `plan` and `stuck` come from: lists and
 //! reads of the API server. The rules are in `crates/core/src/insight`. Nothing here writes.
 
 mod answer;
@@ -9,6 +9,7 @@ mod lists;
 mod object;
 mod plan;
 mod session;
+mod stuck;
 
 pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
 pub use check::{CheckAnswer, CheckQuery};
@@ -18,3 +19,4 @@ pub use lists::Watcher;
 pub use object::ObjectArgument;
 pub use plan::{PlanAnswer, PlanArgument};
 pub use session::Session;
+pub use stuck::{StuckAnswer, StuckQuery};

@@ -1,10 +1,12 @@
-//! `kube-gc tree`, `kube-gc explain` and `kube-gc plan` as people run them.
+//! `kube-gc tree`, `explain`, `check`, `plan` and `stuck` as people run them.
 
+mod check;
 mod errors;
 mod explain;
 mod plan;
 pub mod proof;
 mod samples;
+mod stuck;
 mod tree;
 
 use std::path::Path;
@@ -18,15 +20,19 @@ use kube_gc_testkit::{schema, target};
 const TREE: &str = include_str!("../../docs/schemas/tree.json");
 const EXPLANATION: &str = include_str!("../../docs/schemas/explanation.json");
 const PLAN: &str = include_str!("../../docs/schemas/plan.json");
+const CHECK: &str = include_str!("../../docs/schemas/check.json");
+const STUCK: &str = include_str!("../../docs/schemas/stuck.json");
 
 /// All scenarios.
 pub const ALL: &[Module] = &[
+    check::SCENARIOS,
     errors::SCENARIOS,
     explain::SCENARIOS,
-    samples::SCENARIOS,
-    tree::SCENARIOS,
     plan::SCENARIOS,
     proof::SCENARIOS,
+    samples::SCENARIOS,
+    stuck::SCENARIOS,
+    tree::SCENARIOS,
 ];
 
 /// A command that has ended.
@@ -48,6 +54,8 @@ impl Ran {
         let schema = match value["kind"].as_str() {
             Some("Tree") => TREE,
             Some("Plan") => PLAN,
+            Some("Check") => CHECK,
+            Some("Stuck") => STUCK,
             _ => EXPLANATION,
         };
         schema::check(&serde_json::from_str(schema)?, &value).map_err(anyhow::Error::msg)?;

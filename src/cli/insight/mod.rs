@@ -1,4 +1,4 @@
-//! `kube-gc tree`, `explain`, `check` and `plan`: questions that are answered without writing
+//! `kube-gc tree`, `explain`, `check`, `plan` and `stuck`: questions that are answered without writing
 //! anything.
 
 mod arguments;
@@ -9,6 +9,8 @@ mod explain_text;
 mod names;
 mod plan;
 mod plan_text;
+mod stuck;
+mod stuck_text;
 mod style;
 mod table;
 mod tree;
@@ -17,6 +19,7 @@ mod tree_text;
 pub use check::{CheckArgs, run as check};
 pub use explain::{ExplainArgs, run as explain};
 pub use plan::{PlanArgs, run as plan};
+pub use stuck::{StuckArgs, run as stuck};
 pub use tree::{TreeArgs, run as tree};
 
 use std::io::{IsTerminal as _, Write as _};

@@ -128,7 +128,13 @@ fn waits_for_dependents(asker: &mut Asker<'_>, identity: &Identity) -> bool {
     asker.node(&identity.key()).is_some_and(blocking)
 }
 
-fn leaf(asker: &mut Asker<'_>, identity: &Identity, deletion: DeletionState, blocks: ObjectName) -> Leaf {
+/// What is known of an object that waits for no dependent.
+pub(super) fn leaf(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    deletion: DeletionState,
+    blocks: ObjectName,
+) -> Leaf {
     let mut leaf =
         Leaf { object: identity.into(), blocks, hold: Hold::Unknown, finalizers: Vec::new(), deleted: None };
     if let Some(Live::Found(live)) = asker.live(identity) {

@@ -18,6 +18,7 @@
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
+//! | `stuck` | what was deleted long ago, by what holds it |
 //! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
 
 mod chain;
@@ -35,6 +36,7 @@ mod namespace;
 mod neighbourhood;
 mod plan;
 mod sentence;
+mod stuck;
 #[cfg(test)]
 mod tests;
 
@@ -56,3 +58,4 @@ pub use name::{ObjectName, Unseen};
 pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
+pub use stuck::{Remaining, StuckGroup, StuckReport, stuck};

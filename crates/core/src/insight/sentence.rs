@@ -159,7 +159,8 @@ pub(super) fn advice_on_finalizers(before: Precheck, finalizers: &[FinalizerRepo
     finalizers.iter().take(LISTED).map(advice_on_finalizer).collect()
 }
 
-fn advice_on_finalizer(finalizer: &FinalizerReport) -> String {
+/// What a person can do about a finalizer.
+pub(super) fn advice_on_finalizer(finalizer: &FinalizerReport) -> String {
     let FinalizerReport { name, remover, when, set_by, api_is_served } = finalizer;
     match (remover, when, set_by, api_is_served) {
         (Some(remover), Some(when), ..) => {

@@ -7,6 +7,7 @@ mod local;
 mod neighbourhoods;
 mod plan_model;
 mod plans;
+mod stuck;
 
 use std::collections::HashMap;
 

@@ -1,0 +1,112 @@
+//! `kube-gc stuck`.
+
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::ScopeArgs;
+use super::style::Style;
+use super::{failed, footer, json, print, progress, stuck_text, unanswered};
+use crate::app::Error;
+use crate::app::insight::ask;
+use crate::cli::exit::Exit;
+use crate::insight::{StuckAnswer, StuckQuery, Watcher};
+
+/// The end of `kube-gc stuck --help`.
+const EXAMPLES: &str = "\
+Examples:
+  What in a namespace does not go?
+    kube-gc stuck -n shop
+
+  What has not gone for an hour, in the whole cluster
+    kube-gc stuck -A --older 1h
+
+  The objects that hold the others
+    kube-gc stuck -n shop -o name
+
+docs/stuck.md explains each cause. `kube-gc explain` says more about one object.";
+
+/// The arguments of `kube-gc stuck`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct StuckArgs {
+    #[command(flatten)]
+    scope: ScopeArgs,
+
+    /// How long ago an object must have been deleted
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
+    older: Duration,
+
+    /// Format of the answer
+    ///
+    /// docs/schemas/stuck.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// The format of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text.
+    #[default]
+    Table,
+    /// The same with the objects that wait.
+    Wide,
+    /// One line of JSON.
+    Json,
+    /// The names of the objects that hold the others.
+    Name,
+}
+
+/// Finds what was deleted long ago and is still there.
+pub fn run(args: &StuckArgs) -> Exit {
+    match found(args) {
+        Ok(exit) => exit,
+        Err(error) => failed(&error),
+    }
+}
+
+fn found(args: &StuckArgs) -> Result<Exit, Error> {
+    let now = SystemTime::now();
+    let before = now.checked_sub(args.older).unwrap_or(SystemTime::UNIX_EPOCH);
+    let before = humantime::format_rfc3339_seconds(before).to_string();
+    let query = StuckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter(), before };
+    let answer = ask(&args.scope.connection(), async |session, interrupted| {
+        session.stuck(&query, &Watcher { progress: &progress, interrupted }).await
+    })?;
+    match answer {
+        Ok(answer) => {
+            print(&args.written(&answer, now)?)?;
+            Ok(if answer.report.stuck > 0 {
+                Exit::Failure
+            } else if answer.incomplete.is_empty() {
+                Exit::Success
+            } else {
+                Exit::Incomplete
+            })
+        }
+        Err(error) => Ok(unanswered(&error)),
+    }
+}
+
+impl StuckArgs {
+    fn written(&self, answer: &StuckAnswer, now: SystemTime) -> Result<String, Error> {
+        Ok(match self.output {
+            Format::Json => json("Stuck", answer)?,
+            Format::Name => stuck_text::names(&answer.report),
+            Format::Table | Format::Wide => {
+                let look = stuck_text::Look {
+                    wide: self.output == Format::Wide,
+                    namespaces: self.scope.all_namespaces,
+                    headers: self.scope.headers(),
+                    style: Style::detect(),
+                    now,
+                };
+                let older = humantime::format_duration(self.older).to_string();
+                stuck_text::text(&answer.report, &look)
+                    + &stuck_text::summary(&answer.report, &older)
+                    + &footer(&answer.incomplete, answer.left_out)
+            }
+        })
+    }
+}

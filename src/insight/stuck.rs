@@ -1,0 +1,66 @@
+//! The answer of `kube-gc stuck`.
+
+use serde::Serialize;
+
+use super::error::InsightError;
+use super::glob::TypeFilter;
+use super::lists::{Lists, Watcher};
+use super::session::Session;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::insight::{StuckReport, Unseen};
+use kube_gc_core::text::Thousands;
+
+/// The most objects that are read.
+const MOST_READS: usize = 2_000;
+
+/// What `kube-gc stuck` asks.
+#[derive(Clone, Debug, Default)]
+pub struct StuckQuery {
+    /// All namespaces and cluster-scoped objects, instead of one namespace.
+    pub everywhere: bool,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// Objects that were deleted before this time are stuck; in RFC 3339, as the server writes it.
+    pub before: String,
+}
+
+/// The answer of `kube-gc stuck`. It says the same whether lists or a collector's `/debug/stuck`
+/// have filled it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StuckAnswer {
+    #[serde(flatten)]
+    pub report: StuckReport,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+}
+
+impl Session {
+    /// What was deleted long ago and is still there.
+    ///
+    /// # Errors
+    ///
+    /// Never at present: what cannot be listed or read is named in the answer.
+    pub async fn stuck(
+        &self,
+        query: &StuckQuery,
+        watcher: &Watcher<'_>,
+    ) -> Result<StuckAnswer, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default());
+        lists.most_reads = MOST_READS;
+        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
+        lists.list(namespace, &query.filter, watcher).await;
+        let report = lists.stuck(&query.before).await;
+        let mut incomplete = std::mem::take(&mut lists.unseen);
+        if report.not_read > 0 {
+            let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
+            let plural = if report.not_read == 1 { "" } else { "s" };
+            incomplete.push(Unseen { what: format!("{} object{plural}", Thousands(report.not_read)), why });
+        }
+        incomplete.extend(lists.unread());
+        incomplete.sort();
+        Ok(StuckAnswer { report, incomplete, left_out: lists.left_out })
+    }
+}
