@@ -1,9 +1,11 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
+mod completion;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
 mod insight;
+mod invoked;
 #[cfg(feature = "node")]
 mod node;
 mod run;
@@ -11,10 +13,11 @@ mod shared;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::app::Error;
 use crate::telemetry::logging;
+use invoked::Invoked;
 
 /// The command line of `kube-gc`.
 #[derive(Clone, Debug, Parser)]
@@ -55,17 +58,27 @@ enum Command {
     /// Show how it works: a Kubernetes API server, a small shop and a collector, in one process
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
+    /// Print a script that completes command lines in a shell
+    Completion(completion::CompletionArgs),
 }
 
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
 pub fn main() -> ExitCode {
-    let exit = match Cli::parse().command {
+    let invoked = Invoked::detect();
+    let mut command = invoked.adapt(Cli::command());
+    if invoked == Invoked::ToComplete {
+        return completion::candidates(command).into();
+    }
+    let matches = command.get_matches_mut();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
+    let exit = match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Tree(args) => insight::tree(&args),
         Command::Explain(args) => insight::explain(&args),
         Command::Check(args) => insight::check(&args),
         Command::Plan(args) => insight::plan(&args),
         Command::Stuck(args) => insight::stuck(&args),
+        Command::Completion(args) => completion::run(&args, invoked, command),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]
@@ -78,14 +91,12 @@ pub fn main() -> ExitCode {
 /// Writes an error to standard error, for commands without a log.
 #[expect(clippy::print_stderr, reason = "there is no log yet")]
 fn report(error: &Error) -> exit::Exit {
-    eprintln!("kube-gc: {error}");
+    eprintln!("{}: {error}", Invoked::detect().program());
     error.kind().into()
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
@@ -106,6 +117,20 @@ mod tests {
                 assert!(argument.get_help().is_some(), "{}", argument.get_id());
             }
         }
+    }
+
+    #[test]
+    fn as_a_plugin_it_has_one_name_everywhere() {
+        let mut plugin = Invoked::AsPlugin.adapt(Cli::command());
+        plugin.build();
+        for command in plugin.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains(&format!("Usage: kubectl gc {}", command.get_name())), "{help}");
+            let mut examples = help.lines().filter(|line| line.starts_with("    kube"));
+            assert!(examples.all(|line| line.starts_with("    kubectl ")), "{help}");
+        }
+        let error = plugin.try_get_matches_from_mut(["kubectl-gc", "tree"]).unwrap_err().to_string();
+        assert!(error.contains("Usage: kubectl gc tree"), "{error}");
     }
 
     #[cfg(not(feature = "demo"))]

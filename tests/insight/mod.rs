@@ -3,6 +3,8 @@
 mod check;
 mod errors;
 mod explain;
+mod krew;
+mod kubectl;
 mod plan;
 pub mod proof;
 mod samples;
@@ -30,6 +32,8 @@ pub const ALL: &[Module] = &[
     explain::SCENARIOS,
     plan::SCENARIOS,
     proof::SCENARIOS,
+    krew::SCENARIOS,
+    kubectl::SCENARIOS,
     samples::SCENARIOS,
     stuck::SCENARIOS,
     tree::SCENARIOS,

@@ -29,6 +29,7 @@ use kube_gc_core::text::escape::{Escaped, escape_json};
 use serde::Serialize;
 
 use super::exit::Exit;
+use super::invoked::Invoked;
 use super::report;
 use crate::app::{Error, ErrorKind};
 use crate::insight::InsightError;
@@ -39,7 +40,7 @@ const API_VERSION: &str = "kube-gc.io/v1";
 const NAMED: usize = 6;
 
 /// Writes to standard output. A reader that has gone is no error.
-fn print(text: &str) -> Result<(), Error> {
+pub(super) fn print(text: &str) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -74,7 +75,7 @@ fn failed(error: &Error) -> Exit {
 fn unanswered(error: &InsightError) -> Exit {
     match error {
         InsightError::NoSuchType(_) | InsightError::NoSuchObject(_) => {
-            eprintln!("kube-gc: {}", Escaped(error));
+            eprintln!("{}: {}", Invoked::detect().program(), Escaped(error));
             Exit::NoSuchObject
         }
         InsightError::Api(error) => failed(&Error::new(ErrorKind::Unreachable, error)),

@@ -1,0 +1,115 @@
+//! `kube-gc completion`, and the completion of `kubectl gc`.
+
+use std::ffi::OsString;
+
+use clap::{Args, Command, ValueEnum};
+use clap_complete::{Shell, generate};
+
+use super::exit::Exit;
+use super::insight::print;
+use super::invoked::Invoked;
+use super::report;
+use crate::app::{Error, ErrorKind};
+use kube_gc_core::text::escape::Escaped;
+
+/// The end of `kube-gc completion --help`.
+const EXAMPLES: &str = "\
+Examples:
+  For this shell
+    source <(kube-gc completion bash)
+
+  For every new one
+    kube-gc completion fish > ~/.config/fish/completions/kube-gc.fish
+
+kubectl completes `kubectl gc` by itself if this program is in the PATH as kubectl-gc and as
+kubectl_complete-gc.";
+
+/// What kubectl does with the candidates: it does not add the names of files
+/// (`ShellCompDirectiveNoFileComp`).
+const NO_FILES: &str = ":4\n";
+
+/// The arguments of `kube-gc completion`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    shell: For,
+}
+
+/// A shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum For {
+    /// Bash.
+    Bash,
+    /// Zsh.
+    Zsh,
+    /// Fish.
+    Fish,
+}
+
+/// Prints the script with which a shell completes command lines.
+pub fn run(args: &CompletionArgs, invoked: Invoked, mut command: Command) -> Exit {
+    let shell = match args.shell {
+        For::Bash => Shell::Bash,
+        For::Zsh => Shell::Zsh,
+        For::Fish => Shell::Fish,
+    };
+    let name = if invoked == Invoked::Directly { "kube-gc" } else { "kubectl-gc" };
+    let mut script = Vec::new();
+    generate(shell, &mut command, name, &mut script);
+    printed(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the candidates for the last word of a command line, as kubectl asks for them.
+pub fn candidates(command: Command) -> Exit {
+    printed(&answer(command, std::env::args_os().collect()))
+}
+
+fn answer(mut command: Command, mut words: Vec<OsString>) -> String {
+    if words.len() < 2 {
+        words.push(OsString::new());
+    }
+    let last = words.len().saturating_sub(1);
+    // Without candidates, the user goes on typing.
+    let found = clap_complete::engine::complete(&mut command, words, last, None).unwrap_or_default();
+    let mut text = String::new();
+    for candidate in found.iter().filter(|candidate| !candidate.is_hide_set()) {
+        text.push_str(&Escaped(candidate.get_value().to_string_lossy()).to_string());
+        if let Some(help) = candidate.get_help() {
+            let help = help.to_string();
+            text.push('\t');
+            text.push_str(&Escaped(help.lines().next().unwrap_or_default()).to_string());
+        }
+        text.push('\n');
+    }
+    text + NO_FILES
+}
+
+fn printed(text: &str) -> Exit {
+    match print(text) {
+        Ok(()) => Exit::Success,
+        Err(error) => report(&Error::new(ErrorKind::Internal, error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completed(line: &[&str]) -> Vec<String> {
+        let command = Command::new("kube-gc")
+            .subcommand(Command::new("tree").about("Show\nmore").arg(clap::Arg::new("output").long("output")))
+            .subcommand(Command::new("check").about("Check"));
+        let words = std::iter::once("kubectl_complete-gc").chain(line.iter().copied()).map(OsString::from);
+        answer(command, words.collect()).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn kubectl_gets_one_candidate_per_line_and_a_directive() {
+        assert_eq!(completed(&["tr"]), ["tree\tShow", ":4"]);
+        assert_eq!(completed(&["tree", "--out"]), ["--output", ":4"]);
+        assert_eq!(completed(&["nothing", "x"]), [":4"]);
+        assert!(completed(&[]).contains(&"check\tCheck".to_owned()));
+    }
+}
