@@ -19,7 +19,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// A correct reference, with some fields replaced.
-fn reference(owner: &Obj, changed: Value) -> Value {
+fn reference(owner: &Obj, changed: &Value) -> Value {
     let mut reference = owner.reference();
     for (field, value) in changed.as_object().into_iter().flatten() {
         reference[field] = value.clone();
@@ -52,7 +52,7 @@ async fn each_class_is_found_and_the_collector_does_what_is_foretold() -> Result
     let absent = gone(cluster, &ns, "gone").await?;
     let old = gone(cluster, &ns, "again").await?;
     ns.configmap("again").create().await?;
-    let wrong = |changed| reference(&owner, changed);
+    let wrong = |changed: Value| reference(&owner, &changed);
     let mut expected: Vec<(Obj, Vec<(&str, &str)>)> = Vec::new();
     for (name, references, classes) in [
         ("absent", vec![absent.reference()], vec![("deletes", "absent")]),
@@ -141,11 +141,11 @@ async fn the_exit_code_follows_from_the_worst_effect() -> Result<()> {
     ns.secret("in-order").owned_by(&owner).create().await?;
     ensure!(codes().await? == [0, 0, 0, 0, 0], "a namespace in order");
     let twice =
-        ns.secret("odd").owned_by(&owner).owner_reference(reference(&owner, json!({ "kind": "configmap" })));
+        ns.secret("odd").owned_by(&owner).owner_reference(reference(&owner, &json!({ "kind": "configmap" })));
     twice.create().await?;
     ensure!(codes().await? == [0, 0, 0, 1, 0], "something odd");
     let unserved = json!({ "apiVersion": "gone.example.com/v1" });
-    let leaks = ns.secret("leaks").owner_reference(reference(&owner, unserved)).create().await?;
+    let leaks = ns.secret("leaks").owner_reference(reference(&owner, &unserved)).create().await?;
     ensure!(codes().await? == [1, 0, 1, 1, 0], "a leak");
     let absent = gone(cluster, &ns, "gone").await?;
     ns.secret("deletes").owned_by(&absent).create().await?;
@@ -182,7 +182,7 @@ async fn who_may_not_read_the_owner_gets_no_finding() -> Result<()> {
 
     // What is known to be wrong counts more than what is not known.
     let unserved = json!({ "apiVersion": "gone.example.com/v1" });
-    let leaks = ns.secret("leaks").owner_reference(reference(&owner, unserved)).create().await?;
+    let leaks = ns.secret("leaks").owner_reference(reference(&owner, &unserved)).create().await?;
     ensure!(kube_gc(user.kubeconfig(), &line).await?.code == 1);
     // A type that may not be listed.
     let ran = kube_gc(user.kubeconfig(), &format!("check -n {} --kinds configmaps", ns.name())).await?;
