@@ -69,7 +69,7 @@ struct Debug {
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
-    let plans = super::plan::router(Arc::clone(&introspection));
+    let plans = super::plans::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))

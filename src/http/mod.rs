@@ -37,6 +37,7 @@ mod node;
 mod page;
 mod parameters;
 mod plan;
+mod plans;
 mod readiness;
 mod serve;
 mod stream;

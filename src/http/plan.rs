@@ -1,22 +1,10 @@
-//! `/debug/plan`: what happens to every object if one is deleted.
+//! The parameters and the answer of `/debug/plan`: what happens to every object if one is deleted.
 
-use std::sync::Arc;
-
-use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
-use axum::routing::get;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
-use super::page::{ended, json, text, within_timeout};
-use super::{Introspection, parameters};
+use super::parameters;
 use kube_gc_core::insight::{Plan, Unseen};
 use kube_gc_core::object::{GroupResource, PropagationPolicy, Uid};
-
-/// Plans that are made at a time: each can be about as many objects as there are.
-const CONCURRENT_PLANS: usize = 1;
 
 /// The parameters of `/debug/plan`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +21,7 @@ pub struct PlanRequest {
 
 impl PlanRequest {
     /// Reads the parameters of a request.
-    fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
+    pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
         use parameters::{limit, resource, set, unknown};
         let (mut uid, mut of_resource, mut policy, mut listed) = (None, None, None, None);
         for (name, value) in parameters {
@@ -75,37 +63,6 @@ pub struct PlanPage {
     pub plan: Plan,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
-}
-
-#[derive(Clone)]
-struct Plans {
-    introspection: Arc<dyn Introspection>,
-    turns: Arc<Semaphore>,
-}
-
-type Parameters = Query<Vec<(String, String)>>;
-
-/// The page.
-pub(super) fn router(introspection: Arc<dyn Introspection>) -> Router {
-    let turns = Arc::new(Semaphore::new(CONCURRENT_PLANS));
-    Router::new().route("/debug/plan", get(plan)).with_state(Plans { introspection, turns })
-}
-
-async fn plan(State(plans): State<Plans>, Query(parameters): Parameters) -> Response {
-    let request = match PlanRequest::read(parameters) {
-        Ok(request) => request,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        // The semaphore is never closed, so this cannot fail.
-        let _permit = plans.turns.acquire().await;
-        match plans.introspection.plan(request).await {
-            Ok(Some(plan)) => json(StatusCode::OK, &plan),
-            Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
-            Err(error) => ended(error),
-        }
-    })
-    .await
 }
 
 #[cfg(test)]
