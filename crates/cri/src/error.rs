@@ -178,6 +178,12 @@ fn places(known: &[Known]) -> String {
     known.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
+/// An error with what has caused it.
+pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use tonic::{Code, Request, Status};
 
 use super::raw::Raw;
 use super::{Client, MESSAGE_LIMIT, Operation, probe};
+use crate::error::with_causes;
 use crate::rpc::Call;
 use crate::{Error, Rpc};
 
@@ -147,12 +148,6 @@ fn decoded<C: Call>(message: Bytes) -> Result<C::Response, Status> {
 /// Whether a status says that the time is over.
 fn is_late(status: &Status) -> bool {
     matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled)
-}
-
-/// An error with what has caused it.
-pub(super) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Says what a status means for a call.

@@ -17,8 +17,8 @@ use tokio::sync::Mutex;
 use tonic::body::Body;
 use tower::Service;
 
-use super::call::with_causes;
 use super::probe;
+use crate::error::with_causes;
 use crate::{Error, Rpc};
 
 /// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
