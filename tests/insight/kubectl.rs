@@ -94,10 +94,11 @@ async fn shells_complete_the_command_line() -> Result<()> {
     let stage = Stage::set().await?;
     let ran = run(&stage, "kubectl-gc", &["completion", "zsh"]).await?;
     ensure!(ran.code == 0 && ran.out.starts_with("#compdef kubectl-gc"), "{ran:?}");
-    // bash fills COMPREPLY with what fits.
+    // bash calls the function that the script has registered, which fills COMPREPLY with what fits.
     let binary = target::binary();
-    let script = "source <(\"$1\" completion bash); COMP_WORDS=(kube-gc check --fail-on d); COMP_CWORD=3; \
-                  _kube-gc kube-gc d --fail-on; echo \"${COMPREPLY[@]}\"";
+    let script = "source <(\"$1\" completion bash); registered=$(complete -p kube-gc); \
+                  function=${registered#*-F }; COMP_WORDS=(kube-gc check --fail-on d); COMP_CWORD=3; \
+                  ${function%% *} kube-gc d --fail-on; echo \"${COMPREPLY[@]}\"";
     let binary = binary.to_str().context("not UTF-8")?;
     let ran = run(&stage, "bash", &["-c", script, "bash", binary]).await?;
     ensure!(ran.out == "deletes\n", "{ran:?}");
