@@ -58,7 +58,11 @@ pub fn run(args: &CompletionArgs, invoked: Invoked, mut command: Command) -> Exi
     let name = if invoked == Invoked::Directly { "kube-gc" } else { "kubectl-gc" };
     let mut script = Vec::new();
     generate(shell, &mut command, name, &mut script);
-    printed(&String::from_utf8_lossy(&script))
+    let script = String::from_utf8_lossy(&script);
+    // clap_complete 4.6 gives the states of the bash script two names if that of the program has a
+    // hyphen, so that no subcommand would be completed.
+    let (other, own) = (name.replace('-', "__subcmd__"), name.replace('-', "__"));
+    printed(&if shell == Shell::Bash { script.replace(&other, &own) } else { script.into_owned() })
 }
 
 /// Prints the candidates for the last word of a command line, as kubectl asks for them.

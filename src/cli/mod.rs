@@ -78,7 +78,8 @@ pub fn main() -> ExitCode {
         Command::Check(args) => insight::check(&args),
         Command::Plan(args) => insight::plan(&args),
         Command::Stuck(args) => insight::stuck(&args),
-        Command::Completion(args) => completion::run(&args, invoked, command),
+        // `command` has been built for its own name, and the script may need another one.
+        Command::Completion(args) => completion::run(&args, invoked, Cli::command()),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

@@ -113,7 +113,7 @@ async fn each_class_is_found_and_the_collector_does_what_is_foretold() -> Result
     }
 
     let collector = stage.collector().await?;
-    cluster.settled(&collector).await?;
+    cluster.settled_with_parked(&collector).await?;
     for (object, classes) in &expected {
         let goes = classes.iter().any(|(effect, _)| *effect == "deletes");
         ensure!(cluster.exists_with_uid(object).await? != goes, "{object}: {classes:?}");
