@@ -11,7 +11,7 @@ use kube_gc_testkit::Cluster;
 /// The most bytes of a picture in the repository.
 const MOST_BYTES: usize = 200_000;
 const WINDOW: Look = Look { width: 1280, height: 800, is_still: false };
-const OVERVIEW: Look = Look { width: 1100, height: 700, is_still: false };
+const OVERVIEW: Look = Look { width: 1200, height: 640, is_still: false };
 const PHONE: Look = Look { width: 390, height: 844, is_still: true };
 /// The namespace of the pictures.
 const NAMESPACE: &str = "shop";
