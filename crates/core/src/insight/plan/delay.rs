@@ -166,7 +166,11 @@ impl Delays {
         open: &mut Vec<(Place, bool)>,
     ) {
         for reference in &walk.met[place as usize].references {
-            if let Owner::Met(owner) = reference.owner
+            let owner = match reference.owner {
+                Owner::Met(owner) => Some(owner),
+                Owner::Other(_) => reference.namesake,
+            };
+            if let Some(owner) = owner
                 && owner != place
                 && reference.blocking
                 && fates.may[owner as usize]
@@ -208,7 +212,7 @@ fn modes(walk: &Walk, fates: &Fates) -> Vec<Mode> {
         for &(place, blocking) in fates.dependents.of_owner(owner) {
             let met = &walk.met[place as usize];
             let goes = fates.may[place as usize] && met.deletion == DeletionState::Live && place != 0;
-            if !goes || walk.orphans(place) || fates.dependents.of_owner(place).is_empty() {
+            if !goes || walk.orphans(place) || !met.has_dependents {
                 continue;
             }
             let surely = modes[owner as usize].surely

@@ -323,7 +323,8 @@ fn stay(walk: &Walk, fates: &Fates, modes: &Delays, place: Place) -> Option<Stay
             Owner::Met(_) | Owner::Other(_) => None,
         })
         .collect();
-    if touched.is_empty() {
+    let namesake = met.references.iter().any(|reference| reference.namesake.is_some_and(goes));
+    if touched.is_empty() && !namesake {
         return None;
     }
     let mut outside = fates.outside[place as usize].iter();
@@ -350,7 +351,13 @@ fn stay(walk: &Walk, fates: &Fates, modes: &Delays, place: Place) -> Option<Stay
     let has_other = touched.len() > 1 || fates.outside[place as usize].contains(&Outside::Leaving);
     let mut blocks = false;
     for (index, reference) in met.references.iter().enumerate() {
-        let Owner::Met(owner) = reference.owner else { continue };
+        let Owner::Met(owner) = reference.owner else {
+            // It is not owned by what has another name, and may block it.
+            let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
+            may_lose.push(owner);
+            blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+            continue;
+        };
         if !goes(owner) {
             continue;
         }
@@ -361,6 +368,11 @@ fn stay(walk: &Walk, fates: &Fates, modes: &Delays, place: Place) -> Option<Stay
             false => {}
         }
         blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+    }
+    let is_released = may_lose.iter().any(|&owner| walk.orphans(owner));
+    let is_garbage = matches!(decision, Decision::Delete { .. });
+    if touched.is_empty() && (is_garbage || !(blocks || is_released)) {
+        return None;
     }
     let keeps = classes.contains(&ReferenceClass::Solid);
     let (effect, why) = match decision {

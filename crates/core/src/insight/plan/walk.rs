@@ -38,7 +38,7 @@ pub(super) struct Met {
     taken_by: u32,
     /// It may go, so its dependents matter.
     is_open: bool,
-    has_dependents: bool,
+    pub(super) has_dependents: bool,
 }
 
 /// An owner reference of an object that was met.
@@ -46,13 +46,16 @@ pub(super) struct Met {
 pub(super) struct Reference {
     pub(super) owner: Owner,
     pub(super) blocking: bool,
+    /// An object with the uid of the owner and another name: it does not own the dependent, and
+    /// waits for it all the same.
+    pub(super) namesake: Option<Place>,
 }
 
 impl Reference {
     /// A reference to an owner that may be met later.
     fn unknown(snapshot: ReferenceSnapshot) -> Self {
         let blocking = snapshot.reference.block_owner_deletion;
-        Self { owner: Owner::Other(Box::new(snapshot)), blocking }
+        Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None }
     }
 }
 
@@ -157,10 +160,11 @@ impl Walk {
         for place in 0..self.met.len() {
             let mut references = std::mem::take(&mut self.met[place].references);
             for reference in &mut references {
-                if let Owner::Other(snapshot) = &reference.owner
-                    && let Some(owner) = snapshot.owner.identity().and_then(|owner| self.find(owner))
-                {
-                    reference.owner = Owner::Met(owner);
+                let Owner::Other(snapshot) = &reference.owner else { continue };
+                let Some(identity) = snapshot.owner.identity() else { continue };
+                match self.find(identity) {
+                    Some(owner) => reference.owner = Owner::Met(owner),
+                    None => reference.namesake = self.find_uid(identity),
                 }
             }
             self.met[place].references = references;
@@ -172,19 +176,23 @@ impl Walk {
 
     /// Two resources can serve one object; then kind, namespace, name and uid are the same.
     fn hash(&self, identity: &Identity) -> u64 {
-        let Identity { resource, namespace, name, uid } = identity;
-        self.hasher.hash_one((uid, name, namespace, &resource.kind))
+        let Identity { resource, namespace, name: _, uid } = identity;
+        self.hasher.hash_one((uid, namespace, &resource.kind))
     }
 
-    pub(super) fn find(&self, identity: &Identity) -> Option<Place> {
+    /// The object with this uid, whatever its name.
+    fn find_uid(&self, identity: &Identity) -> Option<Place> {
         let place = *self.places.get(&self.hash(identity))?;
         // One that is just being added is not found.
         let met = &self.met.get(place as usize)?.identity;
         let is_same = met.uid == identity.uid
-            && met.name == identity.name
             && met.namespace == identity.namespace
             && met.resource.kind == identity.resource.kind;
         is_same.then_some(place)
+    }
+
+    pub(super) fn find(&self, identity: &Identity) -> Option<Place> {
+        self.find_uid(identity).filter(|&place| self.met[place as usize].identity.name == identity.name)
     }
 
     fn meet(&mut self, member: Member, container: Option<Place>) {
@@ -244,7 +252,7 @@ impl Walk {
                     Owner::Other(Box::new(snapshot))
                 }
             };
-            read.push(Reference { owner, blocking });
+            read.push(Reference { owner, blocking, namesake: None });
         }
         self.met.push(Met {
             identity,

@@ -204,6 +204,21 @@ fn a_dependent_that_cannot_be_decided_on_blocks() {
 }
 
 #[test]
+fn a_reference_with_the_wrong_name_owns_nothing_and_blocks_all_the_same() {
+    let a = config("a");
+    let wrong = OwnerReference { name: "x".into(), block_owner_deletion: true, ..a.reference() };
+    let held = pod("held").with(wrong.clone()).terminating().held();
+    let plan = |policy| Cluster::of(&[&a, &held]).read(&held, &["example.com/x"]).plan(&a, policy);
+    assert_eq!(effects(&plan(Foreground)), ["a deleted after held", "held held"]);
+    assert_eq!(effects(&plan(Background)), ["a deleted", "held held"]);
+    let unserved = OwnerReference { kind: "Nonsense".into(), ..config("x").reference() };
+    let parked = pod("parked").with(wrong).with(unserved);
+    let plan = |policy| Cluster::of(&[&a, &parked]).plan(&a, policy);
+    assert_eq!(effects(&plan(Foreground)), ["a deleted after parked", "parked blocks"]);
+    assert_eq!(effects(&plan(Background)), ["a deleted"]);
+}
+
+#[test]
 fn a_reference_of_invalid_scope_keeps_a_dependent() {
     let a = node("a");
     let b = node("b").blocking(&a).with(config("x").reference());
