@@ -159,7 +159,11 @@ impl Graph {
             if node.links.iter().any(|link| link.owner >= place) {
                 let references: Vec<Value> =
                     node.links.iter().map(|link| reference(*link, &created[link.owner])).collect();
-                cluster.set_owner_references(&created[place], &references).await?;
+                let set = cluster.set_owner_references(&created[place], &references).await;
+                // What is garbage without the ring may have gone.
+                if set.is_err() && cluster.exists_with_uid(&created[place]).await? {
+                    set?;
+                }
             }
         }
         for (place, node) in self.nodes.iter().enumerate() {
