@@ -130,7 +130,7 @@ fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
             Some(false) => "not served",
             None => "-",
         };
-        let remover = match (finalizer.remover, finalizer.when) {
+        let remover = match (&finalizer.remover, &finalizer.when) {
             (Some(remover), Some(when)) => format!("{remover}, as soon as {when}"),
             _ => String::new(),
         };

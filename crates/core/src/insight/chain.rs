@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::NodeView;
 use crate::object::{DeletionState, Identity, Key};
@@ -19,7 +19,7 @@ const FOLLOWED: usize = 200;
 const LEAVES: usize = 50;
 
 /// What blocks a foreground deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Chain {
     /// The objects that wait for their dependents, those nearer to the object first.
@@ -31,7 +31,7 @@ pub struct Chain {
 }
 
 /// An object that waits for its dependents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainLink {
     pub object: ObjectName,
@@ -40,7 +40,7 @@ pub struct ChainLink {
 }
 
 /// An object that blocks others and waits for no dependent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Leaf {
     pub object: ObjectName,
@@ -53,7 +53,7 @@ pub struct Leaf {
 }
 
 /// Why an object at the end of a chain is still there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Hold {
     /// It is being deleted, and finalizers hold it.

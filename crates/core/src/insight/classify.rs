@@ -1,6 +1,6 @@
 //! The class of an owner reference, and the evidence for it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::{OwnerView, ReferenceSnapshot};
 use crate::object::{Catalog, Identity, Namespace, OwnerReference, Scope, Uid};
@@ -10,7 +10,7 @@ use super::knowledge::{AbsenceEvidence, Asker, Live};
 use super::name::ObjectName;
 
 /// What the class of a reference rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Evidence {
     /// A list or a watch shows the owner.
@@ -42,7 +42,7 @@ pub enum Evidence {
 }
 
 /// An owner reference with its class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedReference {
     pub owner: ObjectName,

@@ -1,6 +1,6 @@
 //! What is left in a namespace.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::object::{DeletionState, Identity};
 
@@ -19,7 +19,7 @@ pub struct NamespaceContents {
 }
 
 /// A condition of a namespace that is true.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceCondition {
     pub kind: String,
@@ -27,7 +27,7 @@ pub struct NamespaceCondition {
 }
 
 /// What is left in a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceReport {
     /// The number of objects that are left.
@@ -44,7 +44,7 @@ pub struct NamespaceReport {
 }
 
 /// The objects of one type that are left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeLeft {
     pub kind: String,
@@ -54,7 +54,7 @@ pub struct TypeLeft {
 }
 
 /// The objects that one finalizer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,

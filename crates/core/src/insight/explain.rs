@@ -1,10 +1,10 @@
 //! Why an object is still there, or why it goes.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::ObjectSnapshot;
 use crate::object::Identity;
-use crate::verdict::{Decision, Precheck, decide, precheck};
+use crate::verdict::{Decision, Precheck, ReferenceClass, decide, precheck};
 
 use super::chain::{Chain, chain};
 use super::classify::{Evidence, JudgedReference, classify};
@@ -19,7 +19,7 @@ use super::sentence;
 const LISTED_REFERENCES: usize = 64;
 
 /// What is going to happen to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Nothing.
@@ -39,7 +39,7 @@ pub enum Outcome {
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: ObjectName,
@@ -108,6 +108,17 @@ pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
 }
 
 impl Explanation {
+    /// Whether the answer depends on the dependents of the object: it is in a foreground deletion,
+    /// or it goes because an owner is.
+    #[must_use]
+    pub fn depends_on_dependents(&self) -> bool {
+        let deletes_dependents = self.deleted.is_some()
+            && self.finalizers.iter().any(|finalizer| finalizer.name == "foregroundDeletion");
+        let waits = self.outcome == Outcome::Goes
+            && self.references.iter().any(|reference| reference.class == ReferenceClass::Waiting);
+        deletes_dependents || waits
+    }
+
     /// No graph and no read shows the object.
     fn not_shown(&mut self, live: Option<&Live>) {
         (self.outcome, self.verdict) = match live {

@@ -1,6 +1,8 @@
 //! What finalizers are for, who set them, and who removes them.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 
 use crate::object::Catalog;
 use crate::text::word;
@@ -159,14 +161,14 @@ pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
 }
 
 /// A finalizer of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerReport {
     pub name: String,
     /// Who removes it, if it is well-known.
-    pub remover: Option<&'static str>,
+    pub remover: Option<Cow<'static, str>>,
     /// When it is removed, if it is well-known.
-    pub when: Option<&'static str>,
+    pub when: Option<Cow<'static, str>>,
     /// Who set it, as far as `managedFields` say.
     pub set_by: Option<FinalizerSetter>,
     /// Whether an API of the finalizer's domain is served; `null` if it has none.
@@ -181,8 +183,8 @@ impl FinalizerReport {
             let known = known_finalizer(name);
             Self {
                 name: word(name).to_string(),
-                remover: known.map(|known| known.remover),
-                when: known.map(|known| known.when),
+                remover: known.map(|known| known.remover.into()),
+                when: known.map(|known| known.when.into()),
                 set_by: details.setters.iter().find(|setter| setter.finalizer == *name).cloned(),
                 api_is_served: if known.is_some() { None } else { is_served(name, catalog) },
             }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::{NodeView, ObjectSnapshot, OwnerState};
 use crate::object::{Catalog, Identity, Key, Namespace, ObjectFacts, Uid};
@@ -87,7 +87,7 @@ pub struct Details {
 }
 
 /// A field manager that owns a finalizer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerSetter {
     #[serde(skip)]

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `classify` | the class of an owner reference, and the evidence for it |
-//! | `neighbourhood`, `layout` | what belongs to an object, and its rows as a tree |
+//! | `neighbourhood`, `page`, `layout` | what belongs to an object, in pages, and its rows as a tree |
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
@@ -34,6 +34,7 @@ mod local;
 mod name;
 mod namespace;
 mod neighbourhood;
+mod page;
 mod plan;
 mod sentence;
 mod stuck;
@@ -57,5 +58,6 @@ pub use local::{LocalGraph, fact};
 pub use name::{ObjectName, Unseen};
 pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};
+pub use page::{join, page};
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
 pub use stuck::{Remaining, StuckGroup, StuckReport, stuck};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::{DependentSummary, NodePresence, NodeView, ReferenceSnapshot};
 use crate::object::{DeletionState, GroupResource, Identity, Key};
@@ -26,7 +26,7 @@ pub struct NeighbourhoodQuery {
 }
 
 /// The state of an object, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
     /// It exists and is not being deleted.
@@ -48,6 +48,12 @@ pub enum State {
 }
 
 impl State {
+    /// Whether it has a deletion timestamp.
+    #[must_use]
+    pub const fn is_being_deleted(self) -> bool {
+        matches!(self, Self::Terminating | Self::DeletingDependents | Self::Orphaning)
+    }
+
     /// For people.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -74,7 +80,7 @@ impl From<DeletionState> for State {
 }
 
 /// An object of a neighbourhood.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     #[serde(flatten)]
@@ -90,7 +96,7 @@ pub struct Shown {
 }
 
 /// An owner reference between two objects, by their places in the list of nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Edge {
     pub dependent: usize,
@@ -102,7 +108,7 @@ pub struct Edge {
 }
 
 /// Dependents that are not shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct More {
     /// The place of their owner in the list of nodes.
@@ -115,7 +121,7 @@ pub struct More {
 }
 
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Neighbourhood {
     /// The objects; the first one is the root.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::graph::{OwnerState, OwnerView};
 use crate::mutation::{self, Mutation};
@@ -10,7 +10,7 @@ use crate::object::{DeletionState, Identity, ObjectFacts};
 
 /// The class of one owner reference. A deletion needs every reference of an
 /// object to be [`Absent`](Self::Absent) or [`Waiting`](Self::Waiting).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ReferenceClass {
     /// The owner exists and keeps the dependent alive. This includes an owner that terminates with

@@ -5,6 +5,7 @@ mod checks;
 mod explanations;
 mod local;
 mod neighbourhoods;
+mod pages;
 mod plan_model;
 mod plans;
 mod stuck;
