@@ -28,6 +28,7 @@ const INDEX: &str = "\
                    ?q=TEXT, ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
 /debug/neighbourhood the owners and dependents of an object, to some distance
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?up=LEVELS, ?down=LEVELS, ?max=COUNT, ?limit=COUNT
+                   ?after=NEXT      the next page, as the field next says
 /debug/explain   why an object is still there, what holds it, and the last decisions about it
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/plan      what happens to every object if one is deleted

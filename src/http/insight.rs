@@ -14,6 +14,11 @@ use kube_gc_core::object::{GroupResource, Uid};
 const SEARCH_LIMITS: (usize, usize) = (50, 1000);
 /// The most objects of a neighbourhood.
 const MOST_NODES: usize = 200;
+/// The most objects of all pages of a neighbourhood.
+pub const MOST_PAGED: usize = 2000;
+/// The least objects of a page after the first one: the object that was asked about, an object
+/// of an earlier page and a new one.
+const LEAST_OF_A_PAGE: usize = 3;
 /// The most levels of a neighbourhood in each direction.
 const MOST_LEVELS: usize = 64;
 /// The most bytes of a search text. A name has 253, and a kind 63.
@@ -72,6 +77,8 @@ pub struct ObjectQuery {
     pub max: usize,
     /// The most objects.
     pub limit: usize,
+    /// How many objects earlier pages have shown.
+    pub after: usize,
 }
 
 impl ObjectQuery {
@@ -88,7 +95,7 @@ impl ObjectQuery {
     fn read_with(parameters: Vec<(String, String)>, with_reach: bool) -> Result<Self, String> {
         use parameters::{resource, set, unknown};
         let (mut uid, mut of_resource) = (None, None);
-        let (mut up, mut down, mut max, mut limit) = (None, None, None, None);
+        let (mut up, mut down, mut max, mut limit, mut after) = (None, None, None, None, None);
         for (name, value) in parameters {
             match name.as_str() {
                 "uid" => {
@@ -98,18 +105,28 @@ impl ObjectQuery {
                 "resource" => set(&mut of_resource, &name, resource(&value))?,
                 "up" if with_reach => set(&mut up, &name, number(&name, &value, 0, MOST_LEVELS))?,
                 "down" if with_reach => set(&mut down, &name, number(&name, &value, 0, MOST_LEVELS))?,
-                "max" if with_reach => set(&mut max, &name, number(&name, &value, 1, MOST_NODES))?,
+                "max" if with_reach => set(&mut max, &name, number(&name, &value, 1, MOST_PAGED))?,
                 "limit" if with_reach => set(&mut limit, &name, number(&name, &value, 1, MOST_NODES))?,
+                "after" if with_reach => set(&mut after, &name, number(&name, &value, 1, MOST_PAGED))?,
                 _ => return Err(unknown(&name)),
             }
+        }
+        let (down, max) = (down.unwrap_or(MOST_LEVELS), max.unwrap_or(20));
+        if max > MOST_NODES && down > 1 {
+            return Err(format!("max={max}: more than {MOST_NODES} need down=1"));
+        }
+        let limit = limit.unwrap_or(MOST_NODES);
+        if after.is_some() && limit < LEAST_OF_A_PAGE {
+            return Err(format!("limit={limit}: a page after the first one needs {LEAST_OF_A_PAGE}"));
         }
         Ok(Self {
             uid: uid.ok_or("uid= is missing")?,
             resource: of_resource,
             up: up.unwrap_or(MOST_LEVELS),
-            down: down.unwrap_or(MOST_LEVELS),
-            max: max.unwrap_or(20),
-            limit: limit.unwrap_or(MOST_NODES),
+            down,
+            max,
+            limit,
+            after: after.unwrap_or_default(),
         })
     }
 }
@@ -144,6 +161,8 @@ pub struct NeighbourhoodPage {
     pub shown: Neighbourhood,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
+    /// The parameter `after` of the next page, if there is one.
+    pub next: Option<String>,
 }
 
 /// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.
@@ -216,6 +235,17 @@ mod tests {
         {
             assert!(ObjectQuery::read_neighbourhood(parameters(wrong)).is_err(), "{wrong}");
         }
+        for wrong in [
+            "uid=a&after=0",
+            "uid=a&after=2001",
+            "uid=a&after=5&limit=2",
+            "uid=a&max=201",
+            "uid=a&max=2001&down=1",
+        ] {
+            assert!(ObjectQuery::read_neighbourhood(parameters(wrong)).is_err(), "{wrong}");
+        }
+        let paged = ObjectQuery::read_neighbourhood(parameters("uid=a&after=200&max=2000&down=1")).unwrap();
+        assert_eq!((paged.after, paged.max, paged.limit), (200, 2000, 200));
         assert!(ObjectQuery::read(parameters("uid=a&up=1")).is_err(), "an explanation has no reach");
         let query =
             ObjectQuery::read_neighbourhood(parameters("uid=a&resource=jobs.batch&up=0&limit=3")).unwrap();

@@ -62,8 +62,8 @@ pub use health::health_router;
 #[cfg(feature = "node")]
 pub use health::node_health_router;
 pub use insight::{
-    ExplanationPage, FindQuery, FoundObject, FoundPage, NeighbourhoodPage, ObjectQuery, QueueSummary,
-    SummaryPage,
+    ExplanationPage, FindQuery, FoundObject, FoundPage, MOST_PAGED, NeighbourhoodPage, ObjectQuery,
+    QueueSummary, SummaryPage,
 };
 #[cfg(feature = "node")]
 pub use node::{NodeIntrospection, node_debug_router};

@@ -127,7 +127,12 @@ fn query(parameters: Vec<(String, String)>) -> Result<Option<ObjectQuery>, Strin
     if parameters.is_empty() {
         return Ok(None);
     }
-    ObjectQuery::read_neighbourhood(parameters).map(Some)
+    match ObjectQuery::read_neighbourhood(parameters)? {
+        ObjectQuery { after: 1.., .. } => {
+            Err("a stream shows only the first page, without after=".to_owned())
+        }
+        query => Ok(Some(query)),
+    }
 }
 
 /// One stream.

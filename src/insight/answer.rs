@@ -12,11 +12,10 @@ use super::object::ObjectArgument;
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{
-    Details, Explanation, Fact, Live, LiveObject, NamespaceContents, Neighbourhood, NeighbourhoodQuery,
-    Outcome, State, Unseen, explain, explain_namespace, neighbourhood,
+    Details, Explanation, Fact, Live, NamespaceContents, Neighbourhood, NeighbourhoodQuery, State, Unseen,
+    explain, explain_namespace, neighbourhood,
 };
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace};
-use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
 
 /// The most objects whose rows of the server's table are shown.
 const MOST_ROWS: usize = 200;
@@ -129,7 +128,7 @@ impl Session {
             explanation = self.namespace(&mut lists, &root, filter, watcher).await?;
             depends_on_lists = true;
         } else if matches!(object, ObjectArgument::Named { .. }) {
-            depends_on_lists = needs_dependents(&explanation, lists.live(&root));
+            depends_on_lists = explanation.depends_on_dependents();
             if depends_on_lists {
                 lists.list(root.namespace.as_ref(), filter, watcher).await;
                 explanation = lists.ask(question(&root)).await;
@@ -229,13 +228,4 @@ impl Session {
             }
         }
     }
-}
-
-/// Whether an answer depends on the dependents of the object.
-fn needs_dependents(explanation: &Explanation, live: Option<&LiveObject>) -> bool {
-    let deletes_dependents =
-        live.is_some_and(|live| live.facts.deletion_state() == DeletionState::DeletingDependents);
-    let waits = explanation.outcome == Outcome::Goes
-        && explanation.references.iter().any(|reference| reference.class == ReferenceClass::Waiting);
-    deletes_dependents || waits
 }

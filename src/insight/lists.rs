@@ -131,11 +131,6 @@ impl<'a> Lists<'a> {
         self.knowledge.forget_graph();
     }
 
-    /// An object that was read live.
-    pub fn live(&self, identity: &Identity) -> Option<&LiveObject> {
-        self.knowledge.found(identity)
-    }
-
     /// An object that was listed, by its uid.
     pub fn with_uid(&self, uid: &kube_gc_core::object::Uid) -> Option<Identity> {
         self.graph.observed(uid)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::error::InsightError;
 use super::object::ObjectArgument;
-use crate::api::{Api, Discovered};
+use crate::api::{Api, Discovered, GroupFailure};
 use kube_gc_core::insight::{LiveObject, Unseen};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
 
@@ -71,14 +71,7 @@ impl Session {
 
     /// The parts of the API that could not be discovered.
     pub(super) fn undiscovered(&self) -> Vec<Unseen> {
-        let failures = self.discovered.failures.iter();
-        failures
-            .map(|failure| {
-                let group = if failure.group.is_empty() { "the core group" } else { &*failure.group };
-                let version = failure.version.as_deref().map(|version| format!("/{version}"));
-                Unseen { what: format!("{group}{}", version.unwrap_or_default()), why: failure.error.clone() }
-            })
-            .collect()
+        self.discovered.failures.iter().map(GroupFailure::unseen).collect()
     }
 
     /// The object of a question, if it is named by its type and name.

@@ -10,9 +10,9 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
     DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts, FailingItem, FindQuery,
-    FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MonitorStatus,
-    NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness,
-    StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp, Undiscovered,
+    FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MOST_PAGED,
+    MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest, QueueStatus,
+    QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
@@ -21,22 +21,19 @@ use crate::introspect::status::{CollectorStatus, counts};
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::insight::{NeighbourhoodQuery, State, explain, neighbourhood};
+use kube_gc_core::insight::{NeighbourhoodQuery, State, neighbourhood, page};
 use kube_gc_core::object::{Key, Namespace, Uid};
 use kube_gc_core::text::LISTED;
 
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
 
-/// The maximum number of decisions that an explanation names.
-const DECISIONS: usize = 10;
-
 /// The running collector, as its pages show it.
 #[derive(Clone, Debug)]
 pub struct CollectorIntrospection {
-    status: CollectorStatus,
-    questions: Questions,
-    decision_log: DecisionLog,
+    pub(super) status: CollectorStatus,
+    pub(super) questions: Questions,
+    pub(super) decision_log: DecisionLog,
     ignored: Vec<String>,
     since: Timestamp,
 }
@@ -132,32 +129,21 @@ impl CollectorIntrospection {
             return Ok(None);
         };
         let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
-        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
-        let (shown, incomplete) =
+        // One more than the page, which shows whether there is another page.
+        let limit = query.after + query.limit + 1;
+        let is_namespaced = root.namespace.is_some();
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
+        let (shown, mut incomplete) =
             self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question)).await?;
-        Ok(Some(NeighbourhoodPage { shown, incomplete }))
-    }
-
-    async fn explanation_of(&self, query: ObjectQuery) -> Result<Option<ExplanationPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
-            return Ok(None);
-        };
-        let (explanation, incomplete) =
-            self.questions.ask(ViewLimits::default(), Freshness::Now, |asker| explain(asker, &root)).await?;
-        let of_object = DecisionQuery {
-            uid: Some(query.uid.clone()),
-            limit: Some(DECISIONS),
-            ..DecisionQuery::default()
-        };
-        let in_place = StuckQuery {
-            namespace: root.namespace.clone(),
-            resource: Some(root.resource.group_resource.clone()),
-            ..StuckQuery::default()
-        };
-        let uid = root.uid.shown().to_string();
-        let stuck = self.status.stuck(&in_place).await?.stuck.into_iter().find(|item| item.object.uid == uid);
-        let decisions = self.decision_log.page(&of_object).decisions;
-        Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
+        incomplete.extend(self.undiscovered_types());
+        if query.down > 0 {
+            incomplete.extend(self.unsynced_types(is_namespaced));
+        }
+        incomplete.sort();
+        let (mut shown, next) = page(&shown, query.after, query.limit);
+        shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
+        let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
+        Ok(Some(NeighbourhoodPage { shown, incomplete, next }))
     }
 
     async fn planned(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {

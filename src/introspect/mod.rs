@@ -2,6 +2,7 @@
 //! and the answers to questions about it.
 
 pub mod decision_log;
+mod explanation;
 pub mod graph_export;
 pub mod introspection;
 pub mod metrics;

@@ -9,17 +9,17 @@ use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::api::Api;
+use crate::api::{Api, ApiError};
 use crate::introspect::recent_reads::RecentReads;
-use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::insight::{Asker, Fact, Knowledge, Need, ObjectName, Unseen, ask};
-use kube_gc_core::object::{DeletionState, Identity};
+use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
+use kube_gc_core::object::{DeletionState, Identity, Namespace};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 /// The most live reads of one question.
-const MOST_READS: usize = 100;
+const MOST_READS: usize = 128;
 /// The live reads of one question at the same time.
 const AT_ONCE: usize = 4;
 /// The slots of a page of a search: less than 5 ms of a partition's time.
@@ -125,6 +125,31 @@ impl Questions {
         interval.tick().await;
     }
 
+    /// The objects in a namespace, up to a limit, and whether there are more.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn in_namespace(
+        &self,
+        namespace: &Namespace,
+        limit: usize,
+    ) -> Result<(Vec<(Identity, DeletionState)>, bool), PartitionEnded> {
+        let partition = self.graph.partition_of(Some(namespace));
+        let query = SearchQuery { namespace: Some(namespace.clone()), ..SearchQuery::default() };
+        let mut found = Vec::new();
+        let more = self.search_in(partition, &Arc::new(query), limit, &mut found).await?;
+        Ok((found, more))
+    }
+
+    /// What the namespace controller says about a namespace.
+    ///
+    /// # Errors
+    /// The namespace cannot be read.
+    pub async fn namespace_conditions(&self, root: &Identity) -> Result<Vec<NamespaceCondition>, ApiError> {
+        self.turn().await;
+        self.api.namespace_conditions(root).await
+    }
+
     /// The first objects that a search finds, in the order of the partitions, and whether there are
     /// more.
     ///
@@ -138,21 +163,35 @@ impl Questions {
         let query = Arc::new(query);
         let mut found = Vec::new();
         for partition in self.graph.partitions() {
-            let mut after = None;
-            loop {
-                let page = self.graph.search(partition, &query, after, SEARCH_SLOTS).await?;
-                found.extend(page.found);
-                if found.len() > limit {
-                    found.truncate(limit);
-                    return Ok((found, true));
-                }
-                after = page.next;
-                if after.is_none() {
-                    break;
-                }
+            if self.search_in(partition, &query, limit, &mut found).await? {
+                return Ok((found, true));
             }
         }
         Ok((found, false))
+    }
+
+    /// Adds what a search finds in one partition, until there are more than `limit` objects. Then
+    /// it drops what is too much, and returns true.
+    async fn search_in(
+        &self,
+        partition: PartitionId,
+        query: &Arc<SearchQuery>,
+        limit: usize,
+        found: &mut Vec<(Identity, DeletionState)>,
+    ) -> Result<bool, PartitionEnded> {
+        let mut after = None;
+        loop {
+            let page = self.graph.search(partition, query, after, SEARCH_SLOTS).await?;
+            found.extend(page.found);
+            if found.len() > limit {
+                found.truncate(limit);
+                return Ok(true);
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(false);
+            }
+        }
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else

@@ -1,6 +1,7 @@
 //! `kube-gc tree`, `explain`, `check`, `plan` and `stuck` as people run them.
 
 mod check;
+mod collector;
 mod errors;
 mod explain;
 mod krew;
@@ -8,6 +9,7 @@ mod kubectl;
 mod plan;
 pub mod proof;
 mod samples;
+mod stream;
 mod stuck;
 mod tree;
 
@@ -28,6 +30,7 @@ const STUCK: &str = include_str!("../../docs/schemas/stuck.json");
 /// All scenarios.
 pub const ALL: &[Module] = &[
     check::SCENARIOS,
+    collector::SCENARIOS,
     errors::SCENARIOS,
     explain::SCENARIOS,
     plan::SCENARIOS,

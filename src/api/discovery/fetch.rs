@@ -11,6 +11,8 @@ use crate::api::error::{ApiError, ErrorClass, unusable};
 use crate::api::media_type::JSON;
 use crate::api::path;
 use crate::api::settings::Verb;
+use kube_gc_core::insight::Unseen;
+use kube_gc_core::text::bounded;
 
 /// Aggregated discovery, from 1.26 on. Older servers answer with plain documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -30,6 +32,20 @@ pub struct GroupFailure {
     pub error: String,
     /// 401 or 403.
     pub forbidden: bool,
+}
+
+impl GroupFailure {
+    /// The same for the answer to a question: what it is about, and why it could not be looked at.
+    #[must_use]
+    pub fn unseen(&self) -> Unseen {
+        let group = match &*self.group {
+            "" => "the core group",
+            "*" => "the list of API groups",
+            group => group,
+        };
+        let version = self.version.as_deref().map(|version| format!("/{version}"));
+        Unseen { what: format!("{group}{}", version.unwrap_or_default()), why: bounded(&self.error) }
+    }
 }
 
 /// All groups, including those of which only earlier documents are known.

@@ -52,7 +52,7 @@ impl Live {
         let waits_for = self.waits_for.load(Ordering::Relaxed);
         let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
         let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
-        NeighbourhoodPage { shown, incomplete: Vec::new() }
+        NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
     }
 }
 
@@ -300,7 +300,7 @@ async fn a_stream_ends_with_the_listener_and_after_half_an_hour() {
 
 #[tokio::test]
 async fn the_parameters_are_those_of_a_neighbourhood() {
-    for wrong in ["?up=1", "?uid=", "?uid=a&up=65", "?uid=a&q=b", "?x=1"] {
+    for wrong in ["?up=1", "?uid=", "?uid=a&up=65", "?uid=a&q=b", "?x=1", "?uid=a&after=5"] {
         assert_eq!(get_debug(&format!("/debug/stream{wrong}")).await.0, StatusCode::BAD_REQUEST, "{wrong}");
     }
 }
