@@ -284,7 +284,7 @@ fn kubectl() -> Result<PathBuf> {
 async fn page(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
     stream
-        .write_all(format!("GET {path} HTTP/1.1\r\nHost: demo\r\nConnection: close\r\n\r\n").as_bytes())
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").as_bytes())
         .await?;
     let mut answer = String::new();
     timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;

@@ -1,4 +1,4 @@
-//! TLS and authorization of the two listeners.
+//! TLS, authorization and names of the two listeners.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::error::{Error, ErrorKind};
 use crate::api::Reviews;
 use crate::config::{Listeners, Settings};
-use crate::http::{Authorizer, Certificates, Listener, Protection, TlsFiles};
+use crate::http::{Authorizer, Certificates, Hosts, Listener, Protection, TlsFiles};
 
 /// The timeout of a token or access review. A scrape usually times out after ten seconds.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
@@ -58,6 +58,7 @@ impl Protections {
         let of = |listener: Listener| Protection {
             certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
             authorizer: authorizer.clone().filter(|_| settings.access.listeners.include(listener)),
+            hosts: Hosts::new(&settings.http.hosts),
         };
         Ok(Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates })
     }
@@ -68,6 +69,7 @@ impl Protections {
         let of = |listener: Listener| Protection {
             certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
             authorizer: None,
+            hosts: Hosts::new(&settings.http.hosts),
         };
         Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates }
     }

@@ -97,6 +97,9 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(startup.sync_timeout <= hour && shutdown.grace <= hour);
     assert!(client.qps <= 100_000 && client.burst <= 100_000);
     assert!((tenth..=hour).contains(&client.request_timeout));
+    for host in &http.hosts {
+        assert!(!host.is_empty() && !host.contains(['/', ':', ' ']), "{host}");
+    }
     assert!(http.debug_listen != http.listen || http.listen.port() == 0);
     let has = |path: &std::path::Path| !path.as_os_str().is_empty();
     assert!(has(&tls.certificate) == has(&tls.key) && (tls.listeners == Listeners::None || has(&tls.key)));

@@ -13,12 +13,14 @@ pub struct HttpSettings {
     pub listen: SocketAddr,
     /// The address for the debug pages.
     pub debug_listen: SocketAddr,
+    /// The names by which the listeners may be asked, besides IP addresses and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
         let loopback = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-        Self { listen: loopback(8080), debug_listen: loopback(8081) }
+        Self { listen: loopback(8080), debug_listen: loopback(8081), hosts: Vec::new() }
     }
 }
 

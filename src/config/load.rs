@@ -75,6 +75,7 @@ impl Loader {
     pub fn load(self) -> Result<Settings, ConfigError> {
         // The `config` crate drops lists that are empty by default.
         let defaults = Config::builder()
+            .set_default("http.hosts", Vec::<String>::new())?
             .set_default("node.images.keep", Vec::<String>::new())?
             .add_source(Config::try_from(&Settings::default())?)
             .build()?;

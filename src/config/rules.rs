@@ -132,6 +132,11 @@ pub(super) const RULES: &[Rule] = &[
         r#"an address with a port, such as "127.0.0.1:8081" (port 0: any free one), other than `http.listen`"#,
         |s| s.http.debug_listen.port() == 0 || s.http.debug_listen != s.http.listen,
     ),
+    rule(
+        "http.hosts",
+        r#"a list of names without ports, such as ["kube-gc.example.com"] (in a variable: a.example.com,b.example.com)"#,
+        |s| s.http.hosts.iter().all(|host| is_host(host)),
+    ),
     // Each rule reports the key that the user has set.
     rule(
         "tls.listeners",
@@ -193,6 +198,11 @@ pub(super) const RULES: &[Rule] = &[
         |s| is_root(&s.node.roots.containers) && s.node.roots.containers != s.node.roots.pods,
     ),
 ];
+
+fn is_host(name: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    name.len() <= 253 && name.split('.').all(|label| !label.is_empty() && label.bytes().all(fine))
+}
 
 fn is_set(path: &Path) -> bool {
     !path.as_os_str().is_empty()

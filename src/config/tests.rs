@@ -202,6 +202,8 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
         ("[debug]\ndecisions = 100001", "debug.decisions", ": 100001;"),
         ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),
+        ("[http]\nhosts = [\"kube-gc:8080\"]", "http.hosts", "without ports"),
+        ("[http]\nhosts = [\"\"]", "http.hosts", "without ports"),
         ("[http]\ndebug_listen = \"127.0.0.1:8080\"", "http.debug_listen", ": \"127.0.0.1:8080\";"),
         ("[retry]\nmin = \"2s\"\nmax = \"1s\"", "retry.min", ": \"2s\";"),
         ("[watch]\nmin_backoff = \"0s\"", "watch.min_backoff", ": \"0s\";"),

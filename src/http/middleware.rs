@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use super::access::{Authorizer, Rejection, Token};
 use super::connections::{ConnectionSlot, Source};
+use super::host::Hosts;
 use super::page::text;
 use super::{stream, ui};
 use crate::config::Listener;
@@ -37,15 +38,22 @@ const OPEN: [&str; 3] = ["/livez", "/readyz", "/healthz"];
 pub(super) struct Middleware {
     listener: Listener,
     authorizer: Option<Arc<Authorizer>>,
+    hosts: Hosts,
     free: Arc<Semaphore>,
     /// The streams that may still begin.
     free_streams: Arc<Semaphore>,
 }
 
 impl Middleware {
-    pub(super) fn new(listener: Listener, authorizer: Option<Arc<Authorizer>>) -> Self {
+    pub(super) fn new(listener: Listener, authorizer: Option<Arc<Authorizer>>, hosts: Hosts) -> Self {
         let free = Arc::new(Semaphore::new(MAX_REQUESTS));
-        Self { listener, authorizer, free, free_streams: Arc::new(Semaphore::new(stream::MAX_STREAMS)) }
+        Self {
+            listener,
+            authorizer,
+            hosts,
+            free,
+            free_streams: Arc::new(Semaphore::new(stream::MAX_STREAMS)),
+        }
     }
 
     /// Adds the checks to the pages.
@@ -73,12 +81,14 @@ impl Middleware {
         response
     }
 
-    /// Rejects requests by their method or body.
+    /// Rejects requests by their method, host or body.
     fn refuse_invalid(&self, request: &Request) -> Option<Response> {
         let has_body = !request.body().is_end_stream();
         let mut response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let reason = "these pages support only GET and HEAD";
             self.refuse(HttpRefusal::Method, StatusCode::METHOD_NOT_ALLOWED, reason)
+        } else if let Some(reason) = self.hosts.refuse(request) {
+            self.refuse(HttpRefusal::Host, StatusCode::MISDIRECTED_REQUEST, reason)
         } else if has_body {
             self.refuse(HttpRefusal::Body, StatusCode::PAYLOAD_TOO_LARGE, "these pages accept no body")
         } else {

@@ -30,6 +30,7 @@ mod connections;
 mod debug;
 mod decisions;
 mod health;
+mod host;
 mod insight;
 mod middleware;
 #[cfg(feature = "node")]
@@ -61,6 +62,7 @@ pub use decisions::{DecisionQuery, DecisionView, DecisionsPage};
 pub use health::health_router;
 #[cfg(feature = "node")]
 pub use health::node_health_router;
+pub use host::Hosts;
 pub use insight::{
     ExplanationPage, FindQuery, FoundObject, FoundPage, MOST_PAGED, NeighbourhoodPage, ObjectQuery,
     QueueSummary, SummaryPage,

@@ -28,6 +28,7 @@ use tower::ServiceExt as _;
 
 use super::access::Authorizer;
 use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
+use super::host::Hosts;
 use super::middleware::Middleware;
 use super::stream::Closing;
 use super::tls::Certificates;
@@ -130,13 +131,15 @@ impl std::error::Error for BindError {
     }
 }
 
-/// TLS and authorization of a listener.
+/// TLS, authorization and names of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct Protection {
     /// The certificates for TLS; without them, connections are not encrypted.
     pub certificates: Option<Arc<Certificates>>,
     /// Authorizes requests; without it, all are allowed.
     pub authorizer: Option<Arc<Authorizer>>,
+    /// The names by which the listener may be asked.
+    pub hosts: Hosts,
 }
 
 /// A bound address that is not served yet.
@@ -180,7 +183,7 @@ impl Listening {
         let handler = ConnectionHandler {
             listener: purpose,
             tls: protection.certificates.map(|certificates| certificates.acceptor()),
-            pages: Middleware::new(purpose, protection.authorizer).wrap(router),
+            pages: Middleware::new(purpose, protection.authorizer, protection.hosts).wrap(router),
         };
         let open = Connections::new(purpose);
         // Includes evicted connections, which hold their file descriptors until they are closed.

@@ -250,7 +250,7 @@ metrics! {
 
     // The two listeners.
 
-    /// Connections and requests that a listener rejected: TLS handshake failed (handshake), no request in time (silent), head too large (head), method other than GET and HEAD (method), a body (body), too many at a time (busy), no token or an unknown one (unauthenticated), user not allowed (forbidden), API server not available for a review (unavailable), answer took too long (timeout).
+    /// Connections and requests that a listener rejected: TLS handshake failed (handshake), no request in time (silent), head too large (head), another host (host), method other than GET and HEAD (method), a body (body), too many at a time (busy), no token or an unknown one (unauthenticated), user not allowed (forbidden), API server not available for a review (unavailable), answer took too long (timeout).
     HTTP_REFUSALS = "kube_gc_http_refusals_total", Kind::Counter, Count, ["listener", "reason"];
     /// Open connections of a listener; at most 256.
     HTTP_CONNECTIONS = "kube_gc_http_connections", Kind::Gauge, Count, ["listener"];

@@ -79,8 +79,8 @@ async fn silent(from: Ipv4Addr, to: &str, sent: Sent) -> Result<Held> {
     let text: &[u8] = match sent {
         Sent::Nothing => b"",
         Sent::OneByte => b"G",
-        Sent::HalfARequest => b"GET /livez HTTP/1.1\r\nHost: kube-gc\r\nA: ",
-        Sent::ARequest => b"GET /livez HTTP/1.1\r\nHost: kube-gc\r\n\r\n",
+        Sent::HalfARequest => b"GET /livez HTTP/1.1\r\nHost: localhost\r\nA: ",
+        Sent::ARequest => b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
     };
     // The listener may have closed the connection by now.
     if stream.write_all(text).await.is_ok() && matches!(sent, Sent::ARequest) {

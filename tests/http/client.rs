@@ -140,7 +140,7 @@ impl Connection {
     /// Sends a GET.
     pub async fn get(&mut self, path: &str, token: Option<&str>) -> Result<Answer> {
         let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: kube-gc\r\n{token}\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{token}\r\n");
         self.0.write_all(request.as_bytes()).await?;
         timeout(DEADLINE, read_answer(&mut self.0)).await.context("no answer")?
     }

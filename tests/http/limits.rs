@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
 /// The maximum number of connections of a listener.
 const CONNECTIONS: usize = 256;
 
-const REQUEST: &[u8] = b"GET /debug/queues HTTP/1.1\r\nHost: kube-gc\r\n\r\n";
+const REQUEST: &[u8] = b"GET /debug/queues HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// The first bytes of the answer to a request.
 async fn status(address: &str, request: &str) -> Result<String> {
@@ -30,12 +30,12 @@ async fn an_overloaded_listener_rejects_requests_and_continues() -> Result<()> {
     let plane = turn.plane();
     let collector = Collector::start(plane, Options::default()).await?;
     let address = collector.debug_address();
-    let long = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nA: {}\r\n\r\n", "x".repeat(64 << 10));
     ensure!(status(address, &long).await? == "HTTP/1.1 431");
     // With Host, one more than allowed.
-    let many = format!("GET / HTTP/1.1\r\nHost: kube-gc\r\n{}\r\n", "A: b\r\n".repeat(64));
+    let many = format!("GET / HTTP/1.1\r\nHost: localhost\r\n{}\r\n", "A: b\r\n".repeat(64));
     ensure!(status(address, &many).await? == "HTTP/1.1 431");
-    let body = "POST / HTTP/1.1\r\nHost: kube-gc\r\nContent-Length: 1000000\r\n\r\n";
+    let body = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n";
     ensure!(status(address, body).await? == "HTTP/1.1 405");
     ensure!(status(address, &body.replace("POST", "GET")).await? == "HTTP/1.1 413");
 

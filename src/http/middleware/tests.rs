@@ -45,6 +45,25 @@ async fn no_debug_page_is_open_without_a_token() {
     assert!(is(&server.get("/livez", "").await, "401 "));
 }
 
+/// As in DNS rebinding: a browser takes the address of a listener for that of a website.
+#[tokio::test]
+async fn requests_for_other_hosts_are_rejected_even_with_a_token() {
+    let protection = Protection { hosts: Hosts::new(&["gc.example.com".to_owned()]), ..guarded() };
+    let server = Server::start(Listener::Health, protection).await;
+    let ask = async |path: &str, host: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
+        server.send(&format!("{head}Authorization: Bearer good\r\n\r\n")).await
+    };
+    for path in ["/livez", "/metrics"] {
+        for host in ["127.0.0.1", "[::1]:8080", "localhost", "gc.example.com:8080"] {
+            assert!(is(&ask(path, host).await, "200 "), "{path} {host}");
+        }
+        let answer = ask(path, "evil.example.com").await;
+        assert!(is(&answer, "421 ") && answer.contains("\"evil.example.com\""), "{answer}");
+        assert!(answer.contains("add the name to http.hosts"), "{answer}");
+    }
+}
+
 #[tokio::test]
 async fn only_the_static_files_of_the_page_are_open_without_a_token() {
     let browser = "Accept: text/html\r\n";
@@ -70,7 +89,7 @@ async fn pages_without_access_control_ignore_tokens() {
 #[tokio::test]
 async fn other_methods_and_bodies_are_rejected_unread() {
     let server = Server::start(Listener::Health, guarded()).await;
-    let close = "Host: x\r\nConnection: close\r\n";
+    let close = "Host: localhost\r\nConnection: close\r\n";
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "FOO"] {
         let answer = server.send(&format!("{method} /livez HTTP/1.1\r\n{close}\r\n")).await;
         assert!(is(&answer, "405 ") && answer.contains("allow: GET, HEAD\r\n"), "{answer}");
@@ -80,9 +99,9 @@ async fn other_methods_and_bodies_are_rejected_unread() {
     // The headers announce a body that never arrives. The listener does not wait for it, and
     // does not parse later data on this connection as a request.
     for announced in ["Content-Length: 1000000000", "Transfer-Encoding: chunked"] {
-        let request = format!("GET /livez HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n");
+        let request = format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{announced}\r\n\r\n");
         assert!(is(&server.send(&request).await, "413 "));
-        let request = format!("POST /livez HTTP/1.1\r\nHost: x\r\n{announced}\r\n\r\n");
+        let request = format!("POST /livez HTTP/1.1\r\nHost: localhost\r\n{announced}\r\n\r\n");
         assert!(is(&server.send(&request).await, "405 "));
     }
     let empty = server.get("/livez", "Content-Length: 0\r\n").await;
@@ -93,7 +112,7 @@ async fn other_methods_and_bodies_are_rejected_unread() {
 #[tokio::test]
 async fn an_ambiguous_request_is_rejected_and_its_connection_closed() {
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let next = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let next = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     for headers in [
         "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n",
@@ -105,7 +124,7 @@ async fn an_ambiguous_request_is_rejected_and_its_connection_closed() {
         "A: b\r\n Content-Length: 5\r\n\r\n",
         "A: b\0c\r\n\r\n",
     ] {
-        let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: x\r\n{headers}{next}")).await;
+        let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{headers}{next}")).await;
         assert!(is(&answer, "400 ") || is(&answer, "413 "), "{headers:?}: {answer}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{headers:?}: {answer}");
     }
@@ -116,16 +135,18 @@ async fn no_other_protocol_is_spoken() {
     let server = Server::start(Listener::Health, guarded()).await;
     let upgrade =
         "Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: close, Upgrade, HTTP2-Settings\r\n";
-    let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: x\r\n{upgrade}\r\n")).await;
+    let answer = server.send(&format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n{upgrade}\r\n")).await;
     assert!(is(&answer, "200 ") && answer.ends_with("alive"), "{answer}");
     let answer = server.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await;
     assert!(!answer.contains("200"), "{answer}");
-    let close = "Host: x\r\nConnection: close\r\n\r\n";
+    let close = "Host: localhost\r\nConnection: close\r\n\r\n";
     assert!(is(&server.send(&format!("CONNECT x:1 HTTP/1.1\r\n{close}")).await, "405 "));
+    let answer = server.send(&format!("GET http://localhost/metrics HTTP/1.1\r\n{close}")).await;
+    assert!(is(&answer, "401 "), "the path counts, not the whole target: {answer}");
     let answer = server.send(&format!("GET http://livez/metrics HTTP/1.1\r\n{close}")).await;
-    assert!(is(&answer, "401 "), "the path counts, whatever the host: {answer}");
+    assert!(is(&answer, "421 "), "no host can be taken for a path: {answer}");
     // Each request of a pipeline is checked separately.
-    let pipeline = format!("GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /metrics HTTP/1.1\r\n{close}");
+    let pipeline = format!("GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\nGET /metrics HTTP/1.1\r\n{close}");
     let answer = server.send(&pipeline).await;
     assert!(is(&answer, "200 ") && answer.contains("HTTP/1.1 401 "), "{answer}");
 }
@@ -150,13 +171,13 @@ async fn long_heads_are_rejected() {
     }
 }
 
-const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
 async fn too_many_concurrent_requests_get_retry_after_and_probes_do_not() {
     assert_eq!((MAX_REQUESTS, MAX_REQUESTS_PER_SOURCE), (32, 16), "the documented limits");
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let wait = "GET /wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let wait = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
     let waiting = (0..MAX_REQUESTS).map(async |number| exchange(from(number).await, wait).await);
     let waiting = futures::future::join_all(waiting);
@@ -194,7 +215,7 @@ async fn a_page_that_is_not_fetched_counts() {
     let mut readers = Vec::new();
     for _ in 0..MAX_REQUESTS_PER_SOURCE {
         let mut stream = server.connect().await;
-        stream.write_all(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
         readers.push(stream);
     }
@@ -215,7 +236,7 @@ async fn an_answer_that_is_still_being_sent_counts() {
     let mut readers = Vec::new();
     for _ in 0..MAX_REQUESTS_PER_SOURCE {
         let mut stream = server.connect().await;
-        stream.write_all(b"GET /stream HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        stream.write_all(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         let mut answer = [0; 1024];
         let length = stream.read(&mut answer).await.unwrap();
         assert!(is(std::str::from_utf8(&answer[..length]).unwrap(), "200 "));
@@ -233,9 +254,46 @@ async fn an_answer_that_is_still_being_sent_counts() {
 async fn a_page_that_hangs_does_not_hold_its_slot() {
     tokio::time::pause();
     let pages = Router::new().route("/", get(std::future::pending::<&str>));
-    let pages = Middleware::new(Listener::Debug, None).wrap(pages);
+    let pages = Middleware::new(Listener::Debug, None, Hosts::default()).wrap(pages);
     let slot = Connections::new(Listener::Debug).admit(std::net::IpAddr::from([127, 0, 0, 1]).into());
     let request = Request::get("/").extension(slot).body(Body::empty()).unwrap();
     let answer = tower::ServiceExt::oneshot(pages, request).await.unwrap();
     assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+}
+
+#[tokio::test]
+async fn streams_are_limited_and_do_not_count_as_requests() {
+    assert_eq!(stream::MAX_STREAMS, 8, "the documented limit");
+    let server = Server::start(Listener::Debug, Protection::default()).await;
+    let head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", stream::PATH);
+    let mut streams = Vec::new();
+    for _ in 0..stream::MAX_STREAMS {
+        let mut stream = server.connect_from(9).await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 1024];
+        let length = stream.read(&mut answer).await.unwrap();
+        assert!(is(std::str::from_utf8(&answer[..length]).unwrap(), "200 "));
+        streams.push(stream);
+    }
+    assert!(is(&server.send(&head).await, "503 "));
+    let wait = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
+    let waiting = (0..MAX_REQUESTS).map(async |number| exchange(from(number).await, wait).await);
+    let go_on = async {
+        let _ = server.waiting.acquire_many(MAX_REQUESTS as u32).await.unwrap();
+        server.go_on.notify_waiters();
+    };
+    let (answers, ()) = tokio::join!(futures::future::join_all(waiting), go_on);
+    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+    drop(streams);
+    // Waits until the server notices that the clients are gone.
+    loop {
+        let mut stream = server.connect().await;
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        if answer == *b"HTTP/1.1 200" {
+            break;
+        }
+    }
 }

@@ -16,6 +16,8 @@ pub enum HttpRefusal {
     Silent,
     /// The headers of the request are too large.
     Head,
+    /// The request is for another host.
+    Host,
     /// The method is neither GET nor HEAD.
     Method,
     /// The request has a body.
@@ -33,10 +35,11 @@ pub enum HttpRefusal {
 }
 
 impl HttpRefusal {
-    pub(in crate::telemetry) const ALL: [Self; 10] = [
+    pub(in crate::telemetry) const ALL: [Self; 11] = [
         Self::Handshake,
         Self::Silent,
         Self::Head,
+        Self::Host,
         Self::Method,
         Self::Body,
         Self::Busy,
@@ -51,6 +54,7 @@ impl HttpRefusal {
             Self::Handshake => "handshake",
             Self::Silent => "silent",
             Self::Head => "head",
+            Self::Host => "host",
             Self::Method => "method",
             Self::Body => "body",
             Self::Busy => "busy",

@@ -36,7 +36,7 @@ async fn idle_connections_are_closed_for_others() {
     // The remaining connections stay open for longer than this test takes.
     assert!(is_closed(&mut silent[0]).await && is_closed(&mut silent[MAX_CONNECTIONS - 1]).await);
     let mut last = silent.pop().unwrap();
-    let request = b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     last.write_all(request).await.unwrap();
     assert!(last.read(&mut [0; 1024]).await.unwrap() > 0, "the last one is not evicted");
 }
@@ -45,7 +45,7 @@ async fn idle_connections_are_closed_for_others() {
 #[tokio::test]
 async fn connections_whose_answers_are_not_read_are_closed_for_others() {
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let many = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let many = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(1000);
     let mut clogged = Vec::new();
     for _ in 0..MAX_CONNECTIONS {
         let stream = server.connect_from(2).await;
@@ -92,7 +92,7 @@ async fn idle_time(requests: usize, interval: Duration) -> Duration {
             if number > 0 {
                 tokio::time::sleep(interval).await;
             }
-            theirs.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            theirs.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
             let length = theirs.read(&mut answer).await.unwrap();
             assert!(is(std::str::from_utf8(&answer[..length]).unwrap(), "200 "), "request {number}");
         }
@@ -135,10 +135,11 @@ async fn with_tls_nothing_is_served_unencrypted() {
     let server = Server::start(Listener::Debug, protection).await;
     let name = ServerName::try_from("localhost").unwrap();
     let stream = connector.connect(name, server.connect().await).await.unwrap();
-    let answer = exchange(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await;
+    let answer =
+        exchange(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
     assert!(is(&answer, "200 ") && answer.ends_with("numbers"), "{answer}");
     let mut stream = server.connect().await;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer).await;
     assert!(!answer.starts_with(b"HTTP"), "{answer:?}");

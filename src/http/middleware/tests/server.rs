@@ -37,6 +37,12 @@ impl Reviewer for Fake {
     }
 }
 
+/// A response that begins and does not end.
+async fn endless() -> Body {
+    let first = futures::stream::once(async { Ok::<_, std::io::Error>("first") });
+    Body::from_stream(first.chain(futures::stream::pending()))
+}
+
 /// Serves pages on a free port until it is dropped.
 pub struct Server {
     pub address: SocketAddr,
@@ -61,13 +67,8 @@ impl Server {
                     if shown { "a token came here" } else { "numbers" }
                 }),
             )
-            .route(
-                "/stream",
-                get(async || {
-                    let first = futures::stream::once(async { Ok::<_, std::io::Error>("first") });
-                    Body::from_stream(first.chain(futures::stream::pending()))
-                }),
-            )
+            .route("/stream", get(endless))
+            .route(crate::http::stream::PATH, get(endless))
             .route("/long", get(async || LONG.as_slice()))
             .route(
                 "/wait",
@@ -100,7 +101,8 @@ impl Server {
     }
 
     pub async fn get(&self, path: &str, headers: &str) -> String {
-        self.send(&format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n")).await
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"))
+            .await
     }
 }
 
