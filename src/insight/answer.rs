@@ -5,17 +5,19 @@ use std::collections::HashMap;
 use futures::StreamExt as _;
 use serde::Serialize;
 
+use super::collector::{Decision, Stuck};
 use super::error::InsightError;
 use super::glob::TypeFilter;
-use super::lists::{Lists, Watcher};
+use super::lists::{INTERRUPTED, Lists, Watcher};
 use super::object::ObjectArgument;
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{
-    Details, Explanation, Fact, Live, NamespaceContents, Neighbourhood, NeighbourhoodQuery, State, Unseen,
-    explain, explain_namespace, neighbourhood,
+    Details, Explanation, Fact, Live, NamespaceCondition, NamespaceContents, Neighbourhood,
+    NeighbourhoodQuery, State, Unseen, explain, explain_namespace, neighbourhood,
 };
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::text::bounded;
 
 /// The most objects whose rows of the server's table are shown.
 const MOST_ROWS: usize = 200;
@@ -77,6 +79,12 @@ pub struct ExplainAnswer {
     pub incomplete: Vec<Unseen>,
     /// How many types were left out on request.
     pub left_out: usize,
+    /// From a collector: its last decisions about the object, newest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Vec<Decision>>,
+    /// From a collector: what keeps it from finishing with the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Stuck>,
 }
 
 impl Session {
@@ -87,7 +95,7 @@ impl Session {
     /// There is no such object, or it cannot be read.
     pub async fn tree(&self, query: &TreeQuery, watcher: &Watcher<'_>) -> Result<TreeAnswer, InsightError> {
         let limits = ViewLimits { dependents_of_a_type: query.most, ..ViewLimits::default() };
-        let mut lists = Lists::new(self, limits);
+        let mut lists = Lists::new(self, limits, watcher);
         let root = self.root(&mut lists, &query.object, &query.filter, watcher).await?;
         if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter, watcher).await;
@@ -96,7 +104,7 @@ impl Session {
         let shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
         let mut extras = self.finalizers(&mut lists, &shown).await;
         if query.with_rows {
-            self.rows(&shown, &mut extras).await;
+            self.rows(&shown, &mut extras, watcher).await;
         }
         let mut incomplete = std::mem::take(&mut lists.unseen);
         incomplete.extend(lists.unread());
@@ -115,7 +123,7 @@ impl Session {
         filter: &TypeFilter,
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default());
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         let root = self.root(&mut lists, object, filter, watcher).await?;
         let question = |root: &Identity| {
             let root = root.clone();
@@ -139,7 +147,8 @@ impl Session {
         explanation.depends_on_unseen |= depends_on_lists && !incomplete.is_empty();
         incomplete.extend(lists.unread());
         incomplete.sort();
-        Ok(ExplainAnswer { explanation, incomplete, left_out: lists.left_out })
+        let left_out = lists.left_out;
+        Ok(ExplainAnswer { explanation, incomplete, left_out, decisions: None, stuck: None })
     }
 
     /// Why a namespace is still there. Lists what is in it.
@@ -156,10 +165,28 @@ impl Session {
         lists.list(Some(&namespace), filter, watcher).await;
         let contents = NamespaceContents {
             objects: lists.in_namespace(&namespace),
-            conditions: self.api.namespace_conditions(root).await.map_err(InsightError::Api)?,
+            conditions: self.conditions(lists, root, watcher).await,
             silent_apis: self.undiscovered(),
         };
         Ok(lists.ask(|asker| explain_namespace(asker, root, &contents)).await)
+    }
+
+    /// What the namespace controller says about a namespace.
+    async fn conditions(
+        &self,
+        lists: &mut Lists<'_>,
+        root: &Identity,
+        watcher: &Watcher<'_>,
+    ) -> Vec<NamespaceCondition> {
+        let read = watcher.interrupted.run_until_cancelled(self.api.namespace_conditions(root)).await;
+        let why = match read {
+            Some(Ok(conditions)) => return conditions,
+            Some(Err(error)) => bounded(&error),
+            None => INTERRUPTED.to_owned(),
+        };
+        let what = format!("conditions of namespace {}", bounded(&root.name));
+        lists.unseen.push(Unseen { what, why });
+        Vec::new()
     }
 
     /// The object of a question. One that is named by its uid alone is searched for.
@@ -170,7 +197,7 @@ impl Session {
         filter: &TypeFilter,
         watcher: &Watcher<'_>,
     ) -> Result<Identity, InsightError> {
-        if let Some((identity, live)) = self.named(object).await? {
+        if let Some((identity, live)) = watcher.wait(self.named(object)).await? {
             lists.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
             return Ok(identity);
         }
@@ -190,7 +217,11 @@ impl Session {
     }
 
     /// Reads the finalizers of objects that are being deleted.
-    async fn finalizers(&self, lists: &mut Lists<'_>, shown: &Neighbourhood) -> HashMap<usize, NodeExtra> {
+    pub(super) async fn finalizers(
+        &self,
+        lists: &mut Lists<'_>,
+        shown: &Neighbourhood,
+    ) -> HashMap<usize, NodeExtra> {
         let deleted = shown.nodes.iter().enumerate().filter(|(_, node)| {
             matches!(node.state, State::Terminating | State::DeletingDependents | State::Orphaning)
         });
@@ -213,7 +244,12 @@ impl Session {
     }
 
     /// Reads the rows of the server's own tables. A row that cannot be read is left out.
-    async fn rows(&self, shown: &Neighbourhood, extras: &mut HashMap<usize, NodeExtra>) {
+    pub(super) async fn rows(
+        &self,
+        shown: &Neighbourhood,
+        extras: &mut HashMap<usize, NodeExtra>,
+        watcher: &Watcher<'_>,
+    ) {
         let exists = |state: State| {
             !matches!(state, State::Absent | State::Unknown | State::Unresolved | State::InvalidScope)
         };
@@ -222,7 +258,7 @@ impl Session {
         let mut rows = futures::stream::iter(wanted)
             .map(async |(place, identity)| (place, self.api.table_row(&identity).await))
             .buffer_unordered(AT_ONCE);
-        while let Some((place, row)) = rows.next().await {
+        while let Some(Some((place, row))) = watcher.interrupted.run_until_cancelled(rows.next()).await {
             if let Ok(row) = row {
                 extras.entry(place).or_default().row = row;
             }

@@ -49,7 +49,7 @@ impl Session {
         query: &CheckQuery,
         watcher: &Watcher<'_>,
     ) -> Result<CheckAnswer, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default());
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         lists.most_reads = MOST_READS;
         let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         lists.list(namespace, &query.filter, watcher).await;

@@ -1,5 +1,6 @@
 //! Why a question has no answer.
 
+use super::collector::CollectorError;
 use crate::api::ApiError;
 
 /// Why a question has no answer.
@@ -8,6 +9,12 @@ pub enum InsightError {
     /// The API server cannot be asked.
     #[error("{0}")]
     Api(ApiError),
+    /// The collector has no answer.
+    #[error("{0}")]
+    Collector(#[from] CollectorError),
+    /// Somebody ended the command before anything was known.
+    #[error("interrupted before anything was known")]
+    Interrupted,
     /// The server has no such type.
     #[error("the server has no type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),

@@ -7,12 +7,13 @@ use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::error::InsightError;
 use super::glob::TypeFilter;
 use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, LiveObject, LocalGraph, Need, PlanQuery, Remaining,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
     StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
 };
 use kube_gc_core::object::{
@@ -28,17 +29,37 @@ const MOST_READS: usize = 500;
 /// How many objects of a list are taken in at a time.
 const BATCH: usize = 500;
 
+/// Why something was not looked at, after Ctrl-C.
+pub(super) const INTERRUPTED: &str = "interrupted";
+
 /// Who waits for a command.
 pub struct Watcher<'a> {
     /// Is told how many of how many types have been listed.
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// Ends the lists early. What is known until then is shown.
+    /// Ends lists and reads early. What is known until then is shown.
     pub interrupted: CancellationToken,
 }
 
 impl std::fmt::Debug for Watcher<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watcher").finish_non_exhaustive()
+    }
+}
+
+impl Watcher<'_> {
+    /// Waits for something without which there is no answer.
+    ///
+    /// # Errors
+    ///
+    /// That of the answer, or somebody has ended the command.
+    pub async fn wait<T, E: Into<InsightError>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, InsightError> {
+        match self.interrupted.run_until_cancelled(answer).await {
+            Some(answer) => answer.map_err(Into::into),
+            None => Err(InsightError::Interrupted),
+        }
     }
 }
 
@@ -50,6 +71,7 @@ pub(super) struct Lists<'a> {
     limits: ViewLimits,
     /// The most live reads.
     pub most_reads: usize,
+    interrupted: CancellationToken,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
@@ -66,13 +88,14 @@ struct Listed {
 }
 
 impl<'a> Lists<'a> {
-    pub fn new(session: &'a Session, limits: ViewLimits) -> Self {
+    pub fn new(session: &'a Session, limits: ViewLimits, watcher: &Watcher<'_>) -> Self {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
         let unseen = session.undiscovered();
+        let interrupted = watcher.interrupted.clone();
         let knowledge = Knowledge::default();
-        Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
+        Self { session, graph, knowledge, limits, most_reads: MOST_READS, interrupted, unseen, left_out: 0 }
     }
 
     /// A fact that is known already.
@@ -125,7 +148,7 @@ impl<'a> Lists<'a> {
         let missing = types.iter().filter(|resource| !done.contains(resource));
         self.unseen.extend(missing.map(|resource| Unseen {
             what: resource.group_resource.to_string(),
-            why: "interrupted".to_owned(),
+            why: INTERRUPTED.to_owned(),
         }));
         self.unseen.sort();
         self.knowledge.forget_graph();
@@ -205,9 +228,11 @@ impl<'a> Lists<'a> {
                     (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
                 }
             }
+            let interrupted = &self.interrupted;
             let mut reads = futures::stream::iter(reads)
                 .map(async |identity| {
-                    let live = session.api.read_live(&identity).await;
+                    let live = interrupted.run_until_cancelled(session.api.read_live(&identity)).await;
+                    let live = live.unwrap_or_else(|| Live::Failed(INTERRUPTED.to_owned()));
                     Fact::Live(identity, live)
                 })
                 .buffer_unordered(AT_ONCE);

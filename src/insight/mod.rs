@@ -1,22 +1,29 @@
 //! Where the answers of `kube-gc tree`, `explain`, `check`, `plan` and `stuck` come from: lists and
-//! reads of the API server. The rules are in `crates/core/src/insight`. Nothing here writes.
+//! reads of the API server, or a running collector. The rules are in `crates/core/src/insight`.
+//! Nothing here writes.
 
 mod answer;
 mod check;
+mod collector;
 mod error;
 mod glob;
 mod lists;
 mod object;
+mod of_collector;
 mod plan;
 mod session;
+mod source;
 mod stuck;
+mod watch;
 
 pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
 pub use check::{CheckAnswer, CheckQuery};
+pub use collector::{CollectorError, CollectorOptions, Decision, Stuck};
 pub use error::InsightError;
 pub use glob::TypeFilter;
 pub use lists::Watcher;
 pub use object::ObjectArgument;
 pub use plan::{PlanAnswer, PlanArgument};
 pub use session::Session;
+pub use source::{From, Source};
 pub use stuck::{StuckAnswer, StuckQuery};

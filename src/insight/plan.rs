@@ -54,7 +54,7 @@ impl Session {
         asked: &PlanArgument,
         watcher: &Watcher<'_>,
     ) -> Result<PlanAnswer, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default());
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         let root = self.root(&mut lists, &asked.object, &asked.filter, watcher).await?;
         // A uid was looked for in all lists.
         let mut is_everything_listed = true;

@@ -48,7 +48,7 @@ impl Session {
         query: &StuckQuery,
         watcher: &Watcher<'_>,
     ) -> Result<StuckAnswer, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default());
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         lists.most_reads = MOST_READS;
         let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         lists.list(namespace, &query.filter, watcher).await;

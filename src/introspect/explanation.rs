@@ -102,7 +102,8 @@ impl CollectorIntrospection {
     pub(super) fn unsynced_types(&self, only_namespaced: bool) -> Vec<Unseen> {
         let monitors = self.status.registry().all().into_iter();
         let unsynced = monitors.filter(|monitor| {
-            !monitor.synced && !(only_namespaced && monitor.resource.scope == Scope::Cluster)
+            let is_outside = only_namespaced && monitor.resource.scope == Scope::Cluster;
+            !monitor.synced && !is_outside
         });
         unsynced
             .map(|monitor| Unseen {

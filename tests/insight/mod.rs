@@ -9,6 +9,7 @@ mod kubectl;
 mod plan;
 pub mod proof;
 mod samples;
+mod sources;
 mod stream;
 mod stuck;
 mod tree;
@@ -38,6 +39,7 @@ pub const ALL: &[Module] = &[
     krew::SCENARIOS,
     kubectl::SCENARIOS,
     samples::SCENARIOS,
+    sources::SCENARIOS,
     stuck::SCENARIOS,
     tree::SCENARIOS,
 ];

@@ -5,12 +5,13 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
+use super::source::SourceArgs;
 use super::style::Style;
 use super::{explain_text, failed, footer, json, print, progress, unanswered};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::insight::{ExplainAnswer, InsightError, ObjectArgument, Watcher};
+use crate::insight::{ExplainAnswer, ObjectArgument, Watcher};
 
 /// The end of `kube-gc explain --help`.
 const EXAMPLES: &str = "\
@@ -30,6 +31,9 @@ docs/explain.md explains each part of the answer.";
 pub struct ExplainArgs {
     #[command(flatten)]
     common: CommonArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
 
     /// Format of the answer
     ///
@@ -64,8 +68,13 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
     let object = ObjectArgument::read(&args.common.object);
     let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
     let filter = args.common.filter();
+    let source = args.source.source()?;
     let answer = ask(&args.common.connection(), async |session, interrupted| {
-        session.explain(&object, &filter, &Watcher { progress: &progress, interrupted }).await
+        let watcher = Watcher { progress: &progress, interrupted };
+        match watcher.wait(source.collector()).await? {
+            None => session.explain(&object, &filter, &watcher).await,
+            Some(collector) => session.explain_from(&collector, &object, &watcher).await,
+        }
     })?;
     match answer {
         Ok(answer) => {
@@ -73,9 +82,7 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
             let depends = answer.explanation.depends_on_unseen;
             Ok(if depends { Exit::Incomplete } else { Exit::Success })
         }
-        Err(error @ (InsightError::Api(_) | InsightError::NoSuchType(_) | InsightError::NoSuchObject(_))) => {
-            Ok(unanswered(&error))
-        }
+        Err(error) => Ok(unanswered(&error)),
     }
 }
 
@@ -91,7 +98,9 @@ impl ExplainArgs {
                     style: Style::detect(),
                     now: SystemTime::now(),
                 };
-                explain_text::text(&answer.explanation, &look) + &footer(&answer.incomplete, answer.left_out)
+                let mut text = explain_text::text(&answer.explanation, &look);
+                text += &explain_text::of_collector(answer, &look);
+                text + &footer(&answer.incomplete, answer.left_out)
             }
         })
     }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::style::{Colour, Style};
 use super::table::{Cell, age, columns};
+use crate::insight::{Decision, ExplainAnswer, Stuck};
 use kube_gc_core::insight::{Evidence, Explanation, FinalizerReport, Hold, JudgedReference, Leaf, Outcome};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::Thousands;
@@ -44,6 +45,34 @@ pub fn text(explanation: &Explanation, look: &Look) -> String {
         for advice in &explanation.advice {
             let _ = writeln!(text, "{}", Escaped(advice));
         }
+    }
+    text
+}
+
+/// What a collector has done about the object; empty if lists were asked.
+pub fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
+    let mut text = String::new();
+    let ago = |time: &str| age(time, look.now).map(|age| format!(" {age} ago")).unwrap_or_default();
+    if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
+        let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let line = format!(
+            "The last decision of the collector was {action}{}, and it was {outcome}{error}",
+            ago(at)
+        );
+        let _ = writeln!(text, "\n{}.", Escaped(line.trim_end_matches('.')));
+    }
+    if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
+        let attempts = attempts.map(|count| format!(" after {count} attempts")).unwrap_or_default();
+        let next = match next_retry_seconds {
+            Some(seconds) if *seconds >= 1.0 => format!(" It tries again in {seconds:.0} s."),
+            Some(_) => " It tries again now.".to_owned(),
+            None => String::new(),
+        };
+        let line = format!(
+            "The collector cannot finish with it{attempts} ({reason}, since{}): {message}.",
+            ago(since)
+        );
+        let _ = writeln!(text, "\n{}{next}\nWhat to do: {}.", Escaped(line), Escaped(hint));
     }
     text
 }

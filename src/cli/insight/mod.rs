@@ -9,6 +9,8 @@ mod explain_text;
 mod names;
 mod plan;
 mod plan_text;
+mod redraw;
+mod source;
 mod stuck;
 mod stuck_text;
 mod style;
@@ -32,7 +34,7 @@ use super::exit::Exit;
 use super::invoked::Invoked;
 use super::report;
 use crate::app::{Error, ErrorKind};
-use crate::insight::InsightError;
+use crate::insight::{CollectorError, InsightError};
 
 /// The version of the JSON of these commands.
 const API_VERSION: &str = "kube-gc.io/v1";
@@ -79,6 +81,20 @@ fn unanswered(error: &InsightError) -> Exit {
             Exit::NoSuchObject
         }
         InsightError::Api(error) => failed(&Error::new(ErrorKind::Unreachable, error)),
+        InsightError::Collector(error) => failed(&Error::new(kind_of(error), Escaped(error))),
+        InsightError::Interrupted => failed(&Error::new(ErrorKind::Internal, error)),
+    }
+}
+
+/// What kind of problem the error of a collector is.
+const fn kind_of(error: &CollectorError) -> ErrorKind {
+    match error {
+        CollectorError::Unauthenticated { .. } => ErrorKind::Credentials,
+        CollectorError::Forbidden { .. } => ErrorKind::Forbidden,
+        CollectorError::Unreachable { .. } => ErrorKind::Unreachable,
+        CollectorError::NotKubeGc { .. }
+        | CollectorError::OtherVersion { .. }
+        | CollectorError::Failed { .. } => ErrorKind::Internal,
     }
 }
 

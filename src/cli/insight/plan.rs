@@ -11,7 +11,7 @@ use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::config::Loader;
-use crate::insight::{InsightError, ObjectArgument, PlanAnswer, PlanArgument, Watcher};
+use crate::insight::{ObjectArgument, PlanAnswer, PlanArgument, Watcher};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::object::PropagationPolicy;
 
@@ -121,9 +121,7 @@ fn planned(args: &PlanArgs) -> Result<Exit, Error> {
             print(&args.written(&answer)?)?;
             Ok(args.judged(&answer))
         }
-        Err(error @ (InsightError::Api(_) | InsightError::NoSuchType(_) | InsightError::NoSuchObject(_))) => {
-            Ok(unanswered(&error))
-        }
+        Err(error) => Ok(unanswered(&error)),
     }
 }
 

@@ -128,7 +128,7 @@ fn notes(object: &PlannedObject) -> Vec<String> {
         (Some(finalizers), Effect::Held | Effect::Unknown) if !finalizers.is_empty() => {
             let what = if finalizers.len() == 1 { "finalizer" } else { "finalizers" };
             let names = list(finalizers.iter().map(|finalizer| {
-                let remover = finalizer.remover.zip(finalizer.when);
+                let remover = finalizer.remover.as_ref().zip(finalizer.when.as_ref());
                 let remover =
                     remover.map(|(remover, when)| format!(" ({remover} removes it as soon as {when})"));
                 format!("{}{}", finalizer.name, remover.unwrap_or_default())

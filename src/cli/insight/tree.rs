@@ -5,12 +5,14 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
+use super::redraw::Redraw;
+use super::source::SourceArgs;
 use super::style::Style;
 use super::{failed, footer, json, print, progress, tree_text, unanswered};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::insight::{InsightError, ObjectArgument, TreeAnswer, TreeQuery, Watcher};
+use crate::insight::{ObjectArgument, Source, TreeAnswer, TreeQuery, Watcher};
 
 /// The end of `kube-gc tree --help`.
 const EXAMPLES: &str = "\
@@ -20,6 +22,9 @@ Examples:
 
   Only what it owns directly
     kube-gc tree deploy/web -n shop --up 0 --down 1
+
+  Watch a deletion as it runs
+    kube-gc tree deploy/web -n shop --watch
 
   As a picture
     kube-gc tree deploy/web -n shop -o dot | dot -Tsvg > web.svg
@@ -36,6 +41,13 @@ const MOST_OBJECTS: usize = 1000;
 pub struct TreeArgs {
     #[command(flatten)]
     common: CommonArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Show the tree again when it changes, until Ctrl-C or the object is gone
+    #[arg(short, long)]
+    watch: bool,
 
     /// How many levels of owners to show
     #[arg(long, value_name = "LEVELS", default_value_t = 32)]
@@ -102,17 +114,50 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
         filter: args.common.filter(),
         with_rows: matches!(args.output, Format::Table | Format::Wide),
     };
+    let source = args.source.source()?;
+    if args.watch {
+        return watched(args, &query, &source);
+    }
     let answer = ask(&args.common.connection(), async |session, interrupted| {
-        session.tree(&query, &Watcher { progress: &progress, interrupted }).await
+        let watcher = Watcher { progress: &progress, interrupted };
+        match watcher.wait(source.collector()).await? {
+            None => session.tree(&query, &watcher).await,
+            Some(collector) => Box::pin(session.tree_from(&collector, &query, &watcher)).await,
+        }
     })?;
     match answer {
         Ok(answer) => {
             print(&args.written(&answer)?)?;
             Ok(if answer.incomplete.is_empty() { Exit::Success } else { Exit::Incomplete })
         }
-        Err(error @ (InsightError::Api(_) | InsightError::NoSuchType(_) | InsightError::NoSuchObject(_))) => {
-            Ok(unanswered(&error))
-        }
+        Err(error) => Ok(unanswered(&error)),
+    }
+}
+
+/// Shows the tree whenever it has changed.
+fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, Error> {
+    let mut screen = Redraw::new(args.output == Format::Json);
+    let (mut last, mut failed) = (None, None);
+    let ended = ask(&args.common.connection(), async |session, interrupted| {
+        // Progress would be in the way of the tree.
+        let watcher = Watcher { progress: &|_, _| {}, interrupted };
+        let collector = watcher.wait(source.collector()).await?;
+        let show = |answer: &TreeAnswer| {
+            let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
+            match args.written(answer).and_then(|text| screen.show(text, has_changed)) {
+                Ok(goes_on) => goes_on,
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        };
+        session.watch_tree(collector.as_ref(), query, &watcher, show).await
+    })?;
+    match (failed, ended) {
+        (Some(error), _) => Err(error),
+        (None, Ok(())) => Ok(Exit::Success),
+        (None, Err(error)) => Ok(unanswered(&error)),
     }
 }
 

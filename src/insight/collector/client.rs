@@ -1,0 +1,259 @@
+//! Questions to a collector.
+
+use http::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::connection::CollectorError;
+use super::endpoint::Endpoint;
+use super::events::Events;
+use kube_gc_core::insight::{Explanation, Neighbourhood, Unseen, join};
+use kube_gc_core::object::{GroupResource, Uid};
+use kube_gc_core::text::bounded;
+
+/// The most objects of one page.
+const PAGE: usize = 200;
+/// The most dependents of a type of which a page can show several levels.
+const MOST_OF_A_TYPE: usize = 200;
+
+/// A collector that has answered.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    endpoint: Endpoint,
+}
+
+/// A page of a neighbourhood.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct NeighbourhoodPage {
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    pub incomplete: Vec<Unseen>,
+    #[serde(default)]
+    pub next: Option<String>,
+}
+
+/// What a neighbourhood shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// How far up.
+    pub up: usize,
+    /// How far down.
+    pub down: usize,
+    /// The most dependents of each parent and type.
+    pub most: usize,
+    /// The most objects.
+    pub limit: usize,
+}
+
+/// An explanation, and what the collector has done.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ExplanationPage {
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    pub incomplete: Vec<Unseen>,
+    pub decisions: Vec<Decision>,
+    pub stuck: Option<Stuck>,
+}
+
+/// A decision of the collector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all(serialize = "camelCase"))]
+pub struct Decision {
+    /// When it was carried out.
+    pub at: String,
+    /// What was to be done.
+    pub action: String,
+    /// What came of it.
+    pub outcome: String,
+    /// The server's error.
+    pub error: Option<String>,
+}
+
+/// What keeps the collector from finishing with an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all(serialize = "camelCase"))]
+pub struct Stuck {
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// Since when.
+    pub since: String,
+    /// Failed attempts in a row.
+    pub attempts: Option<u32>,
+    /// The time until the next attempt.
+    pub next_retry_seconds: Option<f64>,
+    /// The last error, or what it waits for.
+    pub message: String,
+    /// What a person can do.
+    pub hint: String,
+}
+
+impl Collector {
+    /// Asks a collector whether it is one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached, or is none.
+    pub async fn at(endpoint: Endpoint) -> Result<Self, CollectorError> {
+        let at = endpoint.to_string();
+        let Some(body) = endpoint.get("/debug/summary").await? else {
+            // Older ones have other pages.
+            let monitors = endpoint.get("/debug/monitors").await?;
+            let is_kube_gc = monitors.is_some_and(|body| serde_json::from_slice::<Vec<Value>>(&body).is_ok());
+            return Err(if is_kube_gc {
+                CollectorError::OtherVersion { at, why: "it has no page /debug/summary".to_owned() }
+            } else {
+                CollectorError::NotKubeGc { at, why: "it has no page /debug/summary".to_owned() }
+            });
+        };
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(summary) if summary.get("decisions_total").is_some() => Ok(Self { endpoint }),
+            _ => {
+                Err(CollectorError::NotKubeGc { at, why: "its /debug/summary is something else".to_owned() })
+            }
+        }
+    }
+
+    /// What belongs to an object, from as many pages as it takes. `None` if the graph does not have
+    /// the object.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn neighbourhood(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        reach: Reach,
+    ) -> Result<Option<NeighbourhoodPage>, CollectorError> {
+        let question = question("/debug/neighbourhood", uid, resource) + &reach.parameters();
+        let mut whole: Option<NeighbourhoodPage> = None;
+        let mut after = String::new();
+        loop {
+            let page: Option<NeighbourhoodPage> = self.page(&format!("{question}{after}")).await?;
+            let Some(page) = page else { return Ok(whole) };
+            let next = page.next.clone();
+            let all = match &mut whole {
+                None => whole.insert(page),
+                Some(all) => {
+                    join(&mut all.shown, page.shown);
+                    all.incomplete.extend(page.incomplete);
+                    all.incomplete.sort();
+                    all.incomplete.dedup();
+                    all
+                }
+            };
+            match next {
+                Some(next) if all.shown.nodes.len() < reach.limit => after = format!("&after={next}"),
+                Some(_) | None => return Ok(whole),
+            }
+        }
+    }
+
+    /// Why an object is still there. `None` if the graph does not have it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn explain(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+    ) -> Result<Option<ExplanationPage>, CollectorError> {
+        self.page(&question("/debug/explain", uid, resource)).await
+    }
+
+    /// What belongs to an object, now and whenever it changes.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn follow(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        reach: Reach,
+    ) -> Result<Events<NeighbourhoodPage>, CollectorError> {
+        let question = question("/debug/stream", uid, resource) + &reach.parameters();
+        let at = self.endpoint.to_string();
+        let missing = || CollectorError::OtherVersion { at, why: "it has no page /debug/stream".to_owned() };
+        let answer = self.endpoint.ask(&question).await?.ok_or_else(missing)?;
+        let is_stream = answer
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if !is_stream {
+            let at = self.endpoint.to_string();
+            return Err(CollectorError::NotKubeGc { at, why: "its /debug/stream is no stream".to_owned() });
+        }
+        Ok(Events::new(self.endpoint.clone(), answer.into_body(), "neighbourhood"))
+    }
+
+    async fn page<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<Option<T>, CollectorError> {
+        let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
+        let page = serde_json::from_slice(&body);
+        page.map(Some).map_err(|error| CollectorError::OtherVersion {
+            at: self.endpoint.to_string(),
+            why: bounded(error),
+        })
+    }
+}
+
+impl Reach {
+    /// As parameters. A collector shows many dependents of a type only for one level.
+    fn parameters(self) -> String {
+        let Self { up, down, most, limit } = self;
+        let most = if down > 1 { most.min(MOST_OF_A_TYPE) } else { most };
+        format!("&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE))
+    }
+}
+
+/// The beginning of a question about an object.
+fn question(page: &str, uid: &Uid, resource: Option<&GroupResource>) -> String {
+    let resource = resource.map(|resource| format!("&resource={}", encoded(&resource.to_string())));
+    format!("{page}?uid={}{}", encoded(&uid.to_string()), resource.unwrap_or_default())
+}
+
+/// A text in a query: what is not surely harmless is encoded.
+fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_uid_is_one_parameter() {
+        let uid = Uid::parse("a&limit=1#?%/\u{e9} b").unwrap();
+        let resource = GroupResource::new("batch", "jobs");
+        assert_eq!(
+            question("/debug/explain", &uid, Some(&resource)),
+            "/debug/explain?uid=a%26limit%3D1%23%3F%25%2F%C3%A9%20b&resource=jobs.batch"
+        );
+    }
+
+    #[test]
+    fn what_a_collector_says_is_understood() {
+        let page = r#"{"object":{"apiVersion":"v1","kind":"Pod","resource":"pods","namespace":"a","name":"b","uid":"c"},
+            "outcome":"waits","verdict":"v","deleted":null,"references":[{"owner":{"apiVersion":"v1","kind":"Pod",
+            "resource":null,"namespace":null,"name":"o","uid":"u"},"controller":true,"blockOwnerDeletion":false,
+            "class":"absent","evidence":{"kind":"otherUid","uid":"x"}}],"referenceCount":1,"finalizers":[{"name":"orphan",
+            "remover":"the garbage collector","when":"w","setBy":{"manager":"m","time":null},"apiIsServed":null}],
+            "chain":{"links":[],"leaves":[],"truncated":false},"namespace":null,"advice":[],"dependsOnUnseen":false,
+            "incomplete":[],"decisions":[{"at":"t","object":{},"action":"delete","policy":null,"finalizer":null,
+            "outcome":"denied","error":"403","owners":[],"owner":null}],"stuck":{"object":{},"reason":"denied",
+            "since":"t","waiting_seconds":1.5,"attempts":2,"next_retry_seconds":0.5,"message":"m","hint":"h"}}"#;
+        let page: ExplanationPage = serde_json::from_str(page).unwrap();
+        assert_eq!((page.decisions[0].outcome.as_str(), page.stuck.unwrap().attempts), ("denied", Some(2)));
+        assert_eq!(page.explanation.finalizers[0].set_by.as_ref().unwrap().manager, "m");
+    }
+}

@@ -1,0 +1,143 @@
+//! The answers of the commands from a collector.
+
+use std::collections::HashMap;
+
+use super::answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
+use super::collector::{Collector, Events, NeighbourhoodPage, Reach};
+use super::error::InsightError;
+use super::lists::{Lists, Watcher};
+use super::object::ObjectArgument;
+use super::session::Session;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::insight::{Neighbourhood, ObjectName};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
+
+/// The object of a question to a collector.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    uid: Uid,
+    /// Unless it is named by its uid alone.
+    resource: Option<GroupResource>,
+}
+
+impl Session {
+    /// Finds the object for a question to a collector, which knows objects by their uids.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub(super) async fn asked(&self, object: &ObjectArgument) -> Result<Asked, InsightError> {
+        Ok(match object {
+            ObjectArgument::Uid(uid) => Asked { uid: uid.clone(), resource: None },
+            ObjectArgument::Named { of_type, name } => {
+                let (identity, _) = self.find(of_type, name).await?;
+                let resource = Some(identity.resource.group_resource.clone());
+                Asked { uid: identity.uid, resource }
+            }
+        })
+    }
+
+    /// What belongs to an object, from a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn tree_from(
+        &self,
+        collector: &Collector,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+    ) -> Result<TreeAnswer, InsightError> {
+        let Asked { uid, resource } = watcher.wait(self.asked(&query.object)).await?;
+        let page = collector.neighbourhood(&uid, resource.as_ref(), reach(query));
+        let page = Box::pin(watcher.wait(page)).await?.ok_or_else(|| not_in_the_graph(&uid))?;
+        Ok(self.tree_of(page, query.with_rows, watcher).await)
+    }
+
+    /// What belongs to an object, now and whenever it changes.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub(super) async fn follow(
+        &self,
+        collector: &Collector,
+        asked: &Asked,
+        query: &TreeQuery,
+    ) -> Result<Events<NeighbourhoodPage>, InsightError> {
+        Ok(collector.follow(&asked.uid, asked.resource.as_ref(), reach(query)).await?)
+    }
+
+    /// The answer that a page of a collector stands for. The graph does not keep finalizers and
+    /// the server's tables, so these are read.
+    pub(super) async fn tree_of(
+        &self,
+        page: NeighbourhoodPage,
+        with_rows: bool,
+        watcher: &Watcher<'_>,
+    ) -> TreeAnswer {
+        let NeighbourhoodPage { mut shown, incomplete, next: _ } = page;
+        self.identify(&mut shown);
+        let mut extras: HashMap<usize, NodeExtra> = HashMap::new();
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        if with_rows {
+            extras = self.finalizers(&mut lists, &shown).await;
+            self.rows(&shown, &mut extras, watcher).await;
+        }
+        TreeAnswer { shown, incomplete, left_out: 0, extras }
+    }
+
+    /// Why an object is still there, and what the collector has done about it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn explain_from(
+        &self,
+        collector: &Collector,
+        object: &ObjectArgument,
+        watcher: &Watcher<'_>,
+    ) -> Result<ExplainAnswer, InsightError> {
+        let Asked { uid, resource } = watcher.wait(self.asked(object)).await?;
+        let page = watcher.wait(collector.explain(&uid, resource.as_ref())).await?;
+        let page = page.ok_or_else(|| not_in_the_graph(&uid))?;
+        Ok(ExplainAnswer {
+            explanation: page.explanation,
+            incomplete: page.incomplete,
+            left_out: 0,
+            decisions: Some(page.decisions),
+            stuck: page.stuck,
+        })
+    }
+
+    /// Finds the identities that names stand for, which answers of a collector leave out.
+    fn identify(&self, shown: &mut Neighbourhood) {
+        for node in &mut shown.nodes {
+            node.identity = self.identity(&node.name);
+        }
+    }
+
+    fn identity(&self, name: &ObjectName) -> Option<Identity> {
+        let resource = self.discovered.catalog.resolve(&name.api_version, &name.kind)?;
+        let namespace = name.namespace.as_deref().and_then(Namespace::parse);
+        let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
+        fits.then(|| Uid::parse(&name.uid)).flatten().map(|uid| Identity {
+            resource: std::sync::Arc::clone(resource),
+            namespace,
+            name: name.name.as_str().into(),
+            uid,
+        })
+    }
+}
+
+const fn reach(query: &TreeQuery) -> Reach {
+    let TreeQuery { up, down, most, limit, .. } = query;
+    Reach { up: *up, down: *down, most: *most, limit: *limit }
+}
+
+fn not_in_the_graph(uid: &Uid) -> InsightError {
+    InsightError::NoSuchObject(format!(
+        "the graph of the collector has no object with the uid {}; --from lists asks the API server",
+        uid.shown()
+    ))
+}
