@@ -170,7 +170,8 @@ impl Walk {
             self.met[place].references = references;
         }
         if let Some(root) = self.met.first_mut() {
-            root.references.retain(|reference| matches!(reference.owner, Owner::Met(_)));
+            root.references
+                .retain(|reference| matches!(reference.owner, Owner::Met(_)) || reference.namesake.is_some());
         }
     }
 
