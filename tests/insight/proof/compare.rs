@@ -118,6 +118,8 @@ impl Case {
             return None;
         }
         match after {
+            // It was on its way before, and only waited for something that goes now.
+            None if before.is_terminating() && before.finalizers().contains(&"foregroundDeletion") => None,
             None => Some("is gone".to_owned()),
             Some(after) if after.is_terminating() != before.is_terminating() => Some("is deleted".to_owned()),
             Some(after) if after.owner_uids() != before.owner_uids() => {
