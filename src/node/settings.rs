@@ -57,7 +57,12 @@ impl NodeOptions {
         if self.kubelet != Presence::Absent {
             return false;
         }
-        self.kubelet = (self.detect)();
+        self.is_beside((self.detect)())
+    }
+
+    /// Takes notice of a kubelet. Returns whether there is one.
+    pub fn is_beside(&mut self, kubelet: Presence) -> bool {
+        self.kubelet = kubelet;
         let has_come = self.kubelet != Presence::Absent;
         if has_come {
             self.rules.kubelet = Kubelet::Beside(self.beside);

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::events::NodeEvents;
 use super::{Node, NodeStatus};
-use crate::node::{NodeError, Report, blocking, now};
+use crate::node::{NodeError, Presence, Report, blocking, now};
 use crate::telemetry::record;
 
 /// A pass that has ended.
@@ -92,15 +92,20 @@ async fn meets_kubelet(node: &mut Node) -> bool {
         let has_come = options.meets_kubelet();
         (has_come, options)
     });
-    match looked.await {
-        Ok((true, options)) => {
-            tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
-            node.collector.set_rules(&options.rules);
-            node.options = options;
-            true
+    let options = match looked.await {
+        Ok((false, _)) => return false,
+        Ok((true, options)) => options,
+        Err(error) => {
+            let mut options = node.options.clone();
+            // What cannot be ruled out counts as present.
+            options.is_beside(Presence::Present { why: format!("whether one does is not known: {error}") });
+            options
         }
-        Ok((false, _)) | Err(_) => false,
-    }
+    };
+    tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
+    node.collector.set_rules(&options.rules);
+    node.options = options;
+    true
 }
 
 fn is_success(report: &Report) -> bool {

@@ -139,6 +139,20 @@ async fn safety_3_a_kubelet_that_comes_later_is_met_before_anything_is_removed()
     assert!(node.changes().is_empty());
 }
 
+/// Fails if a mistake in the search for a kubelet counts as "no kubelet".
+#[actix::test]
+async fn safety_3_a_kubelet_that_cannot_be_ruled_out_counts_as_present() {
+    let mut node = Node::new();
+    let gone = node.gone_pod();
+    node.containers(&gone, 3, ContainerState::ContainerExited);
+    let options = NodeOptions { detect: || panic!("made by the test"), ..node.options() };
+    let mut running = Running::with(&node, options).await;
+    let status = running.until(|status| status.report.is_some()).await;
+    running.stop().await;
+    assert!(status.report.unwrap().dry_run.as_ref().unwrap().contains("is not known"));
+    assert!(node.changes().is_empty());
+}
+
 #[actix::test]
 async fn safety_2_a_wrong_name_of_the_node_makes_it_unready() {
     let mut node = Node::new();
