@@ -47,11 +47,14 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         });
         of_type.count += 1;
     }
-    let deleted: Vec<&Identity> = objects
+    let mut deleted: Vec<&Identity> = objects
         .iter()
         .filter(|(_, deletion)| deletion.is_being_deleted())
         .map(|(identity, _)| identity)
         .collect();
+    // The graph has them in no order.
+    deleted
+        .sort_unstable_by_key(|identity| (&identity.resource.group_resource, &identity.name, &identity.uid));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
     for identity in deleted.iter().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
