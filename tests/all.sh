@@ -3,9 +3,9 @@
 #
 #   tests/all.sh
 #
-# The scenarios take most of the time and often wait, so the other suites run beside them, with
-# less priority. Their output comes in one piece when they have ended. The first suite that fails
-# ends everything.
+# The scenarios take most of the time and often wait, so the other suites run beside them. With
+# less priority, their API servers would not answer in time on a small machine. Their output comes
+# in one piece when they have ended. The first suite that fails ends everything.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -33,7 +33,7 @@ trap 'exit 143' TERM
 set -m
 "$cargo" test --locked --test scenarios </dev/null &
 pid[scenarios]=$!
-{ nice -n 5 "$cargo" test --locked "${others[@]}" && nice -n 5 "$cargo" test --locked --doc; } </dev/null >"$log" 2>&1 &
+{ "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc; } </dev/null >"$log" 2>&1 &
 pid[others]=$!
 set +m
 

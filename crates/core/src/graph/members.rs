@@ -167,14 +167,7 @@ impl Partition {
             | Presence::Unresolved
             | Presence::InvalidScope => return 0,
         }
-        let references: Vec<ReferenceSnapshot> = self
-            .store
-            .owners(id)
-            .map(|edge| ReferenceSnapshot {
-                reference: self.store.reference(edge),
-                owner: self.owner_view(edge),
-            })
-            .collect();
+        let references = self.references(id);
         let visited = references.len();
         page.members.push(Member {
             identity: self.store.identity(id),

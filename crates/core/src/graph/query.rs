@@ -72,6 +72,17 @@ impl Partition {
         snapshot
     }
 
+    /// The owner references of an object, and what is known of each owner.
+    pub(super) fn references(&self, id: NodeId) -> Vec<ReferenceSnapshot> {
+        let owners = self.store.owners(id);
+        owners
+            .map(|edge| ReferenceSnapshot {
+                reference: self.store.reference(edge),
+                owner: self.owner_view(edge),
+            })
+            .collect()
+    }
+
     /// An observed object, and the dependents that block it and are not deleting dependents.
     pub(super) fn read_object(&mut self, id: NodeId) -> (ObjectSnapshot, Vec<NodeId>) {
         let (foreground, active) = match self.store.nodes[id].deletion {
@@ -79,14 +90,7 @@ impl Partition {
             _ => (ForegroundProgress::Unblocked, Vec::new()),
         };
         let node = &self.store.nodes[id];
-        let references: Vec<ReferenceSnapshot> = self
-            .store
-            .owners(id)
-            .map(|edge| ReferenceSnapshot {
-                reference: self.store.reference(edge),
-                owner: self.owner_view(edge),
-            })
-            .collect();
+        let references = self.references(id);
         let snapshot = ObjectSnapshot {
             identity: self.store.identity(id),
             resource_version: self.store.version(id),
