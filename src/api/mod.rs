@@ -23,6 +23,7 @@ mod error_chain;
 mod event;
 mod event_recorder;
 mod finalizer;
+mod forward;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
 mod high_water;
@@ -65,6 +66,7 @@ pub use event_recorder::EventRecorder;
 #[cfg(feature = "demo")]
 pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
 pub use finalizer::{Finalizer, FinalizerRemoval};
+pub use forward::LabelledPod;
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};

@@ -39,6 +39,8 @@ const INDEX: &str = "\
 /debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry
                    ?reason=REASON   only objects that are stuck for this reason
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?limit=COUNT
+/debug/stuck/causes what was deleted some time ago and is still there, by what holds it
+                   ?namespace=NAME, ?older=SECONDS
 /debug/decisions the last decisions and their evidence, newest first; in a dry run also the disagreements with another collector
                    ?namespace=NAME, ?resource=RESOURCE[.GROUP], ?uid=UID, ?action=ACTION, ?outcome=OUTCOME, ?limit=COUNT
 /debug/queues    the work queues and the objects that keep failing
@@ -71,6 +73,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
     let plans = super::plans::router(Arc::clone(&introspection));
+    let causes = super::causes::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
@@ -94,6 +97,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
             streams,
         })
         .merge(plans)
+        .merge(causes)
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {

@@ -47,8 +47,12 @@ impl FindQuery {
                 _ => return Err(unknown(&name)),
             }
         }
-        let search =
-            SearchQuery { text: text.unwrap_or_default(), namespace: of_namespace, resource: of_resource };
+        let search = SearchQuery {
+            text: text.unwrap_or_default(),
+            namespace: of_namespace,
+            resource: of_resource,
+            ..SearchQuery::default()
+        };
         Ok(Self { search, limit: limit.unwrap_or(SEARCH_LIMITS.0) })
     }
 }

@@ -20,11 +20,13 @@
 //! | debug | `/debug/summary` | sync, role, brake, queues and stuck objects at a glance |
 //! | debug | `/debug/stream` | the summary each second, and changes of the neighbourhood of `?uid=`, as server-sent events |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
+//! | debug | `/debug/stuck/causes` | what was deleted long ago, by what holds it: `?namespace=`, `?older=` |
 //! | debug | `/debug/queues` | the work queues and the objects that keep failing |
 //! | debug | `/debug/node` | `kube-gc node run` only: the last plan for the node, and what came of it |
 //! | debug | `/debug/idle` | whether any work is left; `?seen=RESOURCE=VERSION` repeatable, `?parked=ok` |
 
 mod access;
+mod causes;
 mod comparison;
 mod connections;
 mod debug;
@@ -56,6 +58,7 @@ use kube_gc_core::object::Uid;
 
 pub use crate::config::Listener;
 pub use access::Authorizer;
+pub use causes::{CausesPage, CausesQuery};
 pub use comparison::{ComparisonCounts, DisagreementView};
 pub use debug::debug_router;
 pub use decisions::{DecisionQuery, DecisionView, DecisionsPage};
@@ -129,6 +132,11 @@ pub trait Introspection: Send + Sync + 'static {
 
     /// The stuck objects.
     fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>>;
+
+    /// What was deleted long ago and is still there, by what holds it.
+    fn causes(&self, _: CausesQuery) -> BoxFuture<'_, Result<CausesPage, Ended>> {
+        std::future::ready(Ok(CausesPage::default())).boxed()
+    }
 
     /// Whether any work is left.
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport>;

@@ -12,6 +12,12 @@ pub struct TypeFilter {
 }
 
 impl TypeFilter {
+    /// Whether it leaves nothing out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.only.is_empty() && self.without.is_empty()
+    }
+
     /// Whether objects of a type are looked at.
     #[must_use]
     pub fn admits(&self, resource: &GroupResource) -> bool {

@@ -18,12 +18,12 @@ mod watch;
 
 pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
 pub use check::{CheckAnswer, CheckQuery};
-pub use collector::{CollectorError, CollectorOptions, Decision, Stuck};
+pub use collector::{CollectorError, Credentials, Decision, Stuck};
 pub use error::InsightError;
 pub use glob::TypeFilter;
 pub use lists::Watcher;
 pub use object::ObjectArgument;
 pub use plan::{PlanAnswer, PlanArgument};
 pub use session::Session;
-pub use source::{From, Source};
+pub use source::{From, Source, SourceChoice};
 pub use stuck::{StuckAnswer, StuckQuery};

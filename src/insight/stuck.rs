@@ -1,7 +1,10 @@
 //! The answer of `kube-gc stuck`.
 
+use std::time::{Duration, SystemTime};
+
 use serde::Serialize;
 
+use super::collector::Collector;
 use super::error::InsightError;
 use super::glob::TypeFilter;
 use super::lists::{Lists, Watcher};
@@ -20,8 +23,16 @@ pub struct StuckQuery {
     pub everywhere: bool,
     /// Which types are listed.
     pub filter: TypeFilter,
-    /// Objects that were deleted before this time are stuck; in RFC 3339, as the server writes it.
-    pub before: String,
+    /// Objects that were deleted longer ago than this are stuck.
+    pub older: Duration,
+}
+
+impl StuckQuery {
+    /// The time before which stuck objects were deleted, in RFC 3339, as the server writes it.
+    fn before(&self) -> String {
+        let time = SystemTime::now().checked_sub(self.older).unwrap_or(SystemTime::UNIX_EPOCH);
+        humantime::format_rfc3339_seconds(time).to_string()
+    }
 }
 
 /// The answer of `kube-gc stuck`. It says the same whether lists or a collector's `/debug/stuck`
@@ -52,7 +63,7 @@ impl Session {
         lists.most_reads = MOST_READS;
         let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         lists.list(namespace, &query.filter, watcher).await;
-        let report = lists.stuck(&query.before).await;
+        let report = lists.stuck(&query.before()).await;
         let mut incomplete = std::mem::take(&mut lists.unseen);
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
@@ -62,5 +73,21 @@ impl Session {
         incomplete.extend(lists.unread());
         incomplete.sort();
         Ok(StuckAnswer { report, incomplete, left_out: lists.left_out })
+    }
+
+    /// The same, from the graph of a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn stuck_from(
+        &self,
+        collector: &Collector,
+        query: &StuckQuery,
+        watcher: &Watcher<'_>,
+    ) -> Result<StuckAnswer, InsightError> {
+        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
+        let page = watcher.wait(collector.causes(namespace, query.older)).await?;
+        Ok(StuckAnswer { report: page.report, incomplete: page.incomplete, left_out: 0 })
     }
 }

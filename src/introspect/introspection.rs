@@ -9,10 +9,11 @@ use crate::actors::discovery::DiscoveryFailure;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
-    DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts, FailingItem, FindQuery,
-    FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection, Leadership, MOST_PAGED,
-    MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest, QueueStatus,
-    QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp, Undiscovered,
+    CausesPage, CausesQuery, DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts,
+    FailingItem, FindQuery, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection,
+    Leadership, MOST_PAGED, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest,
+    QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp,
+    Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
@@ -261,6 +262,10 @@ impl Introspection for CollectorIntrospection {
 
     fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
         async move { Ok(self.status.stuck(&query).await?) }.boxed()
+    }
+
+    fn causes(&self, query: CausesQuery) -> BoxFuture<'_, Result<CausesPage, Ended>> {
+        async move { Ok(self.causes_of(query).await?) }.boxed()
     }
 
     fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {

@@ -1,6 +1,7 @@
 //! Read models of the collector: its status, its metrics, stuck objects, the last decisions, the graph,
 //! and the answers to questions about it.
 
+mod causes;
 pub mod decision_log;
 mod explanation;
 pub mod graph_export;

@@ -4,6 +4,7 @@ mod check;
 mod collector;
 mod errors;
 mod explain;
+mod found;
 mod krew;
 mod kubectl;
 mod plan;
@@ -34,6 +35,7 @@ pub const ALL: &[Module] = &[
     collector::SCENARIOS,
     errors::SCENARIOS,
     explain::SCENARIOS,
+    found::SCENARIOS,
     plan::SCENARIOS,
     proof::SCENARIOS,
     krew::SCENARIOS,

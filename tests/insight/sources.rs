@@ -70,7 +70,6 @@ async fn what_is_no_collector_is_said() -> Result<()> {
         for (source, code, says) in [
             ("--collector http://127.0.0.1:1", 4, "the collector at http://127.0.0.1:1 cannot be reached"),
             ("--collector localhost:8081", 2, "a URL begins with http:// or https://"),
-            ("--from collector", 2, "--from collector needs --collector URL"),
             (&health, 9, "is not the debug listener of kube-gc"),
             (&format!("{debug}/nothing"), 9, "is not the debug listener of kube-gc"),
             (&format!("{debug} --from lists"), 2, "--from lists asks no collector"),

@@ -192,6 +192,12 @@ impl Api {
         &self.0.restore_fence
     }
 
+    /// A client whose connections can become something else than HTTP. Watches use HTTP/2, and the
+    /// connections of single requests are pooled by their own rules.
+    pub(super) fn upgradable(&self) -> kube::Client {
+        self.0.clients.lists.clone()
+    }
+
     pub(super) fn jitter(&self) -> &Jitter {
         &self.0.jitter
     }

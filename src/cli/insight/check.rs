@@ -114,7 +114,7 @@ impl CheckArgs {
                     style: Style::detect(),
                 };
                 let summary = check_text::summary(&answer.report);
-                let footer = footer(&answer.incomplete, answer.left_out);
+                let footer = footer(&answer.incomplete, answer.left_out, None);
                 let between = if footer.is_empty() { "\n" } else { " " };
                 check_text::table(&answer.report, &look) + &summary + between + &footer
             }

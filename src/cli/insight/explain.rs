@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
-use super::source::SourceArgs;
+use super::source::{Auto, SourceArgs};
 use super::style::Style;
 use super::{explain_text, failed, footer, json, print, progress, unanswered};
 use crate::app::insight::ask;
@@ -68,17 +68,21 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
     let object = ObjectArgument::read(&args.common.object);
     let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
     let filter = args.common.filter();
-    let source = args.source.source()?;
+    let source = args.source.source(Auto::Looks)?;
     let answer = ask(&args.common.connection(), async |session, interrupted| {
         let watcher = Watcher { progress: &progress, interrupted };
-        match watcher.wait(source.collector()).await? {
-            None => session.explain(&object, &filter, &watcher).await,
-            Some(collector) => session.explain_from(&collector, &object, &watcher).await,
-        }
+        let chosen = session.choose(&source, &watcher).await?;
+        chosen
+            .answer(
+                &watcher,
+                async |collector| session.explain_from(collector, &object, &watcher).await,
+                async || session.explain(&object, &filter, &watcher).await,
+            )
+            .await
     })?;
     match answer {
-        Ok(answer) => {
-            print(&args.written(&answer)?)?;
+        Ok((answer, note)) => {
+            print(&args.written(&answer, note.as_deref())?)?;
             let depends = answer.explanation.depends_on_unseen;
             Ok(if depends { Exit::Incomplete } else { Exit::Success })
         }
@@ -87,7 +91,7 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
 }
 
 impl ExplainArgs {
-    fn written(&self, answer: &ExplainAnswer) -> Result<String, Error> {
+    fn written(&self, answer: &ExplainAnswer, note: Option<&str>) -> Result<String, Error> {
         Ok(match self.output {
             Format::Json => json("Explanation", answer)?,
             Format::Name => explain_text::names(&answer.explanation),
@@ -100,7 +104,7 @@ impl ExplainArgs {
                 };
                 let mut text = explain_text::text(&answer.explanation, &look);
                 text += &explain_text::of_collector(answer, &look);
-                text + &footer(&answer.incomplete, answer.left_out)
+                text + &footer(&answer.incomplete, answer.left_out, note)
             }
         })
     }

@@ -90,8 +90,10 @@ fn unanswered(error: &InsightError) -> Exit {
 const fn kind_of(error: &CollectorError) -> ErrorKind {
     match error {
         CollectorError::Unauthenticated { .. } => ErrorKind::Credentials,
-        CollectorError::Forbidden { .. } => ErrorKind::Forbidden,
-        CollectorError::Unreachable { .. } => ErrorKind::Unreachable,
+        CollectorError::Forbidden { .. }
+        | CollectorError::PodsForbidden(_)
+        | CollectorError::ForwardForbidden(_) => ErrorKind::Forbidden,
+        CollectorError::Unreachable { .. } | CollectorError::NotFound { .. } => ErrorKind::Unreachable,
         CollectorError::NotKubeGc { .. }
         | CollectorError::OtherVersion { .. }
         | CollectorError::Failed { .. } => ErrorKind::Internal,
@@ -117,8 +119,9 @@ fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
     Ok(line)
 }
 
-/// What could not be looked at, in one line; empty if there is nothing.
-fn footer(incomplete: &[Unseen], left_out: usize) -> String {
+/// What could not be looked at, in one line, and what else there is to say about where the answer is
+/// from; empty if there is nothing.
+fn footer(incomplete: &[Unseen], left_out: usize, note: Option<&str>) -> String {
     let mut parts = Vec::new();
     if !incomplete.is_empty() {
         let mut named: Vec<String> =
@@ -131,6 +134,7 @@ fn footer(incomplete: &[Unseen], left_out: usize) -> String {
     if left_out > 0 {
         parts.push(format!("Left out on request: {left_out} types"));
     }
+    parts.extend(note.map(|note| Escaped(note).to_string()));
     parts.into_iter().map(|part| part + "\n").collect()
 }
 
@@ -141,11 +145,11 @@ mod tests {
     #[test]
     fn what_is_missing_is_named_once_and_on_one_line() {
         let unseen = |number: usize| Unseen { what: format!("t{number}"), why: "403\n\u{1b}[31m".into() };
-        let text = footer(&(0..9).map(unseen).collect::<Vec<_>>(), 2);
-        assert_eq!(text.lines().count(), 2, "{text}");
+        let text = footer(&(0..9).map(unseen).collect::<Vec<_>>(), 2, Some("From\nlists"));
+        assert_eq!(text.lines().count(), 3, "{text}");
         assert!(
             text.starts_with(r"Not looked at: t0 (403\n\u{1b}[31m); t1 ") && text.contains("; and 3 more\n")
         );
-        assert_eq!(footer(&[], 0), "");
+        assert_eq!(footer(&[], 0, None), "");
     }
 }

@@ -155,7 +155,7 @@ impl PlanArgs {
                     headers: self.common.headers(),
                     style: Style::detect(),
                 };
-                plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out)
+                plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, None)
             }
         })
     }

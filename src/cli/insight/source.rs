@@ -5,34 +5,45 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::app::{Error, ErrorKind};
-use crate::insight::{self, CollectorOptions, Source};
+use crate::insight::{self, Credentials, Source, SourceChoice};
 
 /// Where the answer comes from.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SourceArgs {
     /// Where the answer comes from
+    ///
+    /// docs/tree.md says which collector is asked, and what that takes.
     #[arg(long, value_name = "SOURCE", value_enum, default_value_t)]
     from: From,
 
     /// URL of a collector's debug pages, such as http://127.0.0.1:8081
+    ///
+    /// Without it, --from collector looks for pods labelled app.kubernetes.io/name=kube-gc, and
+    /// connects to the leader's through the API server, as kubectl port-forward does.
     #[arg(long, value_name = "URL")]
     collector: Option<String>,
 
+    /// Namespace in which a collector is looked for
+    #[arg(long, value_name = "NAME", conflicts_with = "collector")]
+    collector_namespace: Option<String>,
+
     /// File with a token for protected debug pages
     ///
-    /// It is sent only over https, or to this machine.
-    #[arg(long, value_name = "FILE", requires = "collector")]
+    /// It is sent only over https, to this machine, or through the API server to a pod in the
+    /// namespace kube-gc or --collector-namespace.
+    #[arg(long, value_name = "FILE")]
     collector_token_file: Option<PathBuf>,
 
     /// File with the certificates that sign the collector's, for https
-    #[arg(long, value_name = "FILE", requires = "collector")]
+    #[arg(long, value_name = "FILE")]
     collector_ca_file: Option<PathBuf>,
 }
 
 /// The source of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum From {
-    /// The collector of --collector, and without it lists
+    /// The collector of --collector; explain and stuck also ask one that they find in the namespace
+    /// kube-gc; otherwise lists
     #[default]
     Auto,
     /// Lists and reads of the API server
@@ -41,22 +52,35 @@ enum From {
     Collector,
 }
 
+/// Whether a command looks for a collector without being told of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Auto {
+    /// It does.
+    Looks,
+    /// It asks lists.
+    Lists,
+}
+
 impl SourceArgs {
     /// The source.
     ///
     /// # Errors
     /// The arguments contradict each other, or name a file that cannot be used.
-    pub fn source(&self) -> Result<Source, Error> {
-        let from = match self.from {
-            From::Auto => insight::From::Auto,
-            From::Lists => insight::From::Lists,
-            From::Collector => insight::From::Collector,
+    pub fn source(&self, auto: Auto) -> Result<Source, Error> {
+        let choice = SourceChoice {
+            from: match self.from {
+                From::Auto => insight::From::Auto,
+                From::Lists => insight::From::Lists,
+                From::Collector => insight::From::Collector,
+            },
+            url: self.collector.clone(),
+            namespace: self.collector_namespace.clone(),
+            credentials: Credentials {
+                token: self.collector_token_file.clone(),
+                authority: self.collector_ca_file.clone(),
+            },
+            looks: auto == Auto::Looks,
         };
-        let options = self.collector.as_ref().map(|url| CollectorOptions {
-            url: url.clone(),
-            token: self.collector_token_file.clone(),
-            authority: self.collector_ca_file.clone(),
-        });
-        Source::choose(from, options.as_ref()).map_err(|error| Error::new(ErrorKind::Settings, error))
+        Source::choose(choice).map_err(|error| Error::new(ErrorKind::Settings, error))
     }
 }

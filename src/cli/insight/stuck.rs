@@ -5,12 +5,13 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, ValueEnum};
 
 use super::arguments::ScopeArgs;
+use super::source::{Auto, SourceArgs};
 use super::style::Style;
 use super::{failed, footer, json, print, progress, stuck_text, unanswered};
-use crate::app::Error;
 use crate::app::insight::ask;
+use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::insight::{StuckAnswer, StuckQuery, Watcher};
+use crate::insight::{Source, StuckAnswer, StuckQuery, Watcher};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -32,6 +33,9 @@ docs/stuck.md explains each cause. `kube-gc explain` says more about one object.
 pub struct StuckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
 
     /// How long ago an object must have been deleted
     #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
@@ -68,15 +72,23 @@ pub fn run(args: &StuckArgs) -> Exit {
 
 fn found(args: &StuckArgs) -> Result<Exit, Error> {
     let now = SystemTime::now();
-    let before = now.checked_sub(args.older).unwrap_or(SystemTime::UNIX_EPOCH);
-    let before = humantime::format_rfc3339_seconds(before).to_string();
-    let query = StuckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter(), before };
+    let query =
+        StuckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter(), older: args.older };
+    let source = args.source(&query)?;
     let answer = ask(&args.scope.connection(), async |session, interrupted| {
-        session.stuck(&query, &Watcher { progress: &progress, interrupted }).await
+        let watcher = Watcher { progress: &progress, interrupted };
+        let chosen = session.choose(&source, &watcher).await?;
+        chosen
+            .answer(
+                &watcher,
+                async |collector| session.stuck_from(collector, &query, &watcher).await,
+                async || session.stuck(&query, &watcher).await,
+            )
+            .await
     })?;
     match answer {
-        Ok(answer) => {
-            print(&args.written(&answer, now)?)?;
+        Ok((answer, note)) => {
+            print(&args.written(&answer, now, note.as_deref())?)?;
             Ok(if answer.report.stuck > 0 {
                 Exit::Failure
             } else if answer.incomplete.is_empty() {
@@ -90,7 +102,21 @@ fn found(args: &StuckArgs) -> Result<Exit, Error> {
 }
 
 impl StuckArgs {
-    fn written(&self, answer: &StuckAnswer, now: SystemTime) -> Result<String, Error> {
+    /// A collector has no lists of which types could be left out.
+    fn source(&self, query: &StuckQuery) -> Result<Source, Error> {
+        if query.filter.is_empty() {
+            return self.source.source(Auto::Looks);
+        }
+        match self.source.source(Auto::Lists)? {
+            Source::Lists => Ok(Source::Lists),
+            Source::Collector(_) | Source::Found { .. } => {
+                let why = "--kinds and --exclude choose what is listed, so they need --from lists";
+                Err(Error::new(ErrorKind::Settings, why))
+            }
+        }
+    }
+
+    fn written(&self, answer: &StuckAnswer, now: SystemTime, note: Option<&str>) -> Result<String, Error> {
         Ok(match self.output {
             Format::Json => json("Stuck", answer)?,
             Format::Name => stuck_text::names(&answer.report),
@@ -105,7 +131,7 @@ impl StuckArgs {
                 let older = humantime::format_duration(self.older).to_string();
                 stuck_text::text(&answer.report, &look)
                     + &stuck_text::summary(&answer.report, &older)
-                    + &footer(&answer.incomplete, answer.left_out)
+                    + &footer(&answer.incomplete, answer.left_out, note)
             }
         })
     }

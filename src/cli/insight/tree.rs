@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::arguments::CommonArgs;
 use super::redraw::Redraw;
-use super::source::SourceArgs;
+use super::source::{Auto, SourceArgs};
 use super::style::Style;
 use super::{failed, footer, json, print, progress, tree_text, unanswered};
 use crate::app::insight::ask;
@@ -114,20 +114,24 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
         filter: args.common.filter(),
         with_rows: matches!(args.output, Format::Table | Format::Wide),
     };
-    let source = args.source.source()?;
+    let source = args.source.source(Auto::Lists)?;
     if args.watch {
         return watched(args, &query, &source);
     }
     let answer = ask(&args.common.connection(), async |session, interrupted| {
         let watcher = Watcher { progress: &progress, interrupted };
-        match watcher.wait(source.collector()).await? {
-            None => session.tree(&query, &watcher).await,
-            Some(collector) => Box::pin(session.tree_from(&collector, &query, &watcher)).await,
-        }
+        let chosen = session.choose(&source, &watcher).await?;
+        chosen
+            .answer(
+                &watcher,
+                async |collector| session.tree_from(collector, &query, &watcher).await,
+                async || session.tree(&query, &watcher).await,
+            )
+            .await
     })?;
     match answer {
-        Ok(answer) => {
-            print(&args.written(&answer)?)?;
+        Ok((answer, note)) => {
+            print(&args.written(&answer, note.as_deref())?)?;
             Ok(if answer.incomplete.is_empty() { Exit::Success } else { Exit::Incomplete })
         }
         Err(error) => Ok(unanswered(&error)),
@@ -141,10 +145,10 @@ fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, 
     let ended = ask(&args.common.connection(), async |session, interrupted| {
         // Progress would be in the way of the tree.
         let watcher = Watcher { progress: &|_, _| {}, interrupted };
-        let collector = watcher.wait(source.collector()).await?;
+        let collector = session.choose(source, &watcher).await?.collector;
         let show = |answer: &TreeAnswer| {
             let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
-            match args.written(answer).and_then(|text| screen.show(text, has_changed)) {
+            match args.written(answer, None).and_then(|text| screen.show(text, has_changed)) {
                 Ok(goes_on) => goes_on,
                 Err(error) => {
                     failed = Some(error);
@@ -162,7 +166,7 @@ fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, 
 }
 
 impl TreeArgs {
-    fn written(&self, answer: &TreeAnswer) -> Result<String, Error> {
+    fn written(&self, answer: &TreeAnswer, note: Option<&str>) -> Result<String, Error> {
         let headers = self.common.headers();
         Ok(match self.output {
             Format::Json => json("Tree", answer)?,
@@ -176,7 +180,7 @@ impl TreeArgs {
                     style: Style::detect(),
                     now: SystemTime::now(),
                 };
-                tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out)
+                tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out, note)
             }
         })
     }

@@ -1,5 +1,8 @@
 //! Questions to a collector.
 
+use std::fmt;
+use std::time::Duration;
+
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,8 +10,8 @@ use serde_json::Value;
 use super::connection::CollectorError;
 use super::endpoint::Endpoint;
 use super::events::Events;
-use kube_gc_core::insight::{Explanation, Neighbourhood, Unseen, join};
-use kube_gc_core::object::{GroupResource, Uid};
+use kube_gc_core::insight::{Explanation, Neighbourhood, StuckReport, Unseen, join};
+use kube_gc_core::object::{GroupResource, Namespace, Uid};
 use kube_gc_core::text::bounded;
 
 /// The most objects of one page.
@@ -20,6 +23,13 @@ const MOST_OF_A_TYPE: usize = 200;
 #[derive(Clone, Debug)]
 pub struct Collector {
     endpoint: Endpoint,
+    is_standby: bool,
+}
+
+impl fmt::Display for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.fmt(f)
+    }
 }
 
 /// A page of a neighbourhood.
@@ -53,6 +63,14 @@ pub struct ExplanationPage {
     pub incomplete: Vec<Unseen>,
     pub decisions: Vec<Decision>,
     pub stuck: Option<Stuck>,
+}
+
+/// What was deleted long ago, by what holds it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct CausesPage {
+    #[serde(flatten)]
+    pub report: StuckReport,
+    pub incomplete: Vec<Unseen>,
 }
 
 /// A decision of the collector.
@@ -106,11 +124,20 @@ impl Collector {
             });
         };
         match serde_json::from_slice::<Value>(&body) {
-            Ok(summary) if summary.get("decisions_total").is_some() => Ok(Self { endpoint }),
+            Ok(summary) if summary.get("decisions_total").is_some() => {
+                let is_standby = summary.get("role").and_then(Value::as_str) == Some("standby");
+                Ok(Self { endpoint, is_standby })
+            }
             _ => {
                 Err(CollectorError::NotKubeGc { at, why: "its /debug/summary is something else".to_owned() })
             }
         }
+    }
+
+    /// Whether another replica works.
+    #[must_use]
+    pub const fn is_standby(&self) -> bool {
+        self.is_standby
     }
 
     /// What belongs to an object, from as many pages as it takes. `None` if the graph does not have
@@ -160,6 +187,25 @@ impl Collector {
         resource: Option<&GroupResource>,
     ) -> Result<Option<ExplanationPage>, CollectorError> {
         self.page(&question("/debug/explain", uid, resource)).await
+    }
+
+    /// What was deleted longer ago than this, by what holds it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn causes(
+        &self,
+        namespace: Option<&Namespace>,
+        older: Duration,
+    ) -> Result<CausesPage, CollectorError> {
+        let namespace = namespace.map(|namespace| format!("&namespace={}", encoded(namespace.as_str())));
+        let path = format!("/debug/stuck/causes?older={}{}", older.as_secs(), namespace.unwrap_or_default());
+        let missing = || CollectorError::OtherVersion {
+            at: self.endpoint.to_string(),
+            why: "it has no page /debug/stuck/causes".to_owned(),
+        };
+        self.page(&path).await?.ok_or_else(missing)
     }
 
     /// What belongs to an object, now and whenever it changes.

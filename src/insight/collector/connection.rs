@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, HOST, USER_AGENT};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty, Limited};
@@ -13,7 +15,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, Route};
+use crate::api::{ApiError, ErrorClass};
 use kube_gc_core::text::bounded;
 
 /// The timeout of a connection.
@@ -22,6 +25,12 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// The most bytes of an answer.
 const MOST_BYTES: usize = 64 << 20;
+
+/// A connection, and why it failed, if something between here and the collector knows that.
+struct Open {
+    sender: SendRequest<Empty<Bytes>>,
+    failure: BoxFuture<'static, Option<String>>,
+}
 
 /// Why a collector has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +43,24 @@ pub enum CollectorError {
         /// What failed.
         why: String,
     },
+    /// None was found.
+    #[error("no collector was found: {why}; name its address by --collector, or use --from lists")]
+    NotFound {
+        /// Where it was looked for.
+        why: String,
+    },
+    /// The user may not look for one.
+    #[error(
+        "no collector can be looked for: {0}; you need the right to list pods in its namespace \
+         (--collector-namespace), or its address (--collector)"
+    )]
+    PodsForbidden(String),
+    /// The user may not connect to its pod.
+    #[error(
+        "the collector cannot be reached: {0}; you need the right to get and create pods/portforward there, \
+         or its address (--collector)"
+    )]
+    ForwardForbidden(String),
     /// It does not know the token, or wants one.
     #[error("the collector at {at} wants a token that its cluster knows (401): use --collector-token-file")]
     Unauthenticated {
@@ -78,11 +105,23 @@ pub enum CollectorError {
     },
 }
 
+impl CollectorError {
+    /// Whether there is something that a person may take for a collector.
+    #[must_use]
+    pub const fn is_of_a_collector(&self) -> bool {
+        match self {
+            // Who may not list pods does not know of any.
+            Self::NotFound { .. } | Self::PodsForbidden(_) => false,
+            _ => true,
+        }
+    }
+}
+
 impl Endpoint {
     /// Sends a request. The answer's status is not looked at.
     async fn send(&self, path: &str) -> Result<Response<Incoming>, CollectorError> {
         let answer = timeout(ANSWER_TIMEOUT, async {
-            let mut sender = self.open().await?;
+            let Open { mut sender, failure } = self.open().await?;
             let mut request = Request::get(format!("{}{path}", self.prefix))
                 .header(HOST, &self.authority)
                 .header(ACCEPT, "application/json, text/event-stream")
@@ -91,7 +130,14 @@ impl Endpoint {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
             }
             let request = request.body(Empty::<Bytes>::new()).map_err(|error| self.unreachable(&error))?;
-            sender.send_request(request).await.map_err(|error| self.unreachable(&error))
+            match sender.send_request(request).await {
+                Ok(answer) => Ok(answer),
+                Err(error) => {
+                    // The kubelet knows better why a forwarded port has no answer.
+                    let failure = timeout(CONNECT_TIMEOUT, failure).await.ok().flatten();
+                    Err(failure.map_or_else(|| self.unreachable(&error), |why| self.unreachable(&why)))
+                }
+            }
         });
         answer.await.unwrap_or_else(|_| Err(self.unreachable(&"it does not answer")))
     }
@@ -133,12 +179,38 @@ impl Endpoint {
         CollectorError::Unreachable { at: self.to_string(), why: bounded(why) }
     }
 
-    async fn open(&self) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
-        let connect = TcpStream::connect((self.host.as_str(), self.port));
-        let stream = match timeout(CONNECT_TIMEOUT, connect).await {
-            Ok(stream) => stream.map_err(|error| self.unreachable(&error))?,
-            Err(_) => return Err(self.unreachable(&"the connection is not made in time")),
-        };
+    async fn open(&self) -> Result<Open, CollectorError> {
+        let too_late = |_| self.unreachable(&"the connection is not made in time");
+        match &self.route {
+            Route::Tcp { host, port } => {
+                let connect = TcpStream::connect((host.as_str(), *port));
+                let stream = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
+                let stream = stream.map_err(|error| self.unreachable(&error))?;
+                let sender = self.secure(stream).await?;
+                Ok(Open { sender, failure: std::future::ready(None).boxed() })
+            }
+            Route::Pod { api, namespace, name, port } => {
+                let connect = Box::pin(api.forward_port(namespace, name, *port));
+                let forwarded = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
+                let forwarded = forwarded.map_err(|error| self.not_forwarded(&error))?;
+                let sender = self.secure(forwarded.stream).await?;
+                Ok(Open { sender, failure: forwarded.failure })
+            }
+        }
+    }
+
+    fn not_forwarded(&self, error: &ApiError) -> CollectorError {
+        if error.class == ErrorClass::Denied {
+            CollectorError::ForwardForbidden(bounded(error))
+        } else {
+            self.unreachable(error)
+        }
+    }
+
+    async fn secure(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
         match &self.tls {
             None => self.speak(stream).await,
             Some((tls, name)) => {

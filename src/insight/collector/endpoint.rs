@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use http::Uri;
@@ -12,11 +12,26 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
+use crate::api::{Api, LabelledPod};
+
+/// The port of the debug listener, unless the pod names another one.
+const DEBUG_PORT: u16 = 8081;
+/// The host of requests through a forwarded port. The listener is for this machine, that is the
+/// pod's, and its certificate is for the same name.
+const FORWARDED_HOST: &str = "localhost";
+
 /// What a user says about the collector.
 #[derive(Clone, Debug, Default)]
 pub struct CollectorOptions {
     /// `http://HOST:PORT` or `https://HOST:PORT`, perhaps with the beginning of the path.
     pub url: String,
+    /// What it takes to be answered.
+    pub credentials: Credentials,
+}
+
+/// What it takes to be answered by protected pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Credentials {
     /// The file with the token for protected pages.
     pub token: Option<PathBuf>,
     /// The file with the certificates that sign that of the collector.
@@ -28,11 +43,33 @@ pub struct CollectorOptions {
 #[error("{0}")]
 pub struct EndpointError(String);
 
+/// How a collector is reached.
+#[derive(Clone)]
+pub(super) enum Route {
+    /// By an address.
+    Tcp {
+        /// Its host.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// By the API server, which forwards a port of the pod.
+    Pod {
+        /// The client of the API server.
+        api: Api,
+        /// The namespace of the pod.
+        namespace: String,
+        /// Its name.
+        name: String,
+        /// The port.
+        port: u16,
+    },
+}
+
 /// Where the debug pages of a collector are.
 #[derive(Clone)]
 pub struct Endpoint {
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(super) route: Route,
     /// The `Host` of requests.
     pub(super) authority: String,
     /// What comes before `/debug`.
@@ -51,7 +88,12 @@ impl fmt::Debug for Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority, self.prefix)
+        match &self.route {
+            Route::Tcp { .. } => write!(f, "{scheme}://{}{}", self.authority, self.prefix),
+            Route::Pod { namespace, name, port, .. } => {
+                write!(f, "port {port} of pod {namespace}/{name}")
+            }
+        }
     }
 }
 
@@ -77,30 +119,65 @@ impl Endpoint {
             ));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = if is_https { Some(tls(options, &host)?) } else { None };
-        let token = options.token.as_ref().map(|path| {
-            let text = std::fs::read_to_string(path);
-            let text = text.map_err(|error| EndpointError(format!("{}: {error}", path.display())))?;
-            let token = text.trim();
-            let is_fine = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-            if is_fine {
-                Ok(token.into())
-            } else {
-                Err(EndpointError(format!("{} has no token", path.display())))
+        let tls = match (is_https, options.credentials.tls(&host)) {
+            (false, _) => None,
+            (true, Some(tls)) => Some(tls?),
+            (true, None) => {
+                return Err(wrong(
+                    "https needs --collector-ca-file, the certificates that sign the collector's",
+                ));
             }
-        });
-        let token: Option<Arc<str>> = token.transpose()?;
+        };
+        let token = options.credentials.token()?;
         if token.is_some() && !is_https && !is_loopback(&host) {
             return Err(wrong("a token is sent only over https, or to this machine"));
         }
         Ok(Self {
-            port: authority.port_u16().unwrap_or(if is_https { 443 } else { 80 }),
             authority: authority.to_string(),
             prefix: uri.path().trim_end_matches('/').to_owned(),
-            host,
+            route: Route::Tcp { port: authority.port_u16().unwrap_or(if is_https { 443 } else { 80 }), host },
             tls,
             token,
         })
+    }
+
+    /// The debug pages of a pod. With certificates to check its own, it is asked by https.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be used.
+    pub fn of_pod(api: &Api, pod: &LabelledPod, credentials: &Credentials) -> Result<Self, EndpointError> {
+        let port = pod.debug_port.unwrap_or(DEBUG_PORT);
+        Ok(Self {
+            authority: format!("{FORWARDED_HOST}:{port}"),
+            prefix: String::new(),
+            tls: credentials.tls(FORWARDED_HOST).transpose()?,
+            token: credentials.token()?,
+            route: Route::Pod {
+                api: api.clone(),
+                namespace: pod.namespace.clone(),
+                name: pod.name.clone(),
+                port,
+            },
+        })
+    }
+}
+
+impl Credentials {
+    fn token(&self) -> Result<Option<Arc<str>>, EndpointError> {
+        let Some(path) = &self.token else { return Ok(None) };
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|error| EndpointError(format!("{}: {error}", path.display())))?;
+        let token = text.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(EndpointError(format!("{} has no token", path.display())));
+        }
+        Ok(Some(token.into()))
+    }
+
+    /// What makes connections to a host secure; `None` without certificates.
+    fn tls(&self, host: &str) -> Option<Result<(TlsConnector, ServerName<'static>), EndpointError>> {
+        self.authority.as_deref().map(|path| tls(path, host))
     }
 }
 
@@ -108,13 +185,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn tls(options: &CollectorOptions, host: &str) -> Result<(TlsConnector, ServerName<'static>), EndpointError> {
-    let wrong = |why: String| EndpointError(format!("--collector {}: {why}", options.url));
-    let Some(path) = &options.authority else {
-        return Err(wrong(
-            "https needs --collector-ca-file, the certificates that sign the collector's".to_owned(),
-        ));
-    };
+fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), EndpointError> {
     let failed = |error: &dyn fmt::Display| EndpointError(format!("{}: {error}", path.display()));
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
@@ -127,7 +198,8 @@ fn tls(options: &CollectorOptions, host: &str) -> Result<(TlsConnector, ServerNa
     let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
     let config = config.with_root_certificates(roots).with_no_client_auth();
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| wrong(error.to_string()))?;
+    let name = ServerName::try_from(host.to_owned());
+    let name = name.map_err(|error| EndpointError(format!("--collector: {host:?}: {error}")))?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
@@ -147,8 +219,8 @@ mod tests {
             ("http://[::1]:8081/gc/", "::1", 8081, "/gc"),
         ] {
             let endpoint = at(url).unwrap();
-            let found = (endpoint.host.as_str(), endpoint.port, endpoint.prefix.as_str());
-            assert_eq!(found, (host, port, prefix), "{url}");
+            let Route::Tcp { host: found, port: of } = &endpoint.route else { panic!("{url}") };
+            assert_eq!((found.as_str(), *of, endpoint.prefix.as_str()), (host, port, prefix), "{url}");
         }
         assert_eq!(at("http://[::1]:8081/gc/").unwrap().to_string(), "http://[::1]:8081/gc");
     }
@@ -173,8 +245,8 @@ mod tests {
     fn a_token_stays_on_this_machine_or_is_encrypted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let with_token = |url: &str| {
-            let token = Some(file.path().to_owned());
-            Endpoint::new(&CollectorOptions { url: url.to_owned(), token, ..CollectorOptions::default() })
+            let credentials = Credentials { token: Some(file.path().to_owned()), authority: None };
+            Endpoint::new(&CollectorOptions { url: url.to_owned(), credentials })
         };
         assert!(with_token("http://localhost").unwrap_err().to_string().ends_with("has no token"));
         std::fs::write(file.path(), "secret\n").unwrap();

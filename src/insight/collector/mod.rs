@@ -4,11 +4,13 @@ mod client;
 mod connection;
 mod endpoint;
 mod events;
+mod find;
 
 pub use client::{Collector, Decision, NeighbourhoodPage, Reach, Stuck};
 pub use connection::CollectorError;
-pub use endpoint::{CollectorOptions, Endpoint};
+pub use endpoint::{CollectorOptions, Credentials, Endpoint};
 pub use events::Events;
+pub use find::{Place, find};
 
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,17 @@ async fn asked(pages: &[(&'static str, &'static str, &'static str)]) -> Result<C
     Collector::at(Endpoint::new(&options).unwrap()).await
 }
 
+/// What a collector in this role answers; `nothing` is none.
+pub(super) async fn collector_in_role(role: &str) -> Result<Collector, CollectorError> {
+    let page = match role {
+        "standby" => r#"{"decisions_total":3,"role":"standby"}"#,
+        "leader" => r#"{"decisions_total":3,"role":"leader"}"#,
+        "alone" => r#"{"decisions_total":3,"role":"alone"}"#,
+        _ => "{}",
+    };
+    asked(&[("/debug/summary", "200 OK", page)]).await
+}
+
 #[tokio::test]
 async fn only_a_collector_is_taken_for_one() {
     assert!(asked(&[("/debug/summary", "200 OK", r#"{"decisions_total":3}"#)]).await.is_ok());

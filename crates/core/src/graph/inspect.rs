@@ -87,6 +87,8 @@ pub struct SearchQuery {
     pub text: String,
     pub namespace: Option<Namespace>,
     pub resource: Option<GroupResource>,
+    /// Only objects that are being deleted.
+    pub being_deleted: bool,
 }
 
 /// A part of the answer to a search.
@@ -226,7 +228,8 @@ impl Partition {
         let start = after.unwrap_or_default();
         let mut found = Vec::new();
         for (id, node) in self.store.nodes.iter_from(start.0, slots) {
-            if !node.is_observed() || self.is_alias(id) {
+            let is_meant = !query.being_deleted || node.deletion.is_being_deleted();
+            if !is_meant || !node.is_observed() || self.is_alias(id) {
                 continue;
             }
             let resource = self.store.resource(id);

@@ -18,7 +18,7 @@
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
-//! | `stuck` | what was deleted long ago, by what holds it |
+//! | `remaining`, `stuck` | what was deleted long ago, by what holds it |
 //! | `explain`, `judge`, `chain`, `finalizers`, `sentence` | why an object is still there, and what holds it |
 
 mod chain;
@@ -36,6 +36,7 @@ mod namespace;
 mod neighbourhood;
 mod page;
 mod plan;
+mod remaining;
 mod sentence;
 mod stuck;
 #[cfg(test)]
@@ -60,4 +61,5 @@ pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};
 pub use page::{join, page};
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
-pub use stuck::{Remaining, StuckGroup, StuckReport, stuck};
+pub use remaining::Remaining;
+pub use stuck::{StuckGroup, StuckReport, stuck};

@@ -1,18 +1,17 @@
 //! What was deleted long ago and is still there, by what holds it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::graph::{ObjectSnapshot, OwnerState, OwnerView};
-use crate::object::{DeletionState, Identity, Key};
+use crate::object::{DeletionState, Key};
 use crate::text::{LISTED, Thousands, listed};
 
 use super::chain::{Hold, leaf};
 use super::finalizers::FinalizerReport;
 use super::knowledge::{Asker, Live};
-use super::local::LocalGraph;
 use super::name::ObjectName;
+use super::remaining::Remaining;
 use super::sentence::advice_on_finalizer;
 
 /// The most objects that are named in each list.
@@ -22,17 +21,8 @@ const CAUSES: usize = 64;
 /// What holds an object while its own dependents are deleted.
 const FOREGROUND: &str = "foregroundDeletion";
 
-/// An object that is being deleted, or that blocks one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remaining {
-    pub identity: Identity,
-    pub deletion: DeletionState,
-    /// The owners in foreground deletion that wait for it.
-    pub blocks: Vec<Key>,
-}
-
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckReport {
     /// What holds objects, that of most objects first.
@@ -46,7 +36,7 @@ pub struct StuckReport {
 }
 
 /// Objects that wait for the same cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckGroup {
     /// In one word.
@@ -67,40 +57,6 @@ pub struct StuckGroup {
     pub advice: Vec<String>,
 }
 
-impl Remaining {
-    /// All such objects of a graph. Those that hold others come first.
-    #[must_use]
-    pub fn all(graph: &mut LocalGraph) -> Vec<Self> {
-        let mut all = Vec::new();
-        graph.each_object(|graph, object| {
-            let blocks = blocked_owners(graph, object);
-            if object.deletion.is_being_deleted() || !blocks.is_empty() {
-                all.push(Self { identity: object.identity.clone(), deletion: object.deletion, blocks });
-            }
-        });
-        let place = |remaining: &Self| {
-            let Identity { namespace, resource, name, .. } = &remaining.identity;
-            let waits = remaining.deletion == DeletionState::DeletingDependents;
-            (waits, namespace.clone(), resource.group_resource.clone(), name.clone())
-        };
-        all.sort_by_cached_key(place);
-        all
-    }
-}
-
-fn blocked_owners(graph: &LocalGraph, object: &ObjectSnapshot) -> Vec<Key> {
-    let waits = |state: &OwnerState| {
-        matches!(state, OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. })
-    };
-    let blocking = object.references.iter().filter(|seen| seen.reference.block_owner_deletion);
-    let owners = blocking.filter_map(|seen| match &seen.owner {
-        OwnerView::Local { identity, state } => waits(state).then_some(identity),
-        OwnerView::Remote(identity) => waits(&graph.owner_state(identity)).then_some(identity),
-        OwnerView::Unresolved | OwnerView::InvalidScope => None,
-    });
-    owners.filter(|owner| **owner != object.identity).map(Identity::key).collect()
-}
-
 /// What is known of a remaining object.
 struct Known {
     /// When it was deleted, if that was long ago.
@@ -116,7 +72,11 @@ pub fn stuck(asker: &mut Asker<'_>, remaining: &[Remaining], before: &str) -> St
         remaining.iter().enumerate().map(|(place, one)| (one.identity.key(), place)).collect();
     let owners: Vec<Vec<usize>> = remaining
         .iter()
-        .map(|one| one.blocks.iter().filter_map(|key| places.get(key).copied()).collect())
+        .map(|one| {
+            let owners: BTreeSet<usize> =
+                one.blocks.iter().filter_map(|key| places.get(key).copied()).collect();
+            owners.into_iter().collect()
+        })
         .collect();
     let blocked: HashSet<usize> = owners.iter().flatten().copied().collect();
     let mut report = StuckReport::default();

@@ -4,6 +4,7 @@
 //! The collector connects by plain HTTP without credentials. The proxy connects to the API server
 //! as a user in `system:masters`. It runs on the runtime of the test and ends when it is dropped.
 
+mod forward;
 mod limit;
 mod outage;
 mod reply;
@@ -15,6 +16,7 @@ mod state;
 mod stream;
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,6 +79,11 @@ impl Proxy {
     /// Starts or ends an outage.
     pub fn set_outage(&self, outage: Option<Outage>) {
         self.shared.outage.send_replace(outage);
+    }
+
+    /// Forwards all ports of all pods to this address from now on.
+    pub fn forward_ports(&self, to: SocketAddr) {
+        self.shared.with(|state| state.ports = Some(to));
     }
 
     /// The kubeconfig for the collector.

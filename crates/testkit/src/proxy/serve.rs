@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::forward;
 use super::outage::Outage;
 use super::reply::{Answer, Fault, Reply};
 use super::request::{Exchange, Request, Verb};
@@ -64,7 +65,8 @@ pub(super) async fn serve(listener: TcpListener, shared: Shared, client: Client)
                 let (shared, client) = (shared.clone(), client.clone());
                 let service = service_fn(move |request| answer(shared.clone(), client.clone(), request));
                 // Broken connections are expected.
-                connections.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                let served = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+                connections.spawn(served.with_upgrades());
             }
             Some(_) = connections.join_next() => {}
         }
@@ -72,7 +74,8 @@ pub(super) async fn serve(listener: TcpListener, shared: Shared, client: Client)
 }
 
 /// Answers one request.
-async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming>) -> Result<Answer> {
+async fn answer(shared: Shared, client: Client, mut incoming: http::Request<Incoming>) -> Result<Answer> {
+    let port = forward::port(&incoming).map(|port| (port, hyper::upgrade::on(&mut incoming)));
     let (parts, body) = incoming.into_parts();
     let body = body.collect().await?.to_bytes();
     let request = Request::new(&parts.method, &parts.uri, &parts.headers, &body);
@@ -107,6 +110,11 @@ async fn answer(shared: Shared, client: Client, incoming: http::Request<Incoming
     if let Some(Fault::Instead(reply)) = fault {
         shared.answered(index, reply.status);
         return reply.into_response();
+    }
+
+    if let (Some((port, upgrade)), Some(to)) = (port, shared.look(|state| state.ports)) {
+        shared.answered(index, 101);
+        return forward::answer(&parts.headers, upgrade, port, to);
     }
 
     let in_progress = match shared.enter(&request) {

@@ -1,5 +1,7 @@
 //! The record of requests, and what the test has ordered.
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -17,6 +19,8 @@ pub(super) struct State {
     pub echo: usize,
     pub bookmarks_dropped: bool,
     pub last_id: u64,
+    /// Where the ports of pods are forwarded to.
+    pub ports: Option<SocketAddr>,
 }
 
 impl State {

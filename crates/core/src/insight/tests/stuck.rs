@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
-use super::super::stuck::{Remaining, StuckReport, stuck};
+use super::super::remaining::Remaining;
+use super::super::stuck::{StuckReport, stuck};
 use super::*;
+use crate::graph::SearchQuery;
 use crate::graph::testing::world::*;
 use crate::object::OwnerReference;
 
@@ -129,7 +131,14 @@ proptest! {
             });
         }
         let objects: Vec<(&Obj, &[&str])> = all.iter().zip(&finalizers).map(|(obj, all)| (obj, &all[..])).collect();
-        let report = report(&mut cluster(&objects));
+        let mut cluster = cluster(&objects);
+        let report = report(&mut cluster);
+        let query = SearchQuery { being_deleted: true, ..SearchQuery::default() };
+        let found = cluster.graph.search(&query).found;
+        prop_assert!(found.iter().all(|(_, deletion)| deletion.is_being_deleted()));
+        // A running collector begins with what is being deleted, and comes to the same answer.
+        let around = cluster.ask(|asker| stuck(asker, &Remaining::around(asker, &found), NOW));
+        prop_assert_eq!(&around, &report);
         let names = |uids: &mut dyn Iterator<Item = String>| uids.collect::<std::collections::BTreeSet<_>>();
         let grouped = names(&mut report.groups.iter().flat_map(|group| &group.objects).map(|name| name.name.clone()));
         let deleted = all.iter().filter(|obj| obj.facts.being_deleted);
