@@ -2,9 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
+use super::answer::Format;
 use super::arguments::ScopeArgs;
 use super::style::Style;
-use super::{check_text, failed, footer, json, print, progress, unanswered};
+use super::{answer, check_text, footer, progress};
 use crate::app::Error;
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
@@ -58,26 +59,9 @@ pub enum FailOn {
     Never,
 }
 
-/// The format of findings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A table.
-    #[default]
-    Table,
-    /// The same with namespaces and uids.
-    Wide,
-    /// One line of JSON.
-    Json,
-    /// The names of the objects.
-    Name,
-}
-
 /// Finds what is wrong with owner references.
 pub fn run(args: &CheckArgs) -> Exit {
-    match checked(args) {
-        Ok(exit) => exit,
-        Err(error) => failed(&error),
-    }
+    answer::run(|| checked(args))
 }
 
 fn checked(args: &CheckArgs) -> Result<Exit, Error> {
@@ -85,39 +69,33 @@ fn checked(args: &CheckArgs) -> Result<Exit, Error> {
     let answer = ask(&args.scope.connection(), async |session, interrupted| {
         session.check(&query, &Watcher { progress: &progress, interrupted }).await
     })?;
-    match answer {
-        Ok(answer) => {
-            print(&args.written(&answer)?)?;
-            Ok(if args.fail_on.is_met_by(answer.report.broken_objects) {
+    answer::end(
+        answer,
+        |answer| args.written(answer),
+        |answer| {
+            if args.fail_on.is_met_by(answer.report.broken_objects) {
                 Exit::Failure
-            } else if answer.incomplete.is_empty() {
-                Exit::Success
             } else {
-                Exit::Incomplete
-            })
-        }
-        Err(error) => Ok(unanswered(&error)),
-    }
+                answer::complete(answer.incomplete.is_empty())
+            }
+        },
+    )
 }
 
 impl CheckArgs {
     fn written(&self, answer: &CheckAnswer) -> Result<String, Error> {
-        Ok(match self.output {
-            Format::Json => json("Check", answer)?,
-            Format::Name => check_text::names(&answer.report),
-            Format::Table | Format::Wide => {
-                let wide = self.output == Format::Wide;
-                let look = check_text::Look {
-                    namespaces: wide || self.scope.all_namespaces,
-                    wide,
-                    headers: self.scope.headers(),
-                    style: Style::detect(),
-                };
-                let summary = check_text::summary(&answer.report);
-                let footer = footer(&answer.incomplete, answer.left_out, None);
-                let between = if footer.is_empty() { "\n" } else { " " };
-                check_text::table(&answer.report, &look) + &summary + between + &footer
-            }
+        let names = |answer: &CheckAnswer| check_text::names(&answer.report);
+        self.output.write("Check", answer, names, |answer, wide| {
+            let look = check_text::Look {
+                namespaces: wide || self.scope.all_namespaces,
+                wide,
+                headers: self.scope.headers(),
+                style: Style::detect(),
+            };
+            let summary = check_text::summary(&answer.report);
+            let footer = footer(&answer.incomplete, answer.left_out, None);
+            let between = if footer.is_empty() { "\n" } else { " " };
+            check_text::table(&answer.report, &look) + &summary + between + &footer
         })
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::SystemTime;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::answer::Format;
 use super::arguments::CommonArgs;
 use super::source::{Auto, SourceArgs};
 use super::style::Style;
-use super::{explain_text, failed, footer, json, print, progress, unanswered};
+use super::{answer, explain_text, footer, progress};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
@@ -42,26 +43,9 @@ pub struct ExplainArgs {
     output: Format,
 }
 
-/// The format of an explanation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Text with tables.
-    #[default]
-    Table,
-    /// The same with uids.
-    Wide,
-    /// One line of JSON.
-    Json,
-    /// The names of the objects that hold it.
-    Name,
-}
-
 /// Explains an object.
 pub fn run(args: &ExplainArgs) -> Exit {
-    match explained(args) {
-        Ok(exit) => exit,
-        Err(error) => failed(&error),
-    }
+    answer::run(|| explained(args))
 }
 
 fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
@@ -80,32 +64,26 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
             )
             .await
     })?;
-    match answer {
-        Ok((answer, note)) => {
-            print(&args.written(&answer, note.as_deref())?)?;
-            let depends = answer.explanation.depends_on_unseen;
-            Ok(if depends { Exit::Incomplete } else { Exit::Success })
-        }
-        Err(error) => Ok(unanswered(&error)),
-    }
+    answer::end(
+        answer,
+        |(answer, note)| args.written(answer, note.as_deref()),
+        |(answer, _)| answer::complete(!answer.explanation.depends_on_unseen),
+    )
 }
 
 impl ExplainArgs {
     fn written(&self, answer: &ExplainAnswer, note: Option<&str>) -> Result<String, Error> {
-        Ok(match self.output {
-            Format::Json => json("Explanation", answer)?,
-            Format::Name => explain_text::names(&answer.explanation),
-            Format::Table | Format::Wide => {
-                let look = explain_text::Look {
-                    wide: self.output == Format::Wide,
-                    headers: self.common.headers(),
-                    style: Style::detect(),
-                    now: SystemTime::now(),
-                };
-                let mut text = explain_text::text(&answer.explanation, &look);
-                text += &explain_text::of_collector(answer, &look);
-                text + &footer(&answer.incomplete, answer.left_out, note)
-            }
+        let names = |answer: &ExplainAnswer| explain_text::names(&answer.explanation);
+        self.output.write("Explanation", answer, names, |answer, wide| {
+            let look = explain_text::Look {
+                wide,
+                headers: self.common.headers(),
+                style: Style::detect(),
+                now: SystemTime::now(),
+            };
+            let mut text = explain_text::text(&answer.explanation, &look);
+            text += &explain_text::of_collector(answer, &look);
+            text + &footer(&answer.incomplete, answer.left_out, note)
         })
     }
 }

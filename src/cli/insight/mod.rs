@@ -1,6 +1,7 @@
 //! `kube-gc tree`, `explain`, `check`, `plan` and `stuck`: questions that are answered without writing
 //! anything.
 
+mod answer;
 mod arguments;
 mod check;
 mod check_text;
@@ -26,7 +27,7 @@ pub use tree::{TreeArgs, run as tree};
 
 use std::io::{IsTerminal as _, Write as _};
 
-use kube_gc_core::insight::Unseen;
+use kube_gc_core::insight::{Document, Unseen};
 use kube_gc_core::text::escape::{Escaped, escape_json};
 use serde::Serialize;
 
@@ -36,8 +37,6 @@ use super::report;
 use crate::app::{Error, ErrorKind};
 use crate::insight::{CollectorError, InsightError};
 
-/// The version of the JSON of these commands.
-const API_VERSION: &str = "kube-gc.io/v1";
 /// How many things that could not be looked at are named to people.
 const NAMED: usize = 6;
 
@@ -102,15 +101,7 @@ const fn kind_of(error: &CollectorError) -> ErrorKind {
 
 /// An answer as one line of JSON.
 fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Document<'a, T> {
-        api_version: &'static str,
-        kind: &'static str,
-        #[serde(flatten)]
-        answer: &'a T,
-    }
-    let document = Document { api_version: API_VERSION, kind, answer };
+    let document = Document::new(kind, answer);
     let text = serde_json::to_string(&document).map_err(|error| Error::new(ErrorKind::Internal, error))?;
     let mut line = String::with_capacity(text.len() + 1);
     // Writing to a string cannot fail.

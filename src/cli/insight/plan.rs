@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::answer::Format;
 use super::arguments::CommonArgs;
 use super::style::Style;
-use super::{failed, footer, json, plan_text, print, progress, unanswered};
+use super::{answer, footer, plan_text, progress};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
@@ -78,26 +79,9 @@ impl From<Cascade> for PropagationPolicy {
     }
 }
 
-/// The format of a plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Counts by type, and the objects that people should look at.
-    #[default]
-    Table,
-    /// The same with every object.
-    Wide,
-    /// One line of JSON.
-    Json,
-    /// The names of the objects that are deleted.
-    Name,
-}
-
 /// Plans a deletion.
 pub fn run(args: &PlanArgs) -> Exit {
-    match planned(args) {
-        Ok(exit) => exit,
-        Err(error) => failed(&error),
-    }
+    answer::run(|| planned(args))
 }
 
 fn planned(args: &PlanArgs) -> Result<Exit, Error> {
@@ -116,13 +100,7 @@ fn planned(args: &PlanArgs) -> Result<Exit, Error> {
     let answer = ask(&args.common.connection(), async |session, interrupted| {
         session.plan(&asked, &Watcher { progress: &progress, interrupted }).await
     })?;
-    match answer {
-        Ok(answer) => {
-            print(&args.written(&answer)?)?;
-            Ok(args.judged(&answer))
-        }
-        Err(error) => Ok(unanswered(&error)),
-    }
+    answer::end(answer, |answer| args.written(answer), |answer| args.judged(answer))
 }
 
 impl PlanArgs {
@@ -140,23 +118,15 @@ impl PlanArgs {
         match (plan.exists, self.fail_above) {
             (Some(false), _) => Exit::NoSuchObject,
             (_, Some(most)) if plan.deletes > most => Exit::Failure,
-            _ if plan.depends_on_unseen => Exit::Incomplete,
-            _ => Exit::Success,
+            _ => answer::complete(!plan.depends_on_unseen),
         }
     }
 
     fn written(&self, answer: &PlanAnswer) -> Result<String, Error> {
-        Ok(match self.output {
-            Format::Json => json("Plan", answer)?,
-            Format::Name => plan_text::names(&answer.plan),
-            Format::Table | Format::Wide => {
-                let look = plan_text::Look {
-                    wide: self.output == Format::Wide,
-                    headers: self.common.headers(),
-                    style: Style::detect(),
-                };
-                plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, None)
-            }
+        let names = |answer: &PlanAnswer| plan_text::names(&answer.plan);
+        self.output.write("Plan", answer, names, |answer, wide| {
+            let look = plan_text::Look { wide, headers: self.common.headers(), style: Style::detect() };
+            plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, None)
         })
     }
 }

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::answer::Format;
 use super::arguments::ScopeArgs;
 use super::source::{Auto, SourceArgs};
 use super::style::Style;
-use super::{failed, footer, json, print, progress, stuck_text, unanswered};
+use super::{answer, footer, progress, stuck_text};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
@@ -48,26 +49,9 @@ pub struct StuckArgs {
     output: Format,
 }
 
-/// The format of the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Text.
-    #[default]
-    Table,
-    /// The same with the objects that wait.
-    Wide,
-    /// One line of JSON.
-    Json,
-    /// The names of the objects that hold the others.
-    Name,
-}
-
 /// Finds what was deleted long ago and is still there.
 pub fn run(args: &StuckArgs) -> Exit {
-    match found(args) {
-        Ok(exit) => exit,
-        Err(error) => failed(&error),
-    }
+    answer::run(|| found(args))
 }
 
 fn found(args: &StuckArgs) -> Result<Exit, Error> {
@@ -86,19 +70,17 @@ fn found(args: &StuckArgs) -> Result<Exit, Error> {
             )
             .await
     })?;
-    match answer {
-        Ok((answer, note)) => {
-            print(&args.written(&answer, now, note.as_deref())?)?;
-            Ok(if answer.report.stuck > 0 {
+    answer::end(
+        answer,
+        |(answer, note)| args.written(answer, now, note.as_deref()),
+        |(answer, _)| {
+            if answer.report.stuck > 0 {
                 Exit::Failure
-            } else if answer.incomplete.is_empty() {
-                Exit::Success
             } else {
-                Exit::Incomplete
-            })
-        }
-        Err(error) => Ok(unanswered(&error)),
-    }
+                answer::complete(answer.incomplete.is_empty())
+            }
+        },
+    )
 }
 
 impl StuckArgs {
@@ -117,22 +99,19 @@ impl StuckArgs {
     }
 
     fn written(&self, answer: &StuckAnswer, now: SystemTime, note: Option<&str>) -> Result<String, Error> {
-        Ok(match self.output {
-            Format::Json => json("Stuck", answer)?,
-            Format::Name => stuck_text::names(&answer.report),
-            Format::Table | Format::Wide => {
-                let look = stuck_text::Look {
-                    wide: self.output == Format::Wide,
-                    namespaces: self.scope.all_namespaces,
-                    headers: self.scope.headers(),
-                    style: Style::detect(),
-                    now,
-                };
-                let older = humantime::format_duration(self.older).to_string();
-                stuck_text::text(&answer.report, &look)
-                    + &stuck_text::summary(&answer.report, &older)
-                    + &footer(&answer.incomplete, answer.left_out, note)
-            }
+        let names = |answer: &StuckAnswer| stuck_text::names(&answer.report);
+        self.output.write("Stuck", answer, names, |answer, wide| {
+            let look = stuck_text::Look {
+                wide,
+                namespaces: self.scope.all_namespaces,
+                headers: self.scope.headers(),
+                style: Style::detect(),
+                now,
+            };
+            let older = humantime::format_duration(self.older).to_string();
+            stuck_text::text(&answer.report, &look)
+                + &stuck_text::summary(&answer.report, &older)
+                + &footer(&answer.incomplete, answer.left_out, note)
         })
     }
 }

@@ -4,11 +4,12 @@ use std::time::SystemTime;
 
 use clap::{Args, ValueEnum};
 
+use super::answer::Format;
 use super::arguments::CommonArgs;
 use super::redraw::Redraw;
 use super::source::{Auto, SourceArgs};
 use super::style::Style;
-use super::{failed, footer, json, print, progress, tree_text, unanswered};
+use super::{answer, footer, progress, tree_text, unanswered};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
@@ -75,12 +76,12 @@ pub struct TreeArgs {
     ///
     /// docs/schemas/tree.json describes the JSON.
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Format,
+    output: TreeFormat,
 }
 
 /// The format of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum TreeFormat {
     /// A tree with columns.
     #[default]
     Table,
@@ -88,7 +89,7 @@ pub enum Format {
     Wide,
     /// One line of JSON.
     Json,
-    /// The names of the objects.
+    /// Only the names of objects.
     Name,
     /// Graphviz.
     Dot,
@@ -96,10 +97,7 @@ pub enum Format {
 
 /// Shows what belongs to an object.
 pub fn run(args: &TreeArgs) -> Exit {
-    match shown(args) {
-        Ok(exit) => exit,
-        Err(error) => failed(&error),
-    }
+    answer::run(|| shown(args))
 }
 
 fn shown(args: &TreeArgs) -> Result<Exit, Error> {
@@ -112,7 +110,7 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
         most: if args.all { MOST_OBJECTS } else { args.max.into() },
         limit: MOST_OBJECTS,
         filter: args.common.filter(),
-        with_rows: matches!(args.output, Format::Table | Format::Wide),
+        with_rows: matches!(args.output, TreeFormat::Table | TreeFormat::Wide),
     };
     let source = args.source.source(Auto::Lists)?;
     if args.watch {
@@ -129,18 +127,16 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
             )
             .await
     })?;
-    match answer {
-        Ok((answer, note)) => {
-            print(&args.written(&answer, note.as_deref())?)?;
-            Ok(if answer.incomplete.is_empty() { Exit::Success } else { Exit::Incomplete })
-        }
-        Err(error) => Ok(unanswered(&error)),
-    }
+    answer::end(
+        answer,
+        |(answer, note)| args.written(answer, note.as_deref()),
+        |(answer, _)| answer::complete(answer.incomplete.is_empty()),
+    )
 }
 
 /// Shows the tree whenever it has changed.
 fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, Error> {
-    let mut screen = Redraw::new(args.output == Format::Json);
+    let mut screen = Redraw::new(args.output == TreeFormat::Json);
     let (mut last, mut failed) = (None, None);
     let ended = ask(&args.common.connection(), async |session, interrupted| {
         // Progress would be in the way of the tree.
@@ -167,21 +163,23 @@ fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, 
 
 impl TreeArgs {
     fn written(&self, answer: &TreeAnswer, note: Option<&str>) -> Result<String, Error> {
-        let headers = self.common.headers();
-        Ok(match self.output {
-            Format::Json => json("Tree", answer)?,
-            Format::Name => tree_text::names(&answer.shown),
-            Format::Dot => tree_text::dot(&answer.shown),
-            Format::Table | Format::Wide => {
-                let look = tree_text::Look {
-                    columns: &self.columns,
-                    wide: self.output == Format::Wide,
-                    headers,
-                    style: Style::detect(),
-                    now: SystemTime::now(),
-                };
-                tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out, note)
-            }
+        let format = match self.output {
+            TreeFormat::Dot => return Ok(tree_text::dot(&answer.shown)),
+            TreeFormat::Table => Format::Table,
+            TreeFormat::Wide => Format::Wide,
+            TreeFormat::Json => Format::Json,
+            TreeFormat::Name => Format::Name,
+        };
+        let names = |answer: &TreeAnswer| tree_text::names(&answer.shown);
+        format.write("Tree", answer, names, |answer, wide| {
+            let look = tree_text::Look {
+                columns: &self.columns,
+                wide,
+                headers: self.common.headers(),
+                style: Style::detect(),
+                now: SystemTime::now(),
+            };
+            tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out, note)
         })
     }
 }

@@ -15,6 +15,7 @@
 //! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `classify` | the class of an owner reference, and the evidence for it |
 //! | `neighbourhood`, `page`, `layout` | what belongs to an object, in pages, and its rows as a tree |
+//! | `document` | answers as JSON |
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
 //! | `plan` | what a deletion does to every object |
@@ -25,6 +26,7 @@ mod chain;
 mod check;
 mod classify;
 mod contents;
+mod document;
 mod explain;
 mod finalizers;
 mod judge;
@@ -49,6 +51,7 @@ pub use check::{
 };
 pub use classify::{Evidence, JudgedReference, classify};
 pub use contents::{HeldObjects, NamespaceCondition, NamespaceContents, NamespaceReport, TypeLeft};
+pub use document::Document;
 pub use explain::{Explanation, Outcome, explain};
 pub use finalizers::{FinalizerReport, FinalizerUse, known_finalizer};
 pub use knowledge::{
