@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::page::{ended, json, text, within_timeout};
 use super::{Introspection, parameters};
-use kube_gc_core::insight::{StuckReport, Unseen};
+use kube_gc_core::insight::{Document, StuckReport, Unseen};
 use kube_gc_core::object::Namespace;
 
 /// Answers at a time: each reads many objects.
@@ -59,6 +59,8 @@ pub struct CausesPage {
     pub report: StuckReport,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
+    /// As in the command's answer: no type is left out.
+    pub left_out: usize,
 }
 
 #[derive(Clone)]
@@ -84,7 +86,7 @@ async fn causes(State(causes): State<Causes>, Query(parameters): Parameters) -> 
         // The semaphore is never closed, so this cannot fail.
         let _permit = causes.turns.acquire().await;
         match causes.introspection.causes(query).await {
-            Ok(page) => json(StatusCode::OK, &page),
+            Ok(page) => json(StatusCode::OK, &Document::new("Stuck", &page)),
             Err(error) => ended(error),
         }
     })

@@ -16,6 +16,7 @@ use super::stream::{self, Closing, Streams};
 use super::{
     DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui,
 };
+use kube_gc_core::insight::Document;
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
@@ -159,7 +160,7 @@ async fn neighbourhood(State(debug): State<Debug>, Query(parameters): Parameters
     };
     within_timeout(async {
         let _permit = debug.questions.acquire().await;
-        about_an_object(debug.introspection.neighbourhood(query).await)
+        about_an_object("Tree", debug.introspection.neighbourhood(query).await)
     })
     .await
 }
@@ -171,14 +172,14 @@ async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> R
     };
     within_timeout(async {
         let _permit = debug.questions.acquire().await;
-        about_an_object(debug.introspection.explain(query).await)
+        about_an_object("Explanation", debug.introspection.explain(query).await)
     })
     .await
 }
 
-fn about_an_object(answer: Result<Option<impl Serialize>, Ended>) -> Response {
+fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, Ended>) -> Response {
     match answer {
-        Ok(Some(answer)) => json(StatusCode::OK, &answer),
+        Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
         Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
         Err(error) => ended(error),
     }

@@ -63,6 +63,8 @@ pub struct PlanPage {
     pub plan: Plan,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
+    /// As in the command's answer: no type is left out.
+    pub left_out: usize,
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::page::{ended, json, text, within_timeout};
 use super::{Introspection, PlanRequest};
+use kube_gc_core::insight::Document;
 
 /// Plans that are made at a time: each can be about as many objects as there are.
 const CONCURRENT_PLANS: usize = 1;
@@ -38,7 +39,7 @@ async fn plan(State(plans): State<Plans>, Query(parameters): Parameters) -> Resp
         // The semaphore is never closed, so this cannot fail.
         let _permit = plans.turns.acquire().await;
         match plans.introspection.plan(request).await {
-            Ok(Some(plan)) => json(StatusCode::OK, &plan),
+            Ok(Some(plan)) => json(StatusCode::OK, &Document::new("Plan", &plan)),
             Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
             Err(error) => ended(error),
         }

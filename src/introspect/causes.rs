@@ -55,7 +55,7 @@ impl CollectorIntrospection {
         incomplete.extend(self.undiscovered_types());
         incomplete.extend(self.unsynced_types(is_namespaced));
         incomplete.sort();
-        Ok(CausesPage { report, incomplete })
+        Ok(CausesPage { report, incomplete, left_out: 0 })
     }
 }
 

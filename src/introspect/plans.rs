@@ -45,7 +45,7 @@ impl Questions {
         if let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
-        Ok(PlanPage { plan, incomplete })
+        Ok(PlanPage { plan, incomplete, left_out: 0 })
     }
 
     /// Walks to the end, with small questions to the partitions.
