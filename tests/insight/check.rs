@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use super::fixtures::reader_of;
 use super::kube_gc;
 use crate::conformance::stage::{Stage, own};
 use crate::conformance::user::User;
@@ -172,8 +173,7 @@ async fn who_may_not_read_the_owner_gets_no_finding() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    let user = reader_of(&stage, &ns, "secrets").await?;
     let owner = ns.configmap("owner").create().await?;
     ns.secret("item").owned_by(&owner).create().await?;
     let line = format!("check -n {} --kinds secrets", ns.name());

@@ -6,9 +6,9 @@ use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
+use super::fixtures::reader_of;
 use super::{kube_gc, words};
 use crate::conformance::stage::{HOLD, Stage};
-use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Policy, Scope};
 
@@ -94,8 +94,7 @@ async fn what_blocks_a_foreground_deletion_is_found() -> Result<()> {
 async fn who_may_not_read_the_owner_gets_no_verdict() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = stage.cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"] }]);
-    let user = User::create(stage.plane, &stage.cluster, &ns, rules).await?;
+    let user = reader_of(&stage, &ns, "secrets").await?;
     let owner = ns.configmap("owner").create().await?;
     ns.secret("item").owned_by(&owner).create().await?;
     let ran = kube_gc(user.kubeconfig(), &format!("explain secret/item -n {}", ns.name())).await?;

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{Ran, kube_gc, words};
-use crate::conformance::stage::{HOLD, Stage};
+use super::fixtures::HeldCascade;
+use super::{Ran, fits_schema, kube_gc, words};
+use crate::conformance::stage::Stage;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Fault, Matcher, Proxy, Reply, Rule, Verb};
-use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     a_collector_is_found_and_asked_through_the_api_server,
@@ -47,22 +47,10 @@ fn forbidden() -> Fault {
     Fault::Instead(Reply::status(403, "Forbidden", "forbidden by the test"))
 }
 
-/// A cascade that a finalizer holds: its root, and the object with the finalizer.
-async fn held_cascade(stage: &Stage) -> Result<(String, Obj)> {
-    let ns = stage.cluster.namespace().await?;
-    let root = ns.configmap("root").create().await?;
-    let held = ns.secret("held").owned_by(&root).blocking().finalizer(HOLD).create().await?;
-    stage.cluster.delete(&root, Policy::Foreground).await?;
-    Ok((ns.name().to_owned(), held))
-}
-
 async fn a_collector_is_found_and_asked_through_the_api_server() -> Result<()> {
     let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let (ns, held) = held_cascade(&stage).await?;
-    let collector = stage.collector().await?;
-    poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
-    cluster.settled(&collector).await?;
+    let cascade = HeldCascade::begin(&stage).await?;
+    let (ns, collector) = (cascade.ns.name(), &cascade.collector);
     let proxy = Proxy::start(stage.plane).await?;
     proxy.forward_ports(collector.debug_address().parse()?);
     let _shown = show_pods(&proxy, "kube-gc");
@@ -94,15 +82,16 @@ async fn a_collector_is_found_and_asked_through_the_api_server() -> Result<()> {
     let same = async |source: &str| ask(format!("{line} -o json {source}")).await?.json();
     ensure!(same("--from collector").await? == same("--from lists").await?);
 
+    let page = collector.get_debug(&format!("/debug/stuck/causes?namespace={ns}&older=0")).await?.json()?;
+    fits_schema(&page)?;
+
     // Lists can leave types out.
     let ran = ask(format!("{line} --kinds secrets")).await?;
     ensure!(ran.code == 1 && !ran.out.contains(from), "{ran:?}");
     let ran = ask(format!("{line} --kinds secrets --from collector")).await?;
     ensure!(ran.code == 2 && ran.err.contains("--kinds and --exclude"), "{ran:?}");
 
-    cluster.set_finalizers(&held, &[]).await?;
-    cluster.settled(&collector).await?;
-    collector.stop().await?;
+    cascade.end(&stage).await?;
     stage.clear().await
 }
 

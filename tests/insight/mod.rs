@@ -4,6 +4,7 @@ mod check;
 mod collector;
 mod errors;
 mod explain;
+mod fixtures;
 mod found;
 mod krew;
 mod kubectl;
@@ -62,16 +63,21 @@ impl Ran {
     pub fn json(&self) -> Result<Value> {
         ensure!(self.out.lines().count() == 1, "not one line: {self:?}");
         let value: Value = serde_json::from_str(&self.out).with_context(|| format!("{self:?}"))?;
-        let schema = match value["kind"].as_str() {
-            Some("Tree") => TREE,
-            Some("Plan") => PLAN,
-            Some("Check") => CHECK,
-            Some("Stuck") => STUCK,
-            _ => EXPLANATION,
-        };
-        schema::check(&serde_json::from_str(schema)?, &value).map_err(anyhow::Error::msg)?;
+        fits_schema(&value)?;
         Ok(value)
     }
+}
+
+/// Fails unless an answer fits the schema of its kind.
+pub fn fits_schema(answer: &Value) -> Result<()> {
+    let schema = match answer["kind"].as_str() {
+        Some("Tree") => TREE,
+        Some("Plan") => PLAN,
+        Some("Check") => CHECK,
+        Some("Stuck") => STUCK,
+        _ => EXPLANATION,
+    };
+    schema::check(&serde_json::from_str(schema)?, answer).map_err(anyhow::Error::msg)
 }
 
 /// Runs the binary as the user of a kubeconfig.

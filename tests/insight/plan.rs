@@ -3,9 +3,9 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{kube_gc, words};
+use super::fixtures::{half_seen, reader_of};
+use super::{fits_schema, kube_gc, words};
 use crate::conformance::stage::{HOLD, Stage};
-use crate::conformance::user::User;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Options, Policy, Scope};
 
@@ -125,13 +125,7 @@ async fn too_many_deletions_fail_and_the_brake_is_foreseen() -> Result<()> {
 
 async fn who_may_not_list_a_type_is_told_so() -> Result<()> {
     let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
-    let root = ns.configmap("root").create().await?;
-    ns.configmap("seen").owned_by(&root).create().await?;
-    ns.secret("unseen").owned_by(&root).create().await?;
+    let (ns, user) = half_seen(&stage).await?;
     let line = format!("plan cm/root -n {} --kinds configmaps,secrets", ns.name());
     let ran = kube_gc(user.kubeconfig(), &line).await?;
     ensure!(ran.code == 7 && ran.out.contains("Not looked at: secrets (LIST secrets"), "{ran:?}");
@@ -147,10 +141,8 @@ async fn who_may_not_list_a_type_is_told_so() -> Result<()> {
 
 async fn who_may_not_read_an_owner_is_told_so() -> Result<()> {
     let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
+    let ns = stage.cluster.namespace().await?;
+    let user = reader_of(&stage, &ns, "configmaps").await?;
     let root = ns.configmap("root").create().await?;
     let hidden = ns.secret("hidden").create().await?;
     let both = ns.configmap("both").owned_by(&root).owned_by(&hidden).create().await?;
@@ -241,6 +233,7 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         let page = collector.get_debug(&format!("/debug/plan?uid={}&policy={policy}", root.uid)).await?;
         ensure!(page.status == 200, "{page:?}");
         let page = page.json()?;
+        fits_schema(&page)?;
         let line = format!("plan uid:{} --cascade {policy} -o json", root.uid);
         let command = kube_gc(stage.plane.kubeconfig(), &line).await?.json()?;
         for field in

@@ -10,9 +10,9 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
+use super::fixtures::HeldCascade;
 use super::{kube_gc, words};
 use crate::conformance::stage::{HOLD, Stage};
-use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Matcher, Proxy, Verb};
 use kube_gc_testkit::{Policy, target};
 
@@ -29,13 +29,8 @@ const DEADLINE: Duration = Duration::from_secs(60);
 async fn a_collector_is_asked_instead_of_lists() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let root = ns.configmap("root").create().await?;
-    let held = ns.secret("held").owned_by(&root).blocking().finalizer(HOLD).create().await?;
-    let collector = stage.collector().await?;
-    cluster.delete(&root, Policy::Foreground).await?;
-    poll("the cascade to be held", async || Ok(cluster.fresh(&held).await?.is_terminating())).await?;
-    cluster.settled(&collector).await?;
+    let cascade = HeldCascade::begin(&stage).await?;
+    let HeldCascade { ns, root, collector, .. } = &cascade;
     let url = format!("--collector http://{}", collector.debug_address());
     for line in [format!("tree cm/root -n {}", ns.name()), format!("tree uid:{} -o name", root.uid)] {
         let listed = kube_gc(stage.plane.kubeconfig(), &line).await?;
@@ -53,9 +48,7 @@ async fn a_collector_is_asked_instead_of_lists() -> Result<()> {
     ensure!(asked.out.contains("The collector cannot finish with it (blocked, since"), "{asked:?}");
     let json = kube_gc(stage.plane.kubeconfig(), &(line + " -o json")).await?.json()?;
     ensure!(json["stuck"]["reason"] == "blocked" && json["decisions"].is_array(), "{json}");
-    cluster.set_finalizers(&held, &[]).await?;
-    cluster.settled(&collector).await?;
-    collector.stop().await?;
+    cascade.end(&stage).await?;
     stage.clear().await
 }
 

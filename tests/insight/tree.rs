@@ -4,9 +4,9 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use serde_json::json;
 
+use super::fixtures::half_seen;
 use super::{kube_gc, words};
 use crate::conformance::stage::{HOLD, Stage};
-use crate::conformance::user::User;
 use kube_gc_testkit::{Policy, Scope};
 
 kube_gc_testkit::scenarios! {
@@ -76,13 +76,7 @@ async fn a_cluster_scoped_object_shows_dependents_everywhere() -> Result<()> {
 /// Asks as a user who may not list Secrets.
 async fn who_may_not_list_a_type_sees_the_rest() -> Result<()> {
     let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
-    let root = ns.configmap("root").create().await?;
-    ns.configmap("seen").owned_by(&root).create().await?;
-    ns.secret("unseen").owned_by(&root).create().await?;
+    let (ns, user) = half_seen(&stage).await?;
     let line = format!("tree cm/root -n {} --kinds configmaps,secrets", ns.name());
     let ran = kube_gc(user.kubeconfig(), &line).await?;
     ensure!(ran.code == 7, "{ran:?}");
