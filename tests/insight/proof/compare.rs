@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use kube_gc_core::insight::{Effect, ObjectName, Plan, PlannedObject};
 use kube_gc_testkit::Obj;
 
-use super::foresee::{Shown, holds};
+use super::planner::{Shown, holds};
 
 /// When the server is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@
 //! `KUBE_GC_PLAN_SEED` sets the seed, which every failure names.
 
 mod compare;
-mod foresee;
 mod graphs;
+mod planner;
 mod random;
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,8 +15,8 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 use self::compare::{Case, Counts, Moment};
-use self::foresee::{Foresight, Shown, holds};
 use self::graphs::{Graph, POLICIES};
+use self::planner::{Planner, Shown, holds};
 use crate::conformance::stage::Stage;
 
 kube_gc_testkit::scenarios! {
@@ -65,7 +65,7 @@ impl Batch {
             .await?;
         cluster.settled_with_parked(collector).await?;
         let before = Shown::now(cluster, &places).await?;
-        let mut foresight = Foresight::of(&before)?;
+        let mut planner = Planner::of(&before)?;
         let mut cases = Vec::new();
         let mut roots = Vec::new();
         for ((graph, root, policy), objects) in copies.into_iter().zip(created) {
@@ -74,7 +74,7 @@ impl Batch {
                 objects.iter().filter_map(|object| before.objects.get(&object.uid)).cloned().collect();
             let Some(of) = before.objects.get(&objects[root].uid) else { continue };
             let title = format!("graph {}, root {root}, {policy:?}: {graph:?}", graph.number);
-            let plan = foresight.plan(of, policy).with_context(|| title.clone())?;
+            let plan = planner.plan(of, policy).with_context(|| title.clone())?;
             let had_deleted = there.iter().any(Obj::is_terminating);
             cases.push(Case { title, objects: there, had_deleted, plan });
             roots.push((of.clone(), policy));

@@ -11,10 +11,10 @@ use crate::verdict::{Decision, ReferenceClass};
 
 use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
 use super::delay::{Cause, Delays};
-use super::fate::{Fates, of_outside, verdict};
+use super::outcomes::{Outcomes, of_outside, verdict};
 use super::outside::Outside;
 use super::sentence;
-use super::walk::{Met, Owner, Place, Walk, as_definition};
+use super::walk::{Index, Owner, Visited, Walk, as_definition};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
 const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -23,7 +23,7 @@ const MOST_PRECIOUS: usize = 10_000;
 /// The most owners that are named for each object.
 const NAMED: usize = 64;
 
-/// What the deletion of one object does to each object that a walk has met. Lists the claims,
+/// What the deletion of one object does to each object that a walk has visited. Lists the claims,
 /// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more facts are needed.
 pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let root = &walk.query.root;
@@ -58,8 +58,8 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         plan.depends_on_unseen |= state != State::Absent;
         return plan;
     }
-    let Some(fates) = Fates::of(asker, walk) else { return plan };
-    let judge = Judge::new(asker, walk, fates);
+    let Some(outcomes) = Outcomes::of(asker, walk) else { return plan };
+    let judge = Judge::new(asker, walk, outcomes);
     judge.write(asker, &mut plan, limit);
     plan
 }
@@ -67,48 +67,50 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
 /// All that decides about the effects.
 struct Judge<'a> {
     walk: &'a Walk,
-    fates: Fates,
+    outcomes: Outcomes,
     delays: Delays,
     holds: Vec<bool>,
     /// The objects that stay and that something happens to.
-    stays: BTreeMap<Place, Stay>,
+    stays: BTreeMap<Index, Stay>,
 }
 
 /// An object that stays.
 struct Stay {
     effect: Effect,
-    loses: Vec<Place>,
-    may_lose: Vec<Place>,
+    loses: Vec<Index>,
+    may_lose: Vec<Index>,
     why: Option<&'static str>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(asker: &mut Asker<'_>, walk: &'a Walk, fates: Fates) -> Self {
-        let holds: Vec<bool> =
-            (0..).zip(&walk.met).map(|(place, met)| holds(asker, place, met, &fates)).collect();
+    fn new(asker: &mut Asker<'_>, walk: &'a Walk, outcomes: Outcomes) -> Self {
+        let holds: Vec<bool> = (0..)
+            .zip(&walk.visited)
+            .map(|(place, visited)| holds(asker, place, visited, &outcomes))
+            .collect();
         // A first look at what delays is enough to know which deletions are in the foreground.
-        let modes = Delays::of(walk, &fates, &holds, &[]);
+        let modes = Delays::of(walk, &outcomes, &holds, &[]);
         let mut stays = BTreeMap::new();
-        for place in 0..walk.met.len() {
-            if !fates.may[place]
-                && let Ok(place) = Place::try_from(place)
-                && let Some(stay) = stay(walk, &fates, &modes, place)
+        for place in 0..walk.visited.len() {
+            if !outcomes.may[place]
+                && let Ok(place) = Index::try_from(place)
+                && let Some(stay) = stay(walk, &outcomes, &modes, place)
             {
                 stays.insert(place, stay);
             }
         }
-        let blockers: Vec<Place> =
+        let blockers: Vec<Index> =
             stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(&place, _)| place).collect();
-        let delays = Delays::of(walk, &fates, &holds, &blockers);
-        Self { walk, fates, delays, holds, stays }
+        let delays = Delays::of(walk, &outcomes, &holds, &blockers);
+        Self { walk, outcomes, delays, holds, stays }
     }
 
-    fn effect(&self, place: Place) -> Option<Effect> {
+    fn effect(&self, place: Index) -> Option<Effect> {
         let index = place as usize;
-        if self.fates.sure[index] {
+        if self.outcomes.sure[index] {
             return Some(if self.holds[index] { Effect::Held } else { Effect::Deleted });
         }
-        if self.fates.may[index] {
+        if self.outcomes.may[index] {
             return Some(Effect::Unknown);
         }
         self.stays.get(&place).map(|stay| stay.effect)
@@ -117,24 +119,24 @@ impl<'a> Judge<'a> {
     fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
         let mut by_type: BTreeMap<&GroupResource, TypeEffects> = BTreeMap::new();
         let mut by_collector: BTreeMap<&GroupResource, u64> = BTreeMap::new();
-        let mut order: Vec<(u8, Place)> = Vec::new();
-        for (place, met) in (0..).zip(&self.walk.met) {
+        let mut order: Vec<(u8, Index)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
-            let resource = &met.identity.resource.group_resource;
-            by_type.entry(resource).or_insert_with(|| TypeEffects::new(&met.identity)).count(effect);
+            let resource = &visited.identity.resource.group_resource;
+            by_type.entry(resource).or_insert_with(|| TypeEffects::new(&visited.identity)).count(effect);
             // The root counts even if it is being deleted with another policy.
-            let is_new = place == 0 || met.deletion == DeletionState::Live;
+            let is_new = place == 0 || visited.deletion == DeletionState::Live;
             match effect {
                 Effect::Deleted | Effect::Held if is_new => {
                     plan.deletes += 1;
-                    if place != 0 && met.container.is_none() {
+                    if place != 0 && visited.container.is_none() {
                         *by_collector.entry(resource).or_default() += 1;
                     }
                 }
                 Effect::Unknown if is_new => plan.perhaps_deletes += 1,
                 _ => {}
             }
-            order.push((self.rank(met, place, effect), place));
+            order.push((self.rank(visited, place, effect), place));
         }
         order.sort_unstable();
         let precious = order.partition_point(|&(rank, _)| rank == 0);
@@ -154,34 +156,37 @@ impl<'a> Judge<'a> {
     /// Whether an object may go, and an owner of it could not be looked at.
     fn depends_on_unseen(&self) -> bool {
         let unseen =
-            self.fates.outside.iter().enumerate().filter(|(_, seen)| seen.contains(&Outside::Unseen));
+            self.outcomes.outside.iter().enumerate().filter(|(_, seen)| seen.contains(&Outside::Unseen));
         let mut unseen = unseen.map(|(place, _)| place);
-        unseen.any(|place| self.fates.may[place] && !self.fates.sure[place])
+        unseen.any(|place| self.outcomes.may[place] && !self.outcomes.sure[place])
     }
 
-    fn object(&self, asker: &mut Asker<'_>, place: Place) -> Option<PlannedObject> {
+    fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
         let effect = self.effect(place)?;
-        let met = &self.walk.met[place as usize];
-        let names = |places: &[Place]| -> Vec<ObjectName> {
+        let visited = &self.walk.visited[place as usize];
+        let names = |places: &[Index]| -> Vec<ObjectName> {
             places.iter().take(NAMED).map(|&place| self.name(place)).collect()
         };
         let stay = self.stays.get(&place);
         let mut may_lose = stay.map(|stay| names(&stay.may_lose)).unwrap_or_default();
         if effect == Effect::Unknown {
             may_lose = names(
-                &self.met_owners(met).filter(|&owner| self.fates.may[owner as usize]).collect::<Vec<_>>(),
+                &self
+                    .met_owners(visited)
+                    .filter(|&owner| self.outcomes.may[owner as usize])
+                    .collect::<Vec<_>>(),
             );
         }
-        let finalizers = if self.holds[place as usize] { foreign(asker, met) } else { Some(Vec::new()) };
+        let finalizers = if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) };
         Some(PlannedObject {
-            name: (&met.identity).into(),
-            state: met.deletion.into(),
+            name: (&visited.identity).into(),
+            state: visited.deletion.into(),
             effect,
-            within: met.container.map(|container| self.name(container)),
+            within: visited.container.map(|container| self.name(container)),
             kept_by: if matches!(effect, Effect::Deleted | Effect::Held) {
                 Vec::new()
             } else {
-                self.kept_by(place, met)
+                self.kept_by(place, visited)
             },
             finalizers,
             after: self.after(place),
@@ -191,26 +196,26 @@ impl<'a> Judge<'a> {
                 Effect::Unknown => Some(self.why(place).to_owned()),
                 _ => stay.and_then(|stay| stay.why).map(str::to_owned),
             },
-            identity: met.identity.clone(),
+            identity: visited.identity.clone(),
         })
     }
 
-    fn name(&self, place: Place) -> ObjectName {
-        (&self.walk.met[place as usize].identity).into()
+    fn name(&self, place: Index) -> ObjectName {
+        (&self.walk.visited[place as usize].identity).into()
     }
 
-    fn met_owners<'m>(&self, met: &'m Met) -> impl Iterator<Item = Place> + use<'m> {
-        met.references.iter().filter_map(|reference| match reference.owner {
-            Owner::Met(owner) => Some(owner),
+    fn met_owners<'m>(&self, visited: &'m Visited) -> impl Iterator<Item = Index> + use<'m> {
+        visited.references.iter().filter_map(|reference| match reference.owner {
+            Owner::Visited(owner) => Some(owner),
             Owner::Other(_) => None,
         })
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
     /// that do not simply go.
-    fn rank(&self, met: &Met, place: Place, effect: Effect) -> u8 {
+    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u8 {
         match effect {
-            _ if is_precious(&met.identity, effect) => 0,
+            _ if is_precious(&visited.identity, effect) => 0,
             Effect::Blocks => 1,
             Effect::Unknown => 2,
             Effect::Held => 3,
@@ -222,31 +227,31 @@ impl<'a> Judge<'a> {
     }
 
     /// What an object waits for before it goes.
-    fn after(&self, place: Place) -> Option<ObjectName> {
+    fn after(&self, place: Index) -> Option<ObjectName> {
         match self.delays.of_object(place)? {
-            Cause::Met(cause) => Some(self.name(cause)),
+            Cause::Visited(cause) => Some(self.name(cause)),
             Cause::OwnerOf(dependent) => {
-                let mut outside = self.fates.outside[dependent as usize].iter();
-                self.walk.met[dependent as usize].references.iter().find_map(|reference| {
-                    match &reference.owner {
-                        Owner::Other(seen) if *outside.next()? == Outside::Leaving => {
-                            seen.owner.identity().map(ObjectName::from)
-                        }
-                        Owner::Met(_) | Owner::Other(_) => None,
+                let mut outside = self.outcomes.outside[dependent as usize].iter();
+                self.walk.visited[dependent as usize].references.iter().find_map(|reference| match &reference
+                    .owner
+                {
+                    Owner::Other(seen) if *outside.next()? == Outside::Leaving => {
+                        seen.owner.identity().map(ObjectName::from)
                     }
+                    Owner::Visited(_) | Owner::Other(_) => None,
                 })
             }
         }
     }
 
     /// The first owners that keep an object.
-    fn kept_by(&self, place: Place, met: &Met) -> Vec<ObjectName> {
-        let mut outside = self.fates.outside[place as usize].iter();
+    fn kept_by(&self, place: Index, visited: &Visited) -> Vec<ObjectName> {
+        let mut outside = self.outcomes.outside[place as usize].iter();
         let mut keeps = Vec::new();
-        for reference in &met.references {
+        for reference in &visited.references {
             match &reference.owner {
-                Owner::Met(owner) if !self.fates.may[*owner as usize] => keeps.push(self.name(*owner)),
-                Owner::Met(_) => {}
+                Owner::Visited(owner) if !self.outcomes.may[*owner as usize] => keeps.push(self.name(*owner)),
+                Owner::Visited(_) => {}
                 Owner::Other(seen) => {
                     let class = outside.next();
                     let keeps_it = matches!(
@@ -269,13 +274,13 @@ impl<'a> Judge<'a> {
     }
 
     /// Why it is not known whether an object goes.
-    fn why(&self, place: Place) -> &'static str {
-        let met = &self.walk.met[place as usize];
-        let outside = &self.fates.outside[place as usize];
+    fn why(&self, place: Index) -> &'static str {
+        let visited = &self.walk.visited[place as usize];
+        let outside = &self.outcomes.outside[place as usize];
         if outside.contains(&Outside::Unseen) {
             "whether one of its owners exists could not be looked up"
         } else if outside.contains(&Outside::Orphaning)
-            || self.met_owners(met).any(|owner| self.walk.orphans(owner))
+            || self.met_owners(visited).any(|owner| self.walk.orphans(owner))
         {
             "one of its owners releases its dependents: the order in which its owners go decides"
         } else {
@@ -285,23 +290,23 @@ impl<'a> Judge<'a> {
 }
 
 /// Whether finalizers of others hold an object that goes.
-fn holds(asker: &mut Asker<'_>, place: Place, met: &Met, fates: &Fates) -> bool {
-    if place != 0 && !(met.held_by_others && fates.may[place as usize]) {
+fn holds(asker: &mut Asker<'_>, place: Index, visited: &Visited, outcomes: &Outcomes) -> bool {
+    if place != 0 && !(visited.held_by_others && outcomes.may[place as usize]) {
         return false;
     }
-    match foreign(asker, met) {
+    match foreign(asker, visited) {
         Some(finalizers) => !finalizers.is_empty(),
         // A definition always has one, which the API server removes.
-        None => as_definition(&met.identity).is_none(),
+        None => as_definition(&visited.identity).is_none(),
     }
 }
 
 /// The finalizers that others have to remove; `None` if they were not read.
-fn foreign(asker: &mut Asker<'_>, met: &Met) -> Option<Vec<FinalizerReport>> {
-    let Some(Live::Found(live)) = asker.live(&met.identity) else { return None };
+fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
+    let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
     let LiveObject { details, .. } = &**live;
     let mut all = FinalizerReport::of(details, asker.catalog());
-    let is_definition = as_definition(&met.identity).is_some();
+    let is_definition = as_definition(&visited.identity).is_some();
     all.retain(|finalizer| {
         let name = finalizer.name.as_str();
         name != FOREGROUND_FINALIZER
@@ -312,46 +317,46 @@ fn foreign(asker: &mut Asker<'_>, met: &Met) -> Option<Vec<FinalizerReport>> {
 }
 
 /// What happens to an object that stays; `None` if nothing does.
-fn stay(walk: &Walk, fates: &Fates, modes: &Delays, place: Place) -> Option<Stay> {
-    let met = &walk.met[place as usize];
-    let goes = |owner: Place| fates.may[owner as usize];
-    let touched: Vec<Place> = met
+fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays, place: Index) -> Option<Stay> {
+    let visited = &walk.visited[place as usize];
+    let goes = |owner: Index| outcomes.may[owner as usize];
+    let touched: Vec<Index> = visited
         .references
         .iter()
         .filter_map(|reference| match reference.owner {
-            Owner::Met(owner) if goes(owner) => Some(owner),
-            Owner::Met(_) | Owner::Other(_) => None,
+            Owner::Visited(owner) if goes(owner) => Some(owner),
+            Owner::Visited(_) | Owner::Other(_) => None,
         })
         .collect();
-    let namesake = met.references.iter().any(|reference| reference.namesake.is_some_and(goes));
+    let namesake = visited.references.iter().any(|reference| reference.namesake.is_some_and(goes));
     if touched.is_empty() && !namesake {
         return None;
     }
-    let mut outside = fates.outside[place as usize].iter();
-    let classes: Vec<ReferenceClass> = met
+    let mut outside = outcomes.outside[place as usize].iter();
+    let classes: Vec<ReferenceClass> = visited
         .references
         .iter()
         .map(|reference| match reference.owner {
-            Owner::Met(owner) if !goes(owner) => ReferenceClass::Solid,
-            Owner::Met(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
-            Owner::Met(_) => ReferenceClass::Absent,
+            Owner::Visited(owner) if !goes(owner) => ReferenceClass::Solid,
+            Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
+            Owner::Visited(_) => ReferenceClass::Absent,
             Owner::Other(_) => {
                 outside.next().map_or(ReferenceClass::Unresolved, |&outside| of_outside(outside, true))
             }
         })
         .collect();
-    let blocking: Vec<bool> = met.references.iter().map(|reference| reference.blocking).collect();
-    let decision = verdict(met, &blocking, &classes);
+    let blocking: Vec<bool> = visited.references.iter().map(|reference| reference.blocking).collect();
+    let decision = verdict(visited, &blocking, &classes);
     let removed: &[usize] = match &decision {
         Decision::RemoveReferences { remove, .. } => remove,
         _ => &[],
     };
     let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
     // While another owner is still there, the reference to one that has gone is removed.
-    let has_other = touched.len() > 1 || fates.outside[place as usize].contains(&Outside::Leaving);
+    let has_other = touched.len() > 1 || outcomes.outside[place as usize].contains(&Outside::Leaving);
     let mut blocks = false;
-    for (index, reference) in met.references.iter().enumerate() {
-        let Owner::Met(owner) = reference.owner else {
+    for (index, reference) in visited.references.iter().enumerate() {
+        let Owner::Visited(owner) = reference.owner else {
             // It is not owned by what has another name, and may block it.
             let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
             may_lose.push(owner);
@@ -361,7 +366,7 @@ fn stay(walk: &Walk, fates: &Fates, modes: &Delays, place: Place) -> Option<Stay
         if !goes(owner) {
             continue;
         }
-        let surely = removed.contains(&index) && fates.sure[owner as usize];
+        let surely = removed.contains(&index) && outcomes.sure[owner as usize];
         match surely {
             true => loses.push(owner),
             false if removed.contains(&index) || has_other => may_lose.push(owner),

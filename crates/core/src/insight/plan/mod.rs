@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `walk` | collects all objects that the deletion may concern |
 //! | `outside` | what is known of their other owners |
-//! | `fate` | which objects go, by the collector's own verdict |
+//! | `outcomes` | which objects go, by the collector's own verdict |
 //! | `delay` | what delays those that go |
 //! | `judge`, `answer` | the effect on each object, and the answer |
 //! | `forecast` | whether the brake would engage |
@@ -12,9 +12,9 @@
 
 mod answer;
 mod delay;
-mod fate;
 mod forecast;
 mod judge;
+mod outcomes;
 mod outside;
 mod sentence;
 mod walk;

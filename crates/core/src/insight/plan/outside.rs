@@ -5,7 +5,7 @@ use crate::insight::knowledge::{Asker, Live};
 use crate::object::DeletionState;
 use crate::verdict::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
 
-/// The class of a reference to an owner that was not met, and whether that owner is on its way.
+/// The class of a reference to an owner that was not visited, and whether that owner is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outside {
     /// It stays as it is.

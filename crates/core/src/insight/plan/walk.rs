@@ -19,19 +19,19 @@ pub struct PlanQuery {
     pub limit: usize,
 }
 
-/// The place of an object in the list of those that were met.
-pub(super) type Place = u32;
+/// The index of an object in the list of those that were visited.
+pub(super) type Index = u32;
 
-/// An object that was met.
+/// An object that was visited.
 #[derive(Debug)]
-pub(super) struct Met {
+pub(super) struct Visited {
     pub(super) identity: Identity,
     pub(super) deletion: DeletionState,
     pub(super) finalizers: Finalizers,
     pub(super) held_by_others: bool,
     pub(super) references: Vec<Reference>,
-    /// The namespace that it is in, or the definition of its type, if that was met and may go.
-    pub(super) container: Option<Place>,
+    /// The namespace that it is in, or the definition of its type, if that was visited and may go.
+    pub(super) container: Option<Index>,
     /// References to owners that stay, as far as is known.
     kept_by: u32,
     /// References to owners that may go, and take it along.
@@ -41,18 +41,18 @@ pub(super) struct Met {
     pub(super) has_dependents: bool,
 }
 
-/// An owner reference of an object that was met.
+/// An owner reference of an object that was visited.
 #[derive(Debug)]
 pub(super) struct Reference {
     pub(super) owner: Owner,
     pub(super) blocking: bool,
     /// An object with the uid of the owner and another name: it does not own the dependent, and
     /// waits for it all the same.
-    pub(super) namesake: Option<Place>,
+    pub(super) namesake: Option<Index>,
 }
 
 impl Reference {
-    /// A reference to an owner that may be met later.
+    /// A reference to an owner that may be visited later.
     fn unknown(snapshot: ReferenceSnapshot) -> Self {
         let blocking = snapshot.reference.block_owner_deletion;
         Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None }
@@ -62,7 +62,7 @@ impl Reference {
 /// What a reference refers to.
 #[derive(Debug)]
 pub(super) enum Owner {
-    Met(Place),
+    Visited(Index),
     Other(Box<ReferenceSnapshot>),
 }
 
@@ -72,16 +72,16 @@ pub(super) enum Owner {
 #[derive(Debug)]
 pub struct Walk {
     pub(super) query: PlanQuery,
-    pub(super) met: Vec<Met>,
+    pub(super) visited: Vec<Visited>,
     /// Finds objects by the hash of their identity.
-    places: HashMap<u64, Place>,
+    places: HashMap<u64, Index>,
     hasher: RandomState,
     /// The objects that wait for an object to open.
-    waiting: HashMap<Place, Vec<Place>>,
-    /// The objects that an owner keeps that was not met, by the hash of the owner.
-    kept: HashMap<u64, Vec<Place>>,
+    waiting: HashMap<Index, Vec<Index>>,
+    /// The objects that an owner keeps that was not visited, by the hash of the owner.
+    kept: HashMap<u64, Vec<Index>>,
     /// The namespaces and definitions whose contents were asked for.
-    containers: HashMap<MembersOf, Place>,
+    containers: HashMap<MembersOf, Index>,
     needs: Vec<MembersOf>,
     /// There are more objects than the limit.
     pub(super) truncated: bool,
@@ -108,7 +108,7 @@ impl Walk {
     /// A walk that begins at the root of a question.
     #[must_use]
     pub fn new(query: PlanQuery) -> Self {
-        let root = Met {
+        let root = Visited {
             identity: query.root.clone(),
             deletion: DeletionState::Live,
             finalizers: Finalizers::default(),
@@ -123,7 +123,7 @@ impl Walk {
         };
         let mut walk = Self {
             query,
-            met: Vec::new(),
+            visited: Vec::new(),
             places: HashMap::new(),
             hasher: RandomState::new(),
             waiting: HashMap::new(),
@@ -135,7 +135,7 @@ impl Walk {
         let hash = walk.hash(&root.identity);
         walk.places.insert(hash, 0);
         walk.needs.push(MembersOf::Object(root.identity.key()));
-        walk.met.push(root);
+        walk.visited.push(root);
         walk.open(0);
         walk
     }
@@ -155,23 +155,24 @@ impl Walk {
         }
     }
 
-    /// The end of the walk. References to objects that were met later are found now.
+    /// The end of the walk. References to objects that were visited later are found now.
     pub fn finish(&mut self) {
-        for place in 0..self.met.len() {
-            let mut references = std::mem::take(&mut self.met[place].references);
+        for place in 0..self.visited.len() {
+            let mut references = std::mem::take(&mut self.visited[place].references);
             for reference in &mut references {
                 let Owner::Other(snapshot) = &reference.owner else { continue };
                 let Some(identity) = snapshot.owner.identity() else { continue };
                 match self.find(identity) {
-                    Some(owner) => reference.owner = Owner::Met(owner),
+                    Some(owner) => reference.owner = Owner::Visited(owner),
                     None => reference.namesake = self.find_uid(identity),
                 }
             }
-            self.met[place].references = references;
+            self.visited[place].references = references;
         }
-        if let Some(root) = self.met.first_mut() {
-            root.references
-                .retain(|reference| matches!(reference.owner, Owner::Met(_)) || reference.namesake.is_some());
+        if let Some(root) = self.visited.first_mut() {
+            root.references.retain(|reference| {
+                matches!(reference.owner, Owner::Visited(_)) || reference.namesake.is_some()
+            });
         }
     }
 
@@ -182,37 +183,37 @@ impl Walk {
     }
 
     /// The object with this uid, whatever its name.
-    fn find_uid(&self, identity: &Identity) -> Option<Place> {
+    fn find_uid(&self, identity: &Identity) -> Option<Index> {
         let place = *self.places.get(&self.hash(identity))?;
         // One that is just being added is not found.
-        let met = &self.met.get(place as usize)?.identity;
-        let is_same = met.uid == identity.uid
-            && met.namespace == identity.namespace
-            && met.resource.kind == identity.resource.kind;
+        let visited = &self.visited.get(place as usize)?.identity;
+        let is_same = visited.uid == identity.uid
+            && visited.namespace == identity.namespace
+            && visited.resource.kind == identity.resource.kind;
         is_same.then_some(place)
     }
 
-    pub(super) fn find(&self, identity: &Identity) -> Option<Place> {
-        self.find_uid(identity).filter(|&place| self.met[place as usize].identity.name == identity.name)
+    pub(super) fn find(&self, identity: &Identity) -> Option<Index> {
+        self.find_uid(identity).filter(|&place| self.visited[place as usize].identity.name == identity.name)
     }
 
-    fn meet(&mut self, member: Member, container: Option<Place>) {
+    fn meet(&mut self, member: Member, container: Option<Index>) {
         if let Some(place) = self.find(&member.identity) {
-            if place == 0 && self.met[0].references.is_empty() {
-                self.met[0].references = member.references.into_iter().map(Reference::unknown).collect();
+            if place == 0 && self.visited[0].references.is_empty() {
+                self.visited[0].references = member.references.into_iter().map(Reference::unknown).collect();
                 return;
             }
             if let Some(container) = container
                 && place != 0
                 && place != container
             {
-                self.met[place as usize].container.get_or_insert(container);
+                self.visited[place as usize].container.get_or_insert(container);
                 self.open(place);
             }
             return;
         }
-        let Ok(place) = Place::try_from(self.met.len()) else { return };
-        if self.met.len() >= self.query.limit {
+        let Ok(place) = Index::try_from(self.visited.len()) else { return };
+        if self.visited.len() >= self.query.limit {
             self.truncated = true;
             return;
         }
@@ -225,14 +226,14 @@ impl Walk {
             let blocking = snapshot.reference.block_owner_deletion;
             let owner = snapshot.owner.identity().and_then(|owner| self.find(owner));
             let owner = match owner {
-                Some(owner) if self.met[owner as usize].is_open => {
+                Some(owner) if self.visited[owner as usize].is_open => {
                     taken_by += u32::from(!self.orphans(owner));
-                    Owner::Met(owner)
+                    Owner::Visited(owner)
                 }
                 Some(owner) => {
                     kept_by += 1;
                     self.waiting.entry(owner).or_default().push(place);
-                    Owner::Met(owner)
+                    Owner::Visited(owner)
                 }
                 None => {
                     match &snapshot.owner {
@@ -255,7 +256,7 @@ impl Walk {
             };
             read.push(Reference { owner, blocking, namesake: None });
         }
-        self.met.push(Met {
+        self.visited.push(Visited {
             identity,
             deletion,
             finalizers,
@@ -276,46 +277,48 @@ impl Walk {
     }
 
     /// Whether the dependents of an object lose their reference to it when it goes.
-    pub(super) fn orphans(&self, place: Place) -> bool {
-        let met = &self.met[place as usize];
+    pub(super) fn orphans(&self, place: Index) -> bool {
+        let visited = &self.visited[place as usize];
         if place == 0 {
             return self.query.policy == PropagationPolicy::Orphan;
         }
-        if met.deletion.is_being_deleted() {
-            return met.deletion == DeletionState::Orphaning;
+        if visited.deletion.is_being_deleted() {
+            return visited.deletion == DeletionState::Orphaning;
         }
-        met.finalizers.orphan && !self.goes_with_namespace(place)
+        visited.finalizers.orphan && !self.goes_with_namespace(place)
     }
 
     /// Whether the namespace controller deletes it, whatever its finalizers ask for.
-    pub(super) fn goes_with_namespace(&self, place: Place) -> bool {
-        let container = self.met[place as usize].container;
-        container.is_some_and(|container| as_namespace(&self.met[container as usize].identity).is_some())
+    pub(super) fn goes_with_namespace(&self, place: Index) -> bool {
+        let container = self.visited[place as usize].container;
+        container.is_some_and(|container| as_namespace(&self.visited[container as usize].identity).is_some())
     }
 
     /// An object may go. Works on a stack of its own, because a chain can be as long as there are
     /// objects.
-    fn open(&mut self, place: Place) {
+    fn open(&mut self, place: Index) {
         let mut opening = vec![place];
         while let Some(place) = opening.pop() {
-            let met = &mut self.met[place as usize];
-            if std::mem::replace(&mut met.is_open, true) {
+            let visited = &mut self.visited[place as usize];
+            if std::mem::replace(&mut visited.is_open, true) {
                 continue;
             }
-            if met.has_dependents {
-                self.needs.push(MembersOf::Dependents(met.identity.key()));
+            if visited.has_dependents {
+                self.needs.push(MembersOf::Dependents(visited.identity.key()));
             }
-            let namespace = as_namespace(&met.identity).map(MembersOf::Namespace);
-            if let Some(contents) = namespace.or_else(|| as_definition(&met.identity).map(MembersOf::Type)) {
+            let namespace = as_namespace(&visited.identity).map(MembersOf::Namespace);
+            if let Some(contents) =
+                namespace.or_else(|| as_definition(&visited.identity).map(MembersOf::Type))
+            {
                 self.needs.push(contents.clone());
                 self.containers.insert(contents, place);
             }
             let takes = u32::from(!self.orphans(place));
             for waiting in self.waiting.remove(&place).unwrap_or_default() {
-                let met = &mut self.met[waiting as usize];
-                met.kept_by -= 1;
-                met.taken_by += takes;
-                if met.kept_by == 0 && met.taken_by > 0 {
+                let visited = &mut self.visited[waiting as usize];
+                visited.kept_by -= 1;
+                visited.taken_by += takes;
+                if visited.kept_by == 0 && visited.taken_by > 0 {
                     opening.push(waiting);
                 }
             }

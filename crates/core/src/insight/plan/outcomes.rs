@@ -12,27 +12,27 @@ use crate::object::{DeletionState, OwnerReference};
 use crate::verdict::{Decision, ReferenceClass, decide};
 
 use super::outside::{Outside, outside};
-use super::walk::{Met, Owner, Place, Walk};
+use super::walk::{Index, Owner, Visited, Walk};
 
-/// The references between the objects that were met, by owner.
+/// The references between the objects that were visited, by owner.
 #[derive(Debug)]
 pub(super) struct Dependents {
     starts: Vec<usize>,
-    entries: Vec<(Place, bool)>,
+    entries: Vec<(Index, bool)>,
 }
 
 impl Dependents {
     fn of(walk: &Walk) -> Self {
-        let mut starts = vec![0; walk.met.len() + 1];
-        let owners = |met: &Met| {
-            let of_met = met.references.iter().filter_map(|reference| match reference.owner {
-                Owner::Met(owner) => Some((owner as usize, reference.blocking)),
+        let mut starts = vec![0; walk.visited.len() + 1];
+        let owners = |visited: &Visited| {
+            let of_visited = visited.references.iter().filter_map(|reference| match reference.owner {
+                Owner::Visited(owner) => Some((owner as usize, reference.blocking)),
                 Owner::Other(_) => None,
             });
-            of_met.collect::<Vec<_>>()
+            of_visited.collect::<Vec<_>>()
         };
-        for met in &walk.met {
-            for (owner, _) in owners(met) {
+        for visited in &walk.visited {
+            for (owner, _) in owners(visited) {
                 starts[owner + 1] += 1;
             }
         }
@@ -41,8 +41,8 @@ impl Dependents {
         }
         let mut next = starts.clone();
         let mut entries = vec![(0, false); starts.last().copied().unwrap_or_default()];
-        for (place, met) in (0..).zip(&walk.met) {
-            for (owner, blocking) in owners(met) {
+        for (place, visited) in (0..).zip(&walk.visited) {
+            for (owner, blocking) in owners(visited) {
                 entries[next[owner]] = (place, blocking);
                 next[owner] += 1;
             }
@@ -51,34 +51,34 @@ impl Dependents {
     }
 
     /// The dependents of an object, once for each reference, and whether it blocks.
-    pub(super) fn of_owner(&self, owner: Place) -> &[(Place, bool)] {
+    pub(super) fn of_owner(&self, owner: Index) -> &[(Index, bool)] {
         let owner = owner as usize;
         &self.entries[self.starts[owner]..self.starts[owner + 1]]
     }
 }
 
-/// What happens to each object that was met, by its place.
+/// What happens to each object that was visited, by its place.
 #[derive(Debug)]
-pub(super) struct Fates {
+pub(super) struct Outcomes {
     pub(super) dependents: Dependents,
     /// The objects in each namespace, and of each definition.
-    pub(super) contents: Vec<(Place, Place)>,
+    pub(super) contents: Vec<(Index, Index)>,
     /// Goes in every order.
     pub(super) sure: Vec<bool>,
     /// Goes in some order.
     pub(super) may: Vec<bool>,
-    /// Of each object, the classes of its references to owners that were not met.
+    /// Of each object, the classes of its references to owners that were not visited.
     pub(super) outside: Vec<Vec<Outside>>,
 }
 
-impl Fates {
+impl Outcomes {
     /// Decides about all objects. `None` if the question needs more facts.
     pub(super) fn of(asker: &mut Asker<'_>, walk: &Walk) -> Option<Self> {
         let mut complete = true;
-        let mut all = Vec::with_capacity(walk.met.len());
-        for met in &walk.met {
+        let mut all = Vec::with_capacity(walk.visited.len());
+        for visited in &walk.visited {
             let mut classes = Vec::new();
-            for reference in &met.references {
+            for reference in &visited.references {
                 if let Owner::Other(snapshot) = &reference.owner {
                     match outside(asker, snapshot) {
                         Some(class) => classes.push(class),
@@ -91,42 +91,45 @@ impl Fates {
         if !complete {
             return None;
         }
-        let mut contents: Vec<(Place, Place)> =
-            (0..).zip(&walk.met).filter_map(|(place, met)| Some((met.container?, place))).collect();
+        let mut contents: Vec<(Index, Index)> = (0..)
+            .zip(&walk.visited)
+            .filter_map(|(place, visited)| Some((visited.container?, place)))
+            .collect();
         contents.sort_unstable();
-        let mut fates = Self {
+        let mut outcomes = Self {
             dependents: Dependents::of(walk),
             contents,
             sure: Vec::new(),
             may: Vec::new(),
             outside: all,
         };
-        fates.sure = fates.spread(walk, true);
-        fates.may = fates.spread(walk, false);
-        Some(fates)
+        outcomes.sure = outcomes.spread(walk, true);
+        outcomes.may = outcomes.spread(walk, false);
+        Some(outcomes)
     }
 
     /// The objects in a namespace, or of a definition.
-    pub(super) fn contents(&self, container: Place) -> impl Iterator<Item = Place> {
+    pub(super) fn contents(&self, container: Index) -> impl Iterator<Item = Index> {
         let start = self.contents.partition_point(|&(of, _)| of < container);
         self.contents[start..].iter().take_while(move |&&(of, _)| of == container).map(|&(_, place)| place)
     }
 
     /// The objects that go. Each is decided on when the last of its owners is known to go.
     fn spread(&self, walk: &Walk, surely: bool) -> Vec<bool> {
-        let mut goes = vec![false; walk.met.len()];
+        let mut goes = vec![false; walk.visited.len()];
         let mut left: Vec<u32> = walk
-            .met
+            .visited
             .iter()
-            .map(|met| {
-                met.references
+            .map(|visited| {
+                visited
+                    .references
                     .iter()
-                    .map(|reference| u32::from(matches!(reference.owner, Owner::Met(_))))
+                    .map(|reference| u32::from(matches!(reference.owner, Owner::Visited(_))))
                     .sum()
             })
             .collect();
-        let mut going: Vec<Place> = vec![0];
-        let deleted = (0..).zip(&walk.met).filter(|(_, met)| met.deletion.is_being_deleted());
+        let mut going: Vec<Index> = vec![0];
+        let deleted = (0..).zip(&walk.visited).filter(|(_, visited)| visited.deletion.is_being_deleted());
         going.extend(deleted.map(|(place, _)| place));
         while let Some(place) = going.pop() {
             if std::mem::replace(&mut goes[place as usize], true) {
@@ -146,25 +149,25 @@ impl Fates {
         goes
     }
 
-    /// Whether the collector deletes an object when all its owners that were met have gone.
-    fn is_deleted(&self, walk: &Walk, place: Place, surely: bool) -> bool {
-        let met = &walk.met[place as usize];
+    /// Whether the collector deletes an object when all its owners that were visited have gone.
+    fn is_deleted(&self, walk: &Walk, place: Index, surely: bool) -> bool {
+        let visited = &walk.visited[place as usize];
         let mut outside = self.outside[place as usize].iter();
-        let classes = met.references.iter().filter_map(|reference| {
+        let classes = visited.references.iter().filter_map(|reference| {
             let class = match reference.owner {
-                Owner::Met(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
-                Owner::Met(_) => ReferenceClass::Absent,
+                Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
+                Owner::Visited(_) => ReferenceClass::Absent,
                 Owner::Other(_) => of_outside(*outside.next()?, surely),
             };
             // In some order, the references to orphaning owners have gone before it is decided on.
             (surely || class != ReferenceClass::Orphaned).then_some((reference.blocking, class))
         });
         let (blocking, classes): (Vec<bool>, Vec<ReferenceClass>) = classes.collect();
-        matches!(verdict(met, &blocking, &classes), Decision::Delete { .. })
+        matches!(verdict(visited, &blocking, &classes), Decision::Delete { .. })
     }
 }
 
-/// The class of a reference to an owner that was not met, after all that goes has gone.
+/// The class of a reference to an owner that was not visited, after all that goes has gone.
 pub(super) const fn of_outside(outside: Outside, surely: bool) -> ReferenceClass {
     match outside {
         Outside::Known(class) => class,
@@ -176,14 +179,14 @@ pub(super) const fn of_outside(outside: Outside, surely: bool) -> ReferenceClass
 }
 
 /// The collector's verdict on an object with references of these classes.
-pub(super) fn verdict(met: &Met, blocking: &[bool], classes: &[ReferenceClass]) -> Decision {
+pub(super) fn verdict(visited: &Visited, blocking: &[bool], classes: &[ReferenceClass]) -> Decision {
     let nothing: Arc<str> = "".into();
     let references = blocking.iter().map(|&block_owner_deletion| ReferenceSnapshot {
         reference: OwnerReference {
             api_version: Arc::clone(&nothing),
             kind: Arc::clone(&nothing),
             name: Arc::clone(&nothing),
-            uid: met.identity.uid.clone(),
+            uid: visited.identity.uid.clone(),
             controller: false,
             block_owner_deletion,
         },
@@ -191,11 +194,11 @@ pub(super) fn verdict(met: &Met, blocking: &[bool], classes: &[ReferenceClass]) 
         owner: OwnerView::Unresolved,
     });
     let snapshot = ObjectSnapshot {
-        identity: met.identity.clone(),
+        identity: visited.identity.clone(),
         resource_version: None,
         generation: Generation(0),
         deletion: DeletionState::Live,
-        finalizers: met.finalizers,
+        finalizers: visited.finalizers,
         references: references.collect(),
         has_dependents: false,
         has_dependent_deleting_dependents: false,

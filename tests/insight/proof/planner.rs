@@ -44,7 +44,7 @@ impl Shown {
 }
 
 /// What a command would know after it has listed all that is shown.
-pub struct Foresight {
+pub struct Planner {
     catalog: Arc<Catalog>,
     graph: LocalGraph,
     live: HashMap<(GroupResource, Option<Namespace>, Box<str>), LiveObject>,
@@ -97,7 +97,7 @@ fn facts(object: &Obj) -> Result<ObjectFacts> {
     })
 }
 
-impl Foresight {
+impl Planner {
     /// What follows from what is shown.
     pub fn of(shown: &Shown) -> Result<Self> {
         let types = Kind::ALL.map(resource_type);
