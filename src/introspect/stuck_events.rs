@@ -53,11 +53,11 @@ const fn wording(reason: StuckReason) -> Option<(&'static str, &'static str)> {
 pub async fn warn(collector: CollectorStatus, api: Api, after: Duration, ending: CancellationToken) {
     let mut looks = interval(after.clamp(SHORTEST_PAUSE, LOOKS_EVERY));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = Told::default();
+    let mut recent = RecentWarnings::default();
     let warning = async {
         loop {
             looks.tick().await;
-            if look(&collector, &api, after, &mut told).await.is_err() {
+            if look(&collector, &api, after, &mut recent).await.is_err() {
                 // A part of the collector has ended, and the process is about to.
                 return;
             }
@@ -70,7 +70,7 @@ async fn look(
     collector: &CollectorStatus,
     api: &Api,
     after: Duration,
-    told: &mut Told,
+    recent: &mut RecentWarnings,
 ) -> Result<(), PartitionEnded> {
     if collector.is_standby() {
         return Ok(());
@@ -80,9 +80,9 @@ async fn look(
         let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE).await?;
         stuck.extend(named.into_iter().filter(|object| object.waited >= after));
     }
-    for object in told.due(stuck, Instant::now()) {
-        if send(api, &object).await == Sent::Later {
-            told.forget(&object);
+    for object in recent.due(stuck, Instant::now()) {
+        if send(api, &object).await == Delivery::Retry {
+            recent.forget(&object);
         }
     }
     Ok(())
@@ -90,26 +90,26 @@ async fn look(
 
 /// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
+enum Delivery {
     /// It was recorded, or sending it again would not help.
-    Finally,
+    Done,
     /// It could not be recorded now.
-    Later,
+    Retry,
 }
 
-async fn send(api: &Api, stuck: &NamedStuck) -> Sent {
-    let Some((reason, beginning)) = wording(stuck.reason) else { return Sent::Finally };
+async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
+    let Some((reason, beginning)) = wording(stuck.reason) else { return Delivery::Done };
     let message = format!("{beginning}: {}", stuck.message);
-    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return Sent::Finally };
+    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return Delivery::Done };
     let object = Structured::object(&stuck.object);
     match error.class {
-        ErrorClass::DryRun => Sent::Finally,
+        ErrorClass::DryRun => Delivery::Done,
         ErrorClass::GateClosed
         | ErrorClass::Transient
         | ErrorClass::Throttled { .. }
         | ErrorClass::Deferred { .. } => {
             tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object; kube-gc retries");
-            Sent::Later
+            Delivery::Retry
         }
         _ => {
             tracing::warn!(
@@ -117,16 +117,16 @@ async fn send(api: &Api, stuck: &NamedStuck) -> Sent {
                 %error,
                 "cannot create the Warning event about this object; check that kube-gc may create events"
             );
-            Sent::Finally
+            Delivery::Done
         }
     }
 }
 
 /// The events that were sent about objects that are still stuck.
 #[derive(Debug, Default)]
-struct Told(HashMap<(Uid, StuckReason), Instant>);
+struct RecentWarnings(HashMap<(Uid, StuckReason), Instant>);
 
-impl Told {
+impl RecentWarnings {
     /// The objects about which an event is due, those that are stuck longest first. What is no
     /// longer stuck is forgotten, which bounds the memory.
     fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
@@ -178,31 +178,31 @@ mod tests {
 
     #[test]
     fn one_event_an_hour_is_due_about_each_object_and_reason() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
         let both = || vec![stuck(1, 10), stuck(2, 20)];
-        assert_eq!(names(&told.due(both(), now)), ["object-2", "object-1"]);
-        assert!(told.due(both(), now + AGAIN_AFTER / 2).is_empty());
+        assert_eq!(names(&recent.due(both(), now)), ["object-2", "object-1"]);
+        assert!(recent.due(both(), now + AGAIN_AFTER / 2).is_empty());
         let other = NamedStuck { reason: StuckReason::Denied, ..stuck(1, 10) };
-        assert_eq!(told.due(vec![other, stuck(1, 10)], now + AGAIN_AFTER / 2).len(), 1);
-        assert_eq!(names(&told.due(both(), now + AGAIN_AFTER)), ["object-2", "object-1"]);
+        assert_eq!(recent.due(vec![other, stuck(1, 10)], now + AGAIN_AFTER / 2).len(), 1);
+        assert_eq!(names(&recent.due(both(), now + AGAIN_AFTER)), ["object-2", "object-1"]);
     }
 
     #[test]
     fn few_events_are_due_at_a_time_and_the_others_follow() {
-        let (mut told, now) = (Told::default(), Instant::now());
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
         let all = || (0..AT_ONCE + 3).map(|number| stuck(number, 10)).collect();
-        assert_eq!(told.due(all(), now).len(), AT_ONCE);
-        assert_eq!(told.due(all(), now).len(), 3);
-        assert_eq!(told.due(all(), now).len(), 0);
+        assert_eq!(recent.due(all(), now).len(), AT_ONCE);
+        assert_eq!(recent.due(all(), now).len(), 3);
+        assert_eq!(recent.due(all(), now).len(), 0);
     }
 
     #[test]
     fn what_was_not_sent_is_due_again_and_what_is_done_is_forgotten() {
-        let (mut told, now) = (Told::default(), Instant::now());
-        told.due(vec![stuck(1, 10)], now);
-        told.forget(&stuck(1, 10));
-        assert_eq!(told.due(vec![stuck(1, 10)], now).len(), 1);
-        assert!(told.due(Vec::new(), now).is_empty() && told.0.is_empty());
-        assert_eq!(told.due(vec![stuck(1, 10)], now).len(), 1);
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
+        recent.due(vec![stuck(1, 10)], now);
+        recent.forget(&stuck(1, 10));
+        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
+        assert!(recent.due(Vec::new(), now).is_empty() && recent.0.is_empty());
+        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
     }
 }
