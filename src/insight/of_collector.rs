@@ -14,7 +14,7 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
 
 /// The object of a question to a collector.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
+pub(super) struct ObjectRef {
     uid: Uid,
     /// Unless it is named by its uid alone.
     resource: Option<GroupResource>,
@@ -26,13 +26,13 @@ impl Session {
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub(super) async fn asked(&self, object: &ObjectArgument) -> Result<Asked, InsightError> {
+    pub(super) async fn object_ref(&self, object: &ObjectArgument) -> Result<ObjectRef, InsightError> {
         Ok(match object {
-            ObjectArgument::Uid(uid) => Asked { uid: uid.clone(), resource: None },
+            ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
             ObjectArgument::Named { of_type, name } => {
                 let (identity, _) = self.find(of_type, name).await?;
                 let resource = Some(identity.resource.group_resource.clone());
-                Asked { uid: identity.uid, resource }
+                ObjectRef { uid: identity.uid, resource }
             }
         })
     }
@@ -48,7 +48,7 @@ impl Session {
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
-        let Asked { uid, resource } = watcher.wait(self.asked(&query.object)).await?;
+        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(&query.object)).await?;
         let page = collector.neighbourhood(&uid, resource.as_ref(), reach(query));
         let page = Box::pin(watcher.wait(page)).await?.ok_or_else(|| not_in_the_graph(&uid))?;
         Ok(self.tree_of(page, query.with_rows, watcher).await)
@@ -62,10 +62,10 @@ impl Session {
     pub(super) async fn follow(
         &self,
         collector: &Collector,
-        asked: &Asked,
+        object: &ObjectRef,
         query: &TreeQuery,
     ) -> Result<Events<NeighbourhoodPage>, InsightError> {
-        Ok(collector.follow(&asked.uid, asked.resource.as_ref(), reach(query)).await?)
+        Ok(collector.follow(&object.uid, object.resource.as_ref(), reach(query)).await?)
     }
 
     /// The answer that a page of a collector stands for. The graph does not keep finalizers and
@@ -98,7 +98,7 @@ impl Session {
         object: &ObjectArgument,
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let Asked { uid, resource } = watcher.wait(self.asked(object)).await?;
+        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(object)).await?;
         let page = watcher.wait(collector.explain(&uid, resource.as_ref())).await?;
         let page = page.ok_or_else(|| not_in_the_graph(&uid))?;
         Ok(ExplainAnswer {

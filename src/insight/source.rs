@@ -1,6 +1,6 @@
 //! Which source a question is put to.
 
-use super::collector::{Collector, CollectorOptions, Credentials, Endpoint, Place, find};
+use super::collector::{Collector, CollectorOptions, Credentials, Endpoint, SearchScope, find};
 use super::error::InsightError;
 use super::lists::Watcher;
 use super::session::Session;
@@ -16,7 +16,7 @@ pub enum Source {
     /// The collector that is found in the cluster.
     Found {
         /// Where it is looked for.
-        place: Place,
+        place: SearchScope,
         /// What it takes to be answered.
         credentials: Credentials,
         /// Whether there is no answer without one; else lists answer.
@@ -88,9 +88,9 @@ impl Source {
         // Whoever may create pods somewhere can pretend to be a collector there. Such a pod gets no
         // token, and answers only who asks for any collector.
         let place = if from == From::Collector && namespace.is_none() && credentials.token.is_none() {
-            Place::Everywhere
+            SearchScope::Everywhere
         } else {
-            Place::Namespace(namespace)
+            SearchScope::Namespace(namespace)
         };
         Ok(Self::Found { place, credentials, required })
     }
@@ -185,11 +185,11 @@ mod tests {
             Ok(Source::Lists) => None,
             other => panic!("{other:?}"),
         };
-        let (usual, named) = (Place::Namespace(None), Place::Namespace(Some("a".to_owned())));
+        let (usual, named) = (SearchScope::Namespace(None), SearchScope::Namespace(Some("a".to_owned())));
         assert_eq!(found(From::Lists, |_| {}), None);
         assert_eq!(found(From::Auto, |choice| choice.looks = false), None);
         assert_eq!(found(From::Auto, |_| {}), Some((usual.clone(), false)));
-        assert_eq!(found(From::Collector, |_| {}), Some((Place::Everywhere, true)));
+        assert_eq!(found(From::Collector, |_| {}), Some((SearchScope::Everywhere, true)));
         let name: fn(&mut SourceChoice) = |choice| choice.namespace = Some("a".to_owned());
         assert_eq!(found(From::Auto, name), Some((named.clone(), true)));
         assert_eq!(found(From::Collector, name), Some((named, true)));

@@ -75,11 +75,11 @@ impl Session {
         watcher: &Watcher<'_>,
         show: &mut impl FnMut(&TreeAnswer) -> bool,
     ) -> Result<(), InsightError> {
-        let asked = self.asked(&query.object).await?;
+        let object = self.object_ref(&query.object).await?;
         let following = async {
             let mut is_first = true;
             loop {
-                let mut events = match self.follow(collector, &asked, query).await {
+                let mut events = match self.follow(collector, &object, query).await {
                     Ok(events) => events,
                     // It may have been restarted.
                     Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {

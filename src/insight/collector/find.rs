@@ -19,7 +19,7 @@ const AT_ONCE: usize = 4;
 
 /// Where a collector is looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SearchScope {
     /// In this namespace; `None` for `kube-gc`.
     Namespace(Option<String>),
     /// In all namespaces, that called `kube-gc` first. Who may create pods in any namespace can be
@@ -32,7 +32,11 @@ pub enum Place {
 /// # Errors
 ///
 /// There is none, or none that answers.
-pub async fn find(api: &Api, place: &Place, credentials: &Credentials) -> Result<Collector, CollectorError> {
+pub async fn find(
+    api: &Api,
+    place: &SearchScope,
+    credentials: &Credentials,
+) -> Result<Collector, CollectorError> {
     let (pods, place) = pods(api, place).await?;
     if pods.is_empty() {
         return Err(CollectorError::NotFound { why: format!("{place} has no running pod labelled {LABEL}") });
@@ -63,11 +67,11 @@ async fn first_that_works(
 }
 
 /// The pods to ask, in order, and where they were looked for.
-async fn pods(api: &Api, place: &Place) -> Result<(Vec<LabelledPod>, String), CollectorError> {
+async fn pods(api: &Api, place: &SearchScope) -> Result<(Vec<LabelledPod>, String), CollectorError> {
     let denied = |error: &ApiError| error.class == ErrorClass::Denied;
     let namespace = match place {
-        Place::Namespace(named) => named.as_deref().unwrap_or(NAMESPACE),
-        Place::Everywhere => match api.pods_labelled(None, LABEL).await {
+        SearchScope::Namespace(named) => named.as_deref().unwrap_or(NAMESPACE),
+        SearchScope::Everywhere => match api.pods_labelled(None, LABEL).await {
             Ok(pods) => return Ok((in_order(pods), "no namespace".to_owned())),
             Err(error) if denied(&error) => NAMESPACE,
             Err(error) => return Err(CollectorError::NotFound { why: bounded(error) }),

@@ -10,7 +10,7 @@ pub use client::{Collector, Decision, NeighbourhoodPage, Reach, Stuck};
 pub use connection::CollectorError;
 pub use endpoint::{CollectorOptions, Credentials, Endpoint};
 pub use events::Events;
-pub use find::{Place, find};
+pub use find::{SearchScope, find};
 
 #[cfg(test)]
 mod tests;
