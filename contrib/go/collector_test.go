@@ -1,0 +1,205 @@
+package kubegc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// kubeconfig is that of an API server without a garbage collector. The tests
+// that need one are skipped without it.
+func kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("KUBE_GC_TEST_KUBECONFIG")
+	if path == "" {
+		t.Skip("KUBE_GC_TEST_KUBECONFIG does not name the kubeconfig of an API server")
+	}
+	return path
+}
+
+// deadline bounds a test that waits for something that never comes.
+func deadline(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func started(t *testing.T, options ...Option) *Collector {
+	t.Helper()
+	c, err := Start(deadline(t), kubeconfig(t), options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Stop() })
+	return c
+}
+
+// kubectl returns what kubectl prints.
+func kubectl(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	command := exec.Command("kubectl", append([]string{"--kubeconfig", kubeconfig(t), "--namespace", "default"}, args...)...)
+	command.Stdin = strings.NewReader(input)
+	output, err := command.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("kubectl %v: %v: %s", args, err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// create creates a ConfigMap, perhaps with an owner, and returns a field of it.
+func create(t *testing.T, name, ownerName, ownerUID, field string) string {
+	t.Helper()
+	owners := "[]"
+	if ownerUID != "" {
+		owners = fmt.Sprintf(`[{"apiVersion":"v1","kind":"ConfigMap","name":%q,"uid":%q}]`, ownerName, ownerUID)
+	}
+	object := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"ownerReferences":%s}}`, name, owners)
+	return kubectl(t, object, "create", "--filename", "-", "--output", "jsonpath={.metadata."+field+"}")
+}
+
+func TestACascadeIsOverWhenTheCollectorIsIdle(t *testing.T) {
+	c := started(t)
+	uid := create(t, "go-owner", "", "", "uid")
+	for i := 0; i < 5; i++ {
+		create(t, fmt.Sprintf("go-dependent-%d", i), "go-owner", uid, "uid")
+	}
+	kubectl(t, "", "delete", "configmap", "go-owner", "--wait=false")
+	version := create(t, "go-marker", "", "", "resourceVersion")
+	if err := c.WaitIdle(deadline(t), Seen{Resource: "configmaps", Version: version}); err != nil {
+		t.Fatal(err)
+	}
+	left := kubectl(t, "", "get", "configmaps", "--output", "name")
+	if strings.Contains(left, "go-dependent") || !strings.Contains(left, "go-marker") {
+		t.Fatalf("left: %s", left)
+	}
+	kubectl(t, "", "delete", "configmap", "go-marker")
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(c.directory); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("%s is left: %v", c.directory, err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Fatalf("the second Stop: %v", err)
+	}
+}
+
+func TestTheContentOfAKubeconfigSuffices(t *testing.T) {
+	content, err := os.ReadFile(kubeconfig(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := StartWithConfig(deadline(t), content, WithArgs("--dry-run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Stop()
+	info, err := os.Stat(filepath.Join(c.directory, "kubeconfig"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("others can read the kubeconfig: %v, %v", info, err)
+	}
+	if c.Version() == "" || !strings.HasPrefix(c.HealthURL(), "http://127.0.0.1:") {
+		t.Fatalf("%+v", c.ready)
+	}
+	if err := c.WaitIdle(deadline(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWaitingEndsWithItsContext(t *testing.T) {
+	c := started(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	err := c.WaitIdle(ctx, Seen{Resource: "configmaps", Version: "999999999"})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "configmaps") {
+		t.Fatal(err)
+	}
+	err = c.WaitIdle(deadline(t), Seen{Version: "1"})
+	if err == nil || !strings.Contains(err.Error(), "400") {
+		t.Fatalf("a version of no type: %v", err)
+	}
+}
+
+func TestACollectorThatHasEndedIsAnError(t *testing.T) {
+	c := started(t)
+	if err := c.command.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	err := c.WaitIdle(deadline(t), Seen{Resource: "configmaps", Version: "999999999"})
+	if !errors.Is(err, errEnded) {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("Stop says nothing of it: %v", err)
+	}
+}
+
+func TestACollectorThatCannotStartShowsItsLog(t *testing.T) {
+	kubeconfig(t)
+	_, err := Start(deadline(t), filepath.Join(t.TempDir(), "missing"))
+	if !errors.Is(err, errEnded) || !strings.Contains(err.Error(), "missing") {
+		t.Fatal(err)
+	}
+}
+
+func TestAStartThatTakesTooLongIsAborted(t *testing.T) {
+	kubeconfig(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Start(ctx, kubeconfig(t)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+func TestTheBinaryIsLookedForInTheAssetsAndThenInPath(t *testing.T) {
+	executable := func(path string) string {
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	assets, path := t.TempDir(), t.TempDir()
+	t.Setenv("KUBEBUILDER_ASSETS", assets)
+	t.Setenv("PATH", path)
+	if _, err := find(""); err == nil || !strings.Contains(err.Error(), "make install-envtest") {
+		t.Fatalf("found nowhere: %v", err)
+	}
+	inPath := executable(filepath.Join(path, name))
+	if found, err := find(""); err != nil || found != inPath {
+		t.Fatalf("%q, %v", found, err)
+	}
+	inAssets := executable(filepath.Join(assets, name))
+	if found, err := find(""); err != nil || found != inAssets {
+		t.Fatalf("%q, %v", found, err)
+	}
+	if found, err := find(inPath); err != nil || found != inPath {
+		t.Fatalf("%q, %v", found, err)
+	}
+}
+
+func TestOnlyTheEndOfALogIsKept(t *testing.T) {
+	var all strings.Builder
+	log := tail{next: &all}
+	for i := 0; i < 10_000; i++ {
+		fmt.Fprintf(&log, "line %d\n", i)
+	}
+	end := log.String()
+	if len(end) > maxTail || !strings.HasSuffix(end, "line 9999\n") {
+		t.Fatalf("%d bytes: %s", len(end), end)
+	}
+	if !strings.HasPrefix(all.String(), "line 0\n") || !strings.HasSuffix(all.String(), end) {
+		t.Fatal("the writer of WithLog has not got everything")
+	}
+}

@@ -1,0 +1,3 @@
+module kube-gc.io/kubegc
+
+go 1.19
