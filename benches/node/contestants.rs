@@ -166,10 +166,16 @@ impl KubeGc {
         idle(host, pid, last - first, calls, cpu)
     }
 
+    /// By a process that runs already, as the kubelet's does.
     async fn dead_containers(&self, host: &Host) -> Result<Removal> {
+        host.reset(Node::Idle);
+        let _running = self.start("run", &[])?;
+        passes(host, 1).await?;
         host.reset(Node::Crashed);
+        until(|| host.calls() > 0).await?;
         let started = Instant::now();
-        self.once(&[]).await?;
+        let left = usize::try_from(CONTAINERS)? - DEAD;
+        until(|| host.containers() == left).await?;
         dead_containers(host, started)
     }
 
@@ -211,6 +217,16 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Waits for something, to the millisecond.
+async fn until(mut is_so: impl FnMut() -> bool) -> Result<()> {
+    let deadline = Instant::now() + DEADLINE;
+    while !is_so() {
+        ensure!(Instant::now() < deadline, "nothing has happened for {DEADLINE:?}");
+        sleep(Duration::from_millis(1)).await;
+    }
+    Ok(())
 }
 
 /// Waits until so many passes have listed containers, and a little longer for the rest of the last.
