@@ -10,6 +10,7 @@ mod node;
 mod node_run;
 mod protected;
 mod rights;
+mod small;
 mod standing;
 
 use kube_gc_testkit::harness::Module;
@@ -22,5 +23,6 @@ pub const ALL: &[Module] = &[
     node_run::SCENARIOS,
     protected::SCENARIOS,
     rights::SCENARIOS,
+    small::SCENARIOS,
     standing::SCENARIOS,
 ];

@@ -1,0 +1,121 @@
+//! Many small control planes: the overlay `small`, and the unit for systemd.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use kube_gc_testkit::cluster::poll;
+use kube_gc_testkit::deployment::{Installation, NAME, plane, repository};
+use kube_gc_testkit::target;
+
+kube_gc_testkit::scenarios! {
+    the_small_overlay_collects_the_cluster_of_a_kubeconfig,
+    the_unit_is_valid_and_has_little_exposure,
+}
+
+/// What the kubelet would mount, and the arguments with the paths on this machine.
+fn arguments(container: &Value, mounts: &Path) -> Result<Vec<String>> {
+    let arguments = container["args"].as_array().context("no arguments")?;
+    let paths = container["volumeMounts"].as_array().context("no mounts")?;
+    let on_this_machine = |argument: &Value| {
+        let argument = argument.as_str()?;
+        let mount = paths.iter().find(|mount| {
+            mount["mountPath"].as_str().is_some_and(|path| argument.starts_with(&format!("{path}/")))
+        });
+        Some(mount.map_or_else(|| argument.to_owned(), |_| format!("{}{argument}", mounts.display())))
+    };
+    arguments.iter().map(|argument| on_this_machine(argument).context("not a text")).collect()
+}
+
+/// One API server is both clusters here: the one where the Deployment is, and the one it collects.
+async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> {
+    // For the namespace, and for the turn.
+    let installation = Installation::of(plane()?, "plain").await?;
+    installation.add("resources", json!(["deploy/overlays/small"]))?;
+    installation.add("components", json!([]))?;
+    let built = installation.built().await?;
+    for absent in ["kind: ClusterRole", "kind: Namespace", "kind: FlowSchema", "priorityClassName"] {
+        ensure!(!built.contains(absent), "{absent} needs rights in this cluster: {built}");
+    }
+    // Another Deployment than that of `plain`, whose fields would be merged with it.
+    installation.add("namePrefix", json!("small-"))?;
+    installation.apply().await?;
+    let path = format!("/apis/apps/v1/namespaces/{NAME}/deployments/small-{NAME}");
+    let spec = installation.get(&path).await?["spec"]["template"]["spec"].clone();
+    let container = &spec["containers"][0];
+    ensure!(container["resources"]["requests"] == json!({ "cpu": "10m", "memory": "32Mi" }), "{container}");
+    ensure!(spec["automountServiceAccountToken"] == false, "it has rights in this cluster: {spec}");
+
+    let mounts = tempfile::tempdir()?;
+    let mounted = |name: &str| mounts.path().join(name);
+    for volume in spec["volumes"].as_array().context("no volumes")? {
+        if let Some(name) = volume["configMap"]["name"].as_str() {
+            let config = installation.configmap(name).await?;
+            let text = config["data"]["config.toml"].as_str().context("no config.toml")?.to_owned();
+            std::fs::create_dir_all(mounted("etc/kube-gc"))?;
+            std::fs::write(mounted("etc/kube-gc/config.toml"), text)?;
+        } else {
+            ensure!(volume["secret"]["secretName"] == "kube-gc-kubeconfig", "{volume}");
+            let item = volume["secret"]["items"][0]["path"].as_str().context("no key")?;
+            std::fs::create_dir_all(mounted("etc/kube-gc-kubeconfig"))?;
+            std::fs::copy(installation.plane.kubeconfig(), mounted("etc/kube-gc-kubeconfig").join(item))?;
+        }
+    }
+    let mut environment = Vec::new();
+    for variable in container["env"].as_array().context("no variables")? {
+        let value = variable["value"].as_str().context("not a value")?;
+        environment.push((variable["name"].as_str().context("no name")?, value));
+    }
+    let ready = mounted("ready.json");
+    let log = std::fs::File::create(mounted("log"))?;
+    let _collector = Command::new(target::binary())
+        .args(arguments(container, mounts.path())?)
+        .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--exit-with-parent"])
+        .arg("--ready-file")
+        .arg(&ready)
+        .env_clear()
+        .envs(environment)
+        .stderr(Stdio::from(log))
+        .kill_on_drop(true)
+        .spawn()?;
+    poll("the collector to be ready", async || Ok(ready.exists()))
+        .await
+        .with_context(|| std::fs::read_to_string(mounted("log")).unwrap_or_default())?;
+
+    let ns = installation.cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
+    installation.cluster.send("DELETE", &owner.path(), None, None).await?;
+    poll("the dependent to go", async || {
+        Ok(installation.cluster.send("GET", &dependent.path(), None, None).await.is_err())
+    })
+    .await
+}
+
+async fn the_unit_is_valid_and_has_little_exposure() -> Result<()> {
+    let analyze =
+        |arguments: Vec<String>| async { Command::new("systemd-analyze").args(arguments).output().await };
+    if analyze(vec!["--version".to_owned()]).await.is_err() {
+        eprintln!("skipped: the_unit_is_valid_and_has_little_exposure: systemd-analyze is not installed");
+        return Ok(());
+    }
+    let text = std::fs::read_to_string(repository("deploy/systemd/kube-gc@.service"))?;
+    // It must name a program that is there.
+    let here = text.replace("/usr/local/bin/kube-gc", target::binary().to_str().context("not UTF-8")?);
+    ensure!(here != text, "the unit names another path");
+    let directory = tempfile::tempdir()?;
+    let unit = |name: &str| directory.path().join(name).display().to_string();
+    for name in ["kube-gc@.service", "kube-gc@one.service"] {
+        std::fs::write(unit(name), &here)?;
+    }
+    let found = analyze(vec!["verify".to_owned(), unit("kube-gc@.service")]).await?;
+    ensure!(found.status.success() && found.stderr.is_empty(), "{found:?}");
+
+    let options = ["security", "--offline=true", "--no-pager", "--threshold=20"].map(str::to_owned);
+    let found = analyze(options.into_iter().chain([unit("kube-gc@one.service")]).collect()).await?;
+    ensure!(found.status.success(), "exposed more than 2.0 of 10: {found:?}");
+    Ok(())
+}
