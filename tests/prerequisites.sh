@@ -24,6 +24,12 @@
 #
 #   chromium, chromedriver   the browser, with a font for its pictures, and the program that drives it
 #
+# With the argument `clients`, also the tools that test the Go module and the Python file, which
+# start a collector:
+#
+#   go         compiles the Go module
+#   pytest     runs the tests in Python
+#
 # tests/control-plane/ensure.sh installs what the build of the control plane needs,
 # and only if it has to be built.
 set -euo pipefail
@@ -57,6 +63,12 @@ containerd containerd
 ctr containerd
 runc runc
 busybox busybox-static
+TOOLS
+  ;;
+clients)
+  look_for <<'TOOLS'
+go golang-go
+pytest python3-pytest
 TOOLS
   ;;
 browser)

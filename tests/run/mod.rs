@@ -1,5 +1,6 @@
 //! `kube-gc run`: its exit codes, errors and pages.
 
+mod clients;
 mod log;
 mod metrics;
 mod started;
@@ -36,8 +37,14 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] =
-    &[SCENARIOS, log::SCENARIOS, metrics::SCENARIOS, started::SCENARIOS, supervision::SCENARIOS];
+pub const ALL: &[Module] = &[
+    SCENARIOS,
+    clients::SCENARIOS,
+    log::SCENARIOS,
+    metrics::SCENARIOS,
+    started::SCENARIOS,
+    supervision::SCENARIOS,
+];
 
 /// A run that has ended.
 struct Ended {
