@@ -111,7 +111,7 @@ impl Chosen {
     ) -> Result<(A, Option<String>), InsightError> {
         let Self { collector, mut note, is_optional } = self;
         if let Some(collector) = collector {
-            match Box::pin(of_collector(&collector)).await {
+            match of_collector(&collector).await {
                 Ok(answer) => return Ok((answer, note)),
                 Err(error) if is_optional && !watcher.interrupted.is_cancelled() => {
                     note = Some(from_lists(&error));
@@ -119,7 +119,7 @@ impl Chosen {
                 Err(error) => return Err(error),
             }
         }
-        Ok((Box::pin(of_lists()).await?, note))
+        Ok((of_lists().await?, note))
     }
 }
 

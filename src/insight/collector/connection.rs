@@ -144,7 +144,8 @@ impl Endpoint {
 
     /// An answer with status 200; `None` for 404.
     pub(super) async fn ask(&self, path: &str) -> Result<Option<Response<Incoming>>, CollectorError> {
-        let answer = self.send(path).await?;
+        // Boxed, because the two kinds of connections, with and without TLS, are large.
+        let answer = Box::pin(self.send(path)).await?;
         let at = self.to_string();
         match answer.status() {
             StatusCode::OK => Ok(Some(answer)),

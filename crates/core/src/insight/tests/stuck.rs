@@ -137,7 +137,10 @@ proptest! {
         let found = cluster.graph.search(&query).found;
         prop_assert!(found.iter().all(|(_, deletion)| deletion.is_being_deleted()));
         // A running collector begins with what is being deleted, and comes to the same answer.
-        let around = cluster.ask(|asker| stuck(asker, &Remaining::around(asker, &found), NOW));
+        let around = cluster.ask(|asker| {
+            let remaining = Remaining::around(asker, &found);
+            stuck(asker, &remaining, NOW)
+        });
         prop_assert_eq!(&around, &report);
         let names = |uids: &mut dyn Iterator<Item = String>| uids.collect::<std::collections::BTreeSet<_>>();
         let grouped = names(&mut report.groups.iter().flat_map(|group| &group.objects).map(|name| name.name.clone()));
