@@ -2,12 +2,12 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle install-envtest
 
 CARGO ?= cargo
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The profile and the features of the tests, so that the tests reuse this build, but without the
 # allocator, whose C code takes long to compile.
@@ -42,6 +42,10 @@ mutations: prerequisites ## check that the simulation finds each deliberate mist
 image: control-plane ## build the static binary and the image, and run the image's content as the manifests do
 	@tests/prerequisites.sh image
 	tests/image.sh
+
+install-envtest: prerequisites ## build the binary and put it beside envtest's kube-apiserver (KUBEBUILDER_ASSETS, or where setup-envtest puts it)
+	$(CARGO) build --locked --release --bin kube-gc
+	deploy/install-envtest "$${CARGO_TARGET_DIR:-target}/release/kube-gc"
 
 lint: prerequisites ## check formatting, clippy and documentation; warnings are errors
 	$(CARGO) fmt --check

@@ -1,6 +1,7 @@
 //! `kube-gc run`: its exit codes, errors and pages.
 
 mod clients;
+mod envtest;
 mod log;
 mod metrics;
 mod started;
@@ -40,6 +41,7 @@ kube_gc_testkit::scenarios! {
 pub const ALL: &[Module] = &[
     SCENARIOS,
     clients::SCENARIOS,
+    envtest::SCENARIOS,
     log::SCENARIOS,
     metrics::SCENARIOS,
     started::SCENARIOS,
