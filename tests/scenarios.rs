@@ -12,6 +12,7 @@ mod hostile;
 mod http;
 mod insight;
 mod leader;
+mod namespaces;
 mod run;
 
 use std::process::ExitCode;
@@ -30,13 +31,13 @@ fn main() -> ExitCode {
     let old = Embedded(Release::V1_20);
     // The longest first.
     harness::main(&[
-        Lane::new(Real, "conformance", &[POLICIES, RESTARTS, OTHERS]),
+        Lane::new(Real, "conformance", &[POLICIES, RESTARTS, OTHERS, namespaces::ALL]),
         Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]),
         Lane::new(Real, "faults", &[faults::ON_ANY_SERVER, faults::ON_A_REAL_SERVER]),
         Lane::new(Deployed, "deployment", &[deployment::ALL, POLICIES, RESTARTS]),
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
         Lane::new(Beside, "beside", &[beside::ALL, POLICIES]),
-        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, insight::ALL]).on(2),
+        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, insight::ALL, namespaces::ALL]).on(2),
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
     ])
 }

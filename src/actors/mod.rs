@@ -25,6 +25,7 @@ pub mod pool;
 pub mod registry;
 pub mod round_types;
 pub mod supervision;
+pub mod terminating;
 
 #[cfg(test)]
 pub mod tests;

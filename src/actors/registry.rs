@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
+use super::terminating::TerminatingNamespaces;
 use kube_gc_core::object::{GroupResource, ResourceType, ResourceVersion};
 
 /// The state of one monitor.
@@ -43,12 +44,19 @@ struct Shared {
     monitors: Mutex<BTreeMap<GroupResource, MonitorState>>,
     /// Notified when any state changes.
     changed: Notify,
+    /// Namespaces that the monitors have seen being deleted.
+    terminating: TerminatingNamespaces,
 }
 
 impl Registry {
     fn entries(&self) -> MutexGuard<'_, BTreeMap<GroupResource, MonitorState>> {
         // Each entry is replaced as a whole, so a panic elsewhere leaves none half written.
         self.0.monitors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The namespaces that the monitors have seen being deleted.
+    pub fn terminating(&self) -> &TerminatingNamespaces {
+        &self.0.terminating
     }
 
     /// Adds a monitor that has started.

@@ -101,8 +101,8 @@ impl<'a> Call<'a> {
     /// Whether it is about a single object, rather than a collection or the server.
     pub const fn is_about_an_object(&self) -> bool {
         match self.verb {
-            Verb::Get | Verb::Delete | Verb::Patch | Verb::Create => true,
-            Verb::List | Verb::Watch | Verb::Discover => false,
+            Verb::Get | Verb::Delete | Verb::Patch | Verb::Create | Verb::Update => true,
+            Verb::List | Verb::Watch | Verb::Discover | Verb::DeleteCollection => false,
         }
     }
 

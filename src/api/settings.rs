@@ -142,6 +142,10 @@ pub enum Verb {
     Patch,
     /// Creates an event.
     Create,
+    /// Replaces a part of an object, by PUT.
+    Update,
+    /// Deletes a collection.
+    DeleteCollection,
     /// Reads the server's version and discovery documents.
     Discover,
 }
@@ -157,6 +161,8 @@ impl Verb {
             Self::Delete => "delete",
             Self::Patch => "patch",
             Self::Create => "create",
+            Self::Update => "update",
+            Self::DeleteCollection => "deletecollection",
             Self::Discover => "discover",
         }
     }

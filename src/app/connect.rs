@@ -6,6 +6,7 @@ use super::error::{Error, ErrorKind};
 use super::settings;
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
 use crate::config::Settings;
+use crate::worker::namespaces::find_rival;
 
 /// Reads the kubeconfig and builds a client for the server that it names. Sends nothing yet.
 pub async fn client(
@@ -40,8 +41,27 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
             ),
         ));
     }
+    if settings.finish_namespaces {
+        check_alone(api, server).await?;
+    }
     tracing::info!(%server, version = version.git_version, dry_run = settings.dry_run, "connected");
     Ok(())
+}
+
+/// Fails if another controller finalizes namespaces (rule 11.8).
+async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
+    match find_rival(api).await {
+        Ok(None) => Ok(()),
+        Ok(Some(rival)) => Err(Error::new(
+            ErrorKind::Settings,
+            format!(
+                "`finish_namespaces` is set, but {rival} on {server}, and kube-controller-manager finalizes namespaces \
+                 itself; unset it, or remove what is left of a kube-controller-manager that no longer runs: see \
+                 docs/finish-namespaces.md"
+            ),
+        )),
+        Err(error) => Err(rejected(server, &error)),
+    }
 }
 
 fn rejected(server: &str, error: &ApiError) -> Error {

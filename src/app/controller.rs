@@ -31,6 +31,7 @@ use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare
 use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
 use crate::worker::delete::{DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
 use crate::worker::namespace_check::NamespaceCheck;
+use crate::worker::namespaces::{FinishContext, finish};
 use crate::worker::orphan::{OrphanContext, OrphanWork, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
@@ -64,6 +65,8 @@ pub struct ControllerSettings {
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// Which decisions have a line of their own in the log.
     pub decision_lines: DecisionLines,
+    /// Whether to empty and finalize terminating namespaces.
+    pub finish_namespaces: bool,
     /// In a dry run: how long another collector may take for what would have been done.
     pub compare_after: Duration,
     /// How long an object is stuck before a Warning event about it; `None` for no such events.
@@ -114,6 +117,9 @@ impl Controller {
             event_recorder: event_recorder.clone(),
             restore_fence: Some(api.restore_fence().clone()),
         };
+        if settings.finish_namespaces {
+            registry.terminating().want();
+        }
         let sharding = Sharding::new(settings.partitions, settings.hash_seed);
         let graph = start_partitions(&threads, &settings.placement, sharding, &sinks)?;
         let comparison = api.gate().is_dry_run().then(|| Comparison::new(settings.compare_after));
@@ -194,6 +200,11 @@ impl Controller {
             let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
             let means = ComparisonContext { graph, registry, phase, deciders };
             watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
+        }
+        if settings.finish_namespaces {
+            let (api, registry, brake) = (api.clone(), registry.clone(), brake.clone());
+            let context = FinishContext { api, registry, brake, phase: phases.clone() };
+            watched("namespaces", tokio::spawn(finish(context, ending.clone())), ending.clone());
         }
         let status = CollectorStatus {
             graph,

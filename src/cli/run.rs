@@ -51,6 +51,13 @@ pub struct RunArgs {
     #[arg(long)]
     dry_run: bool,
 
+    /// Empty and finalize namespaces that are being deleted
+    ///
+    /// Only for control planes without kube-controller-manager, which otherwise does
+    /// this. See docs/finish-namespaces.md.
+    #[arg(long)]
+    finish_namespaces: bool,
+
     /// Address for /livez, /readyz and /metrics [default: 127.0.0.1:8080]
     ///
     /// Port 0 selects a free port, which the log names.
@@ -130,6 +137,7 @@ impl RunArgs {
             exit_with_parent: _,
             config,
             dry_run,
+            finish_namespaces,
             listen,
             debug_listen,
             delete_workers,
@@ -148,6 +156,7 @@ impl RunArgs {
             .file(config.as_deref())
             .environment(environment)
             .flag("--dry-run", "dry_run", dry_run.then_some(true))
+            .flag("--finish-namespaces", "finish_namespaces", finish_namespaces.then_some(true))
             .flag("--listen", "http.listen", listen.map(|address| address.to_string()))
             .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()))
             .flag("--delete-workers", "workers.delete", *delete_workers)
@@ -196,13 +205,13 @@ mod tests {
     #[test]
     fn every_flag_sets_its_setting() {
         let args = parse(
-            "kube-gc run --kubeconfig /k --context c --dry-run --listen [::]:1 --debug-listen 127.0.0.1:0 \
+            "kube-gc run --kubeconfig /k --context c --dry-run --finish-namespaces --listen [::]:1 --debug-listen 127.0.0.1:0 \
              --delete-workers 2 --orphan-workers 3 --discovery-interval 5m --log-format json --log-decisions none -vv",
         );
         assert_eq!(args.connection.kubeconfig, Some("/k".into()));
         assert_eq!(args.connection.context.as_deref(), Some("c"));
         let settings = args.settings_with([]).unwrap();
-        assert!(settings.dry_run);
+        assert!(settings.dry_run && settings.finish_namespaces);
         assert_eq!(settings.http.listen.to_string(), "[::]:1");
         assert_eq!(settings.http.debug_listen.port(), 0);
         assert_eq!((settings.workers.delete, settings.workers.orphan), (2, 3));

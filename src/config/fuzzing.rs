@@ -55,6 +55,7 @@ fn assert_within_bounds(settings: &Settings) {
     let (milli, tenth) = (Duration::from_millis(1), Duration::from_millis(100));
     let Settings {
         dry_run: _,
+        finish_namespaces: _,
         comparison,
         workers,
         graph,

@@ -47,6 +47,8 @@ pub use workers::{ComparisonSettings, EventSettings, RetrySettings, WorkerSettin
 pub struct Settings {
     /// Decide and report, but write nothing.
     pub dry_run: bool,
+    /// Delete the content of terminating namespaces and finalize them.
+    pub finish_namespaces: bool,
     /// How a dry run compares its decisions with another collector.
     pub comparison: ComparisonSettings,
     /// How many objects are processed at a time.

@@ -191,6 +191,10 @@ impl CollectorStatus {
         if self.discovery.borrow().busy {
             reasons.push("discovery is in progress".to_owned());
         }
+        let namespaces = self.registry.terminating().busy();
+        if namespaces > 0 {
+            reasons.push(format!("{namespaces} namespaces are being finished"));
+        }
         if !self.is_collecting() {
             reasons.push("the workers have not started".to_owned());
         }

@@ -20,6 +20,7 @@ const SECTIONS: &[(&str, &Metric)] = &[
     ("Dry run", &names::COMPARISONS),
     ("Brake", &names::BRAKE_ENGAGED),
     ("Leadership", &names::LEADER),
+    ("Namespaces", &names::NAMESPACES_TERMINATING),
     ("Node collection", &names::IMAGE_GARBAGE_COLLECTED),
     ("Listeners", &names::HTTP_REFUSALS),
     ("Process", &names::THREAD_CPU),

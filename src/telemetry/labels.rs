@@ -33,7 +33,8 @@ const OUTCOMES: &[&str] = &[
 ];
 
 /// The verbs of requests to the API server.
-const VERBS: &[&str] = &["create", "delete", "discover", "get", "list", "patch", "watch"];
+const VERBS: &[&str] =
+    &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"];
 
 /// All values that a label of a metric may have; `None` if the values come from the cluster,
 /// such as a resource type, a group or a status code.
@@ -53,6 +54,7 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         "action" if is(&names::COMPARISONS) => Some(super::record::COMPARED_ACTIONS.to_vec()),
         "result" if is(&names::COMPARISONS) => Some(super::record::COMPARISON_RESULTS.to_vec()),
         "outcome" if is(&names::NODE_REMOVALS) => Some(super::record::NODE_OUTCOMES.to_vec()),
+        "outcome" if is(&names::NAMESPACE_TURNS) => Some(super::record::NAMESPACE_OUTCOMES.to_vec()),
         "outcome" => Some(OUTCOMES.to_vec()),
         "what" => Some(super::record::NODE_ITEMS.to_vec()),
         "scope" => Some(super::record::PASS_SCOPES.to_vec()),

@@ -7,6 +7,7 @@ mod deletion_lag;
 mod graph;
 mod http;
 mod leadership;
+mod namespaces;
 #[cfg_attr(not(feature = "node"), allow(dead_code, reason = "for `kube-gc node`"))]
 mod node;
 mod process;
@@ -43,6 +44,8 @@ pub(super) use leadership::GATE_REASONS;
 pub use leadership::{
     LeaseTransition, election, gate_refused, lease_age, lease_error, lease_remaining, lease_transition,
 };
+pub(super) use namespaces::NAMESPACE_OUTCOMES;
+pub use namespaces::{namespace_turn, namespaces_stopped, namespaces_terminating};
 pub(super) use node::{FILESYSTEM_STATES, IMAGE_REASONS, NODE_ITEMS, NODE_OUTCOMES, PASS_SCOPES};
 #[cfg(any(test, feature = "node"))]
 pub use node::{

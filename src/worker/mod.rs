@@ -7,6 +7,7 @@ pub mod decision;
 pub mod delete;
 pub mod interrupted;
 pub mod namespace_check;
+pub mod namespaces;
 pub mod orphan;
 pub mod reference_digest;
 pub mod remove_reference;

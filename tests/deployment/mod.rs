@@ -5,6 +5,7 @@
 mod scenes;
 
 mod credentials;
+mod finish_namespaces;
 mod manifests;
 mod node;
 mod node_run;
@@ -18,6 +19,7 @@ use kube_gc_testkit::harness::Module;
 /// The scenarios in addition to those of the policies, which the plain overlay also runs.
 pub const ALL: &[Module] = &[
     credentials::SCENARIOS,
+    finish_namespaces::SCENARIOS,
     manifests::SCENARIOS,
     node::SCENARIOS,
     node_run::SCENARIOS,

@@ -12,7 +12,12 @@ use crate::read;
 use crate::rules::{Rule, rules};
 
 /// Declared metrics that no panel or rule uses, each with the reason.
-const NOWHERE: [(&str, &str); 0] = [];
+const NOWHERE: [(&str, &str); 3] = [
+    ("kube_gc_namespaces_terminating", FINISHING),
+    ("kube_gc_namespace_turns_total", FINISHING),
+    ("kube_gc_namespaces_stopped", FINISHING),
+];
+const FINISHING: &str = "only control planes of tests finish namespaces, and those have no dashboards";
 
 /// The jobs of the rules: the collector of a cluster, and node collection.
 const JOBS: [&str; 2] = ["kube-gc", "kube-gc-node"];

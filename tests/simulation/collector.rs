@@ -68,6 +68,7 @@ impl Collector {
             sync_timeout: Duration::from_secs(30),
             decisions: Vec::new(),
             decision_lines: DecisionLines::All,
+            finish_namespaces: false,
             compare_after: Duration::ZERO,
             warn_after: None,
             brake: Limits::default(),

@@ -12,11 +12,12 @@
 //! | [`insight`] | questions of people about the graph, and their answers |
 //! | [`mailbox`] | the work queue of a pool: deduplication, backoff, fairness between namespaces |
 //! | [`brake`] | optional limits on how much may be deleted |
+//! | [`namespaces`] | the end of a namespace: what is deleted, when it is finalized, what its conditions say |
 //! | [`text`] | bounded text for logs, events and pages |
 //! | [`mutation`] | deliberate mistakes, with which the simulation shows that it would find them |
 //!
 //! `graph`, `mailbox` and `brake` build on `object` and know nothing of each other; `verdict`
-//! builds on `graph`, and `insight` on both.
+//! builds on `graph`, `insight` on both, and `namespaces` on the backoff of `mailbox`.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
@@ -26,6 +27,7 @@ pub mod graph;
 pub mod insight;
 pub mod mailbox;
 pub mod mutation;
+pub mod namespaces;
 pub mod object;
 pub mod text;
 pub mod verdict;

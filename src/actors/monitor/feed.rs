@@ -156,6 +156,7 @@ impl Feed {
             Step::InitApply(items) => {
                 self.notice_listed_types(&items);
                 for facts in items {
+                    self.context.registry.terminating().notice(resource, &facts);
                     self.batches.put(WatchEvent::Apply(facts), at);
                 }
             }
@@ -168,6 +169,10 @@ impl Feed {
                 self.recovered();
                 for event in events {
                     self.notice_served_types(&event);
+                    if let WatchEvent::Apply(facts) = &event {
+                        let resource = &self.resource.group_resource;
+                        self.context.registry.terminating().notice(resource, facts);
+                    }
                     let version = event.facts().and_then(|facts| facts.resource_version.as_ref());
                     if version.is_some() {
                         self.progress.received = version.cloned();

@@ -43,6 +43,8 @@ pub(super) struct Served {
     pub namespaced: bool,
     pub can_get: bool,
     pub can_delete: bool,
+    pub can_list: bool,
+    pub can_delete_collection: bool,
     /// Its verbs include delete, list and watch.
     pub watchable: bool,
 }
@@ -86,6 +88,8 @@ fn served(names: Names, namespaced: bool, verbs: &[String]) -> Option<Served> {
         namespaced,
         can_get: can("get"),
         can_delete: can("delete"),
+        can_list: can("list"),
+        can_delete_collection: can("deletecollection"),
         watchable: can("delete") && can("list") && can("watch"),
     })
 }

@@ -4,6 +4,7 @@
 //! aggregated APIs, and `select` makes the catalog. A group that cannot be discovered is
 //! unknown, which is never the same as gone: what was known of it is kept.
 
+mod contents;
 mod definition;
 mod document;
 mod fetch;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 
 use super::client::Api;
 use super::error::ApiError;
+pub use contents::{ContentType, ContentTypes};
 pub use definition::Definition;
 use document::Group;
 pub use fetch::GroupFailure;

@@ -1,6 +1,8 @@
 //! The series that exist from the start.
 
-use super::{brake, decisions, graph, http, leadership, process, queues, requests, resources, stuck};
+use super::{
+    brake, decisions, graph, http, leadership, namespaces, process, queues, requests, resources, stuck,
+};
 
 /// Creates the series that alerts use, with the value zero: `rate` and `increase` miss the
 /// first event of a series that starts with it.
@@ -13,6 +15,7 @@ pub fn zeros() {
     http::zeros();
     brake::zeros();
     leadership::zeros();
+    namespaces::zeros();
     process::ready(false);
     stuck::zeros();
 }

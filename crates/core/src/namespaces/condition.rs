@@ -1,0 +1,178 @@
+//! The conditions of a terminating namespace. Types, reasons and messages are those of Kubernetes'
+//! own namespace controller, because people and programs read them.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use super::survey::Survey;
+use crate::text::{self, word};
+
+/// What a condition is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ConditionKind {
+    DiscoveryFailure,
+    GroupVersionParsingFailure,
+    ContentFailure,
+    ContentRemaining,
+    FinalizersRemaining,
+}
+
+impl ConditionKind {
+    /// All, in the order of the status.
+    pub const ALL: [Self; 5] = [
+        Self::DiscoveryFailure,
+        Self::GroupVersionParsingFailure,
+        Self::ContentFailure,
+        Self::ContentRemaining,
+        Self::FinalizersRemaining,
+    ];
+
+    /// The `type` of the condition.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DiscoveryFailure => "NamespaceDeletionDiscoveryFailure",
+            Self::GroupVersionParsingFailure => "NamespaceDeletionGroupVersionParsingFailure",
+            Self::ContentFailure => "NamespaceDeletionContentFailure",
+            Self::ContentRemaining => "NamespaceContentRemaining",
+            Self::FinalizersRemaining => "NamespaceFinalizersRemaining",
+        }
+    }
+
+    /// The reason and the message while there is no problem.
+    const fn fine(self) -> (&'static str, &'static str) {
+        match self {
+            Self::DiscoveryFailure => ("ResourcesDiscovered", "All resources successfully discovered"),
+            Self::GroupVersionParsingFailure => {
+                ("ParsedGroupVersions", "All legacy kube types successfully parsed")
+            }
+            Self::ContentFailure => {
+                ("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
+            }
+            Self::ContentRemaining => ("ContentRemoved", "All content successfully removed"),
+            Self::FinalizersRemaining => {
+                ("ContentHasNoFinalizers", "All content-preserving finalizers finished")
+            }
+        }
+    }
+
+    /// The reason while there is a problem.
+    const fn problem(self) -> &'static str {
+        match self {
+            Self::DiscoveryFailure => "DiscoveryFailed",
+            Self::GroupVersionParsingFailure => "GroupVersionParsingFailed",
+            Self::ContentFailure => "ContentDeletionFailed",
+            Self::ContentRemaining => "SomeResourcesRemain",
+            Self::FinalizersRemaining => "SomeFinalizersRemain",
+        }
+    }
+}
+
+/// A condition in the status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub kind: String,
+    pub is_true: bool,
+    pub reason: String,
+    pub message: String,
+    /// When `is_true` last changed, as the API server writes times.
+    pub since: String,
+}
+
+/// The conditions that a look leads to (rule 11.6).
+#[must_use]
+pub fn conditions(survey: &Survey, now: &str) -> Vec<Condition> {
+    let condition = |kind: ConditionKind| {
+        let problem = problem(kind, survey);
+        let (reason, message) = match &problem {
+            Some(message) => (kind.problem(), &**message),
+            None => kind.fine(),
+        };
+        Condition {
+            kind: kind.name().to_owned(),
+            is_true: problem.is_some(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            since: now.to_owned(),
+        }
+    };
+    ConditionKind::ALL.map(condition).into()
+}
+
+/// The conditions of a status with these in place; `None` if that changes nothing. Conditions of
+/// other types stay.
+#[must_use]
+pub fn merged(old: &[Condition], new: Vec<Condition>) -> Option<Vec<Condition>> {
+    let mut merged = old.to_vec();
+    let mut is_changed = false;
+    for mut condition in new {
+        let Some(known) = merged.iter_mut().find(|known| known.kind == condition.kind) else {
+            merged.push(condition);
+            is_changed = true;
+            continue;
+        };
+        if known.is_true == condition.is_true {
+            condition.since.clone_from(&known.since);
+        }
+        is_changed |= *known != condition;
+        *known = condition;
+    }
+    is_changed.then_some(merged)
+}
+
+fn problem(kind: ConditionKind, survey: &Survey) -> Option<String> {
+    match kind {
+        ConditionKind::DiscoveryFailure => {
+            let failures = survey.undiscovered.iter().map(|(part, why)| format!("{part}: {why}"));
+            let count = survey.undiscovered.len();
+            let begin = format!(
+                "Discovery failed for some groups, {count} failing: unable to retrieve the complete list of server \
+                 APIs: "
+            );
+            listed(&begin, failures.collect())
+        }
+        ConditionKind::GroupVersionParsingFailure => {
+            let invalid =
+                survey.unparsed.iter().map(|text| format!("unexpected GroupVersion string: {text}"));
+            listed("", invalid.collect())
+        }
+        ConditionKind::ContentFailure => {
+            let unlisted = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().err().cloned());
+            let failures: Vec<_> = unlisted.chain(survey.failures.iter().cloned()).collect();
+            let begin = format!("Failed to delete all resource types, {} remaining: ", failures.len());
+            listed(&begin, failures)
+        }
+        ConditionKind::ContentRemaining => {
+            let counts = survey.types.iter().filter_map(|of_type| {
+                let count = of_type.found.as_ref().ok()?.count;
+                let resource = &of_type.resource;
+                (count > 0).then(|| {
+                    format!("{}.{} has {count} resource instances", resource.resource, resource.group)
+                })
+            });
+            listed("Some resources are remaining: ", counts.collect())
+        }
+        ConditionKind::FinalizersRemaining => {
+            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+            let found = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
+            for (finalizer, count) in found.flat_map(|found| &found.finalizers) {
+                let known = counts.entry(finalizer).or_default();
+                *known = known.saturating_add(*count);
+            }
+            let counts = counts
+                .into_iter()
+                .map(|(name, count)| format!("{} in {count} resource instances", word(name)));
+            let begin = "Some content in the namespace has finalizers remaining: ";
+            listed(begin, counts.collect())
+        }
+    }
+}
+
+/// The items in a fixed order, so that the same state gives the same message.
+fn listed<T: Display + Ord>(begin: &str, mut items: Vec<T>) -> Option<String> {
+    if items.is_empty() {
+        return None;
+    }
+    items.sort_unstable();
+    Some(begin.to_owned() + &text::listed(", ", items.len(), items))
+}

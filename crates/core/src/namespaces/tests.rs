@@ -1,0 +1,317 @@
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::mailbox::Backoff;
+use crate::object::{GroupResource, Uid};
+
+fn of(resource: &str, count: u64, alive: u64) -> TypeSurvey {
+    let found = Found { count, alive, ..Found::default() };
+    TypeSurvey { resource: GroupResource::parse(resource), found: Ok(found) }
+}
+
+fn unlisted(resource: &str, why: &str) -> TypeSurvey {
+    TypeSurvey { resource: GroupResource::parse(resource), found: Err(why.to_owned()) }
+}
+
+fn survey(types: impl IntoIterator<Item = TypeSurvey>) -> Survey {
+    Survey { types: types.into_iter().collect(), ..Survey::default() }
+}
+
+fn delete(resources: &[&str]) -> Step {
+    Step::Delete(resources.iter().map(|resource| GroupResource::parse(resource)).collect())
+}
+
+/// Rule 11.2.
+#[test]
+fn only_a_whole_look_that_shows_nothing_leads_to_finalizing() {
+    let empty = survey([of("pods", 0, 0), of("secrets", 0, 0)]);
+    assert_eq!(step(&empty), Step::Finalize);
+    let undiscovered = vec![("example.com/v1".to_owned(), "503".to_owned())];
+    for incomplete in [
+        Survey::default(),
+        Survey { undiscovered, ..empty.clone() },
+        Survey { unparsed: vec!["a/b/c".to_owned()], ..empty.clone() },
+        Survey { failures: vec!["no".to_owned()], ..empty.clone() },
+        survey([of("pods", 0, 0), unlisted("secrets", "403")]),
+        survey([of("pods", 0, 0), of("secrets", 1, 0)]),
+    ] {
+        assert_eq!(step(&incomplete), Step::Wait, "{incomplete:?}");
+    }
+}
+
+/// Rule 11.3.
+#[test]
+fn pods_are_deleted_before_everything_else() {
+    let found = |pods, alive| survey([of("secrets", 2, 2), of("pods", pods, alive), of("events", 1, 1)]);
+    assert_eq!(step(&found(3, 1)), delete(&["pods"]));
+    assert_eq!(step(&found(3, 0)), Step::Wait, "they have their grace period");
+    assert_eq!(step(&found(0, 0)), delete(&["secrets", "events"]));
+    let unknown = survey([of("secrets", 2, 2), unlisted("pods", "no answer")]);
+    assert_eq!(step(&unknown), Step::Wait, "there may be pods");
+    let others = survey([of("pods.metrics.k8s.io", 1, 0), of("secrets", 2, 2)]);
+    assert_eq!(step(&others), delete(&["secrets"]), "not the pods of the core group");
+}
+
+/// Rule 11.4.
+#[test]
+fn what_is_being_deleted_is_not_deleted_again_and_a_type_that_fails_stops_no_other() {
+    let found =
+        survey([of("a.example.com", 5, 0), unlisted("b.example.com", "no"), of("c.example.com", 1, 1)]);
+    assert_eq!(step(&found), delete(&["c.example.com"]));
+}
+
+proptest! {
+    /// Rule 11.2, for any look.
+    #[test]
+    fn nothing_is_finalized_while_anything_is_left_or_unknown(
+        counts in prop::collection::vec(prop::option::of((0_u64..3, 0_u64..3)), 0..6),
+        undiscovered in 0_usize..2,
+        failures in 0_usize..2,
+    ) {
+        let types = counts.iter().enumerate().map(|(number, found)| match found {
+            Some((alive, more)) => of(&format!("t{number}"), alive + more, *alive),
+            None => unlisted(&format!("t{number}"), "no"),
+        });
+        let survey = Survey {
+            undiscovered: vec![("g/v1".to_owned(), "no".to_owned()); undiscovered],
+            failures: vec!["no".to_owned(); failures],
+            ..survey(types)
+        };
+        let is_proved_empty = !counts.is_empty()
+            && counts.iter().all(|found| *found == Some((0, 0)))
+            && undiscovered + failures == 0;
+        prop_assert_eq!(step(&survey) == Step::Finalize, is_proved_empty);
+        if let Step::Delete(types) = step(&survey) {
+            for deleted in types {
+                let of_type = survey.types.iter().find(|of_type| of_type.resource == deleted);
+                prop_assert!(of_type.unwrap().found.as_ref().unwrap().alive > 0);
+            }
+        }
+    }
+}
+
+fn said(survey: &Survey) -> Vec<(String, bool, String, String)> {
+    let said = conditions(survey, "now").into_iter();
+    said.map(|condition| (condition.kind, condition.is_true, condition.reason, condition.message)).collect()
+}
+
+fn row(kind: &str, is_true: bool, reason: &str, message: &str) -> (String, bool, String, String) {
+    (kind.to_owned(), is_true, reason.to_owned(), message.to_owned())
+}
+
+/// Rule 11.6. The texts are those of kube-controller-manager.
+#[test]
+fn the_conditions_have_the_words_of_kubernetes() {
+    let fine = survey([of("pods", 0, 0)]);
+    assert_eq!(
+        said(&fine),
+        [
+            row(
+                "NamespaceDeletionDiscoveryFailure",
+                false,
+                "ResourcesDiscovered",
+                "All resources successfully discovered"
+            ),
+            row(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                false,
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed"
+            ),
+            row(
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization"
+            ),
+            row("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed"),
+            row(
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished"
+            ),
+        ]
+    );
+
+    let mut held = of("widgets.example.com", 2, 0);
+    held.found.as_mut().unwrap().finalizers = [("example.com/hold".to_owned(), 2)].into();
+    let wrong = Survey {
+        undiscovered: vec![("metrics.k8s.io/v1".to_owned(), "503".to_owned())],
+        unparsed: vec!["a/b/c".to_owned()],
+        failures: vec!["DELETE secrets ns/s: no".to_owned()],
+        ..survey([held, of("pods", 1, 0), unlisted("things.example.com", "LIST things: 403")])
+    };
+    assert_eq!(
+        said(&wrong),
+        [
+            row(
+                "NamespaceDeletionDiscoveryFailure",
+                true,
+                "DiscoveryFailed",
+                "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: \
+                 metrics.k8s.io/v1: 503"
+            ),
+            row(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                true,
+                "GroupVersionParsingFailed",
+                "unexpected GroupVersion string: a/b/c"
+            ),
+            row(
+                "NamespaceDeletionContentFailure",
+                true,
+                "ContentDeletionFailed",
+                "Failed to delete all resource types, 2 remaining: DELETE secrets ns/s: no, LIST things: 403"
+            ),
+            row(
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                "Some resources are remaining: pods. has 1 resource instances, widgets.example.com has 2 resource instances"
+            ),
+            row(
+                "NamespaceFinalizersRemaining",
+                true,
+                "SomeFinalizersRemain",
+                "Some content in the namespace has finalizers remaining: example.com/hold in 2 resource instances"
+            ),
+        ]
+    );
+}
+
+#[test]
+fn a_message_is_bounded_whatever_the_cluster_contains() {
+    let types = (0..10_000).map(|number| unlisted(&format!("t{number}"), &"x".repeat(1000)));
+    for condition in conditions(&survey(types), "now") {
+        assert!(condition.message.len() < 5000, "{}", condition.message.len());
+    }
+}
+
+#[test]
+fn a_time_changes_with_the_status_only_and_foreign_conditions_stay() {
+    let foreign = Condition {
+        kind: "example.com/Audited".to_owned(),
+        is_true: true,
+        reason: "R".to_owned(),
+        message: "m".to_owned(),
+        since: "long ago".to_owned(),
+    };
+    let first = merged(std::slice::from_ref(&foreign), conditions(&survey([of("pods", 1, 0)]), "1")).unwrap();
+    assert_eq!((first.len(), &first[0]), (6, &foreign));
+    assert_eq!(merged(&first, conditions(&survey([of("pods", 1, 0)]), "2")), None, "nothing has changed");
+    let second = merged(&first, conditions(&survey([of("pods", 2, 0)]), "2")).unwrap();
+    let since = |conditions: &[Condition], kind: ConditionKind| {
+        conditions.iter().find(|known| known.kind == kind.name()).unwrap().since.clone()
+    };
+    assert_eq!(since(&second, ConditionKind::ContentRemaining), "1", "it is still true");
+    let third = merged(&second, conditions(&survey([of("pods", 0, 0)]), "3")).unwrap();
+    assert_eq!(since(&third, ConditionKind::ContentRemaining), "3");
+    assert_eq!(since(&third, ConditionKind::DiscoveryFailure), "1");
+}
+
+const NOW: Duration = Duration::from_secs(1_000_000);
+
+fn at(seconds: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+/// Rule 11.8.
+#[test]
+fn a_lease_that_is_held_and_renewed_is_a_rival() {
+    let now = SystemTime::UNIX_EPOCH + NOW;
+    let record = |holder: &str, renewed, version: &str| LeaderRecord {
+        holder: holder.to_owned(),
+        renewed,
+        version: version.to_owned(),
+    };
+    let is_rival = |record: &LeaderRecord, before: Option<&LeaderRecord>| record.rival(before, now).is_some();
+    let old = NOW.as_secs() - RECENT.as_secs() - 1;
+    assert!(is_rival(&record("a", Some(at(NOW.as_secs() - 10)), "1"), None));
+    assert!(is_rival(&record("a", Some(at(NOW.as_secs() + 3600)), "1"), None), "clocks differ");
+    assert!(is_rival(&record("a", None, "1"), None), "the time cannot be read");
+    assert!(!is_rival(&record("", Some(now), "1"), None), "it was released");
+    let stale = record("a", Some(at(old)), "1");
+    assert!(!is_rival(&stale, None), "left behind");
+    assert!(!is_rival(&stale, Some(&stale)));
+    assert!(is_rival(&record("a", Some(at(old)), "2"), Some(&stale)), "renewed by a clock that is behind");
+}
+
+/// Rule 11.8.
+#[test]
+fn somebody_else_who_sets_the_conditions_is_a_rival() {
+    let owner = |manager: &str, at, condition: &str| FieldOwner {
+        manager: manager.to_owned(),
+        at,
+        conditions: vec![condition.to_owned()],
+    };
+    let remaining = ConditionKind::ContentRemaining.name();
+    let is_rival = |owner| wrote_conditions(&[owner], "kube-gc", at(100)).is_some();
+    assert!(is_rival(owner("kube-controller-manager", Some(at(100)), remaining)));
+    assert!(is_rival(owner("kube-controller-manager", None, remaining)));
+    assert!(!is_rival(owner("kube-controller-manager", Some(at(99)), remaining)), "before the start");
+    assert!(!is_rival(owner("kube-gc", Some(at(200)), remaining)));
+    assert!(!is_rival(owner("kubectl", Some(at(200)), "example.com/Audited")));
+}
+
+fn uid(text: &str) -> Uid {
+    Uid::parse(text).unwrap()
+}
+
+fn agenda() -> Agenda {
+    Agenda::new(2, Backoff { min: Duration::from_secs(1), max: Duration::from_secs(8) })
+}
+
+/// Rule 11.7.
+#[test]
+fn a_namespace_goes_behind_those_that_are_due() {
+    let mut agenda = agenda();
+    let moment = Duration::from_millis;
+    for (name, at) in [("huge", 0), ("huge-2", 1), ("small", 2)] {
+        agenda.seen(name, &uid(name), moment(at));
+    }
+    let mut turns = Vec::new();
+    for now in [10, 11, 12] {
+        turns.extend(agenda.next(moment(now)).map(|(name, _)| name));
+    }
+    assert_eq!(turns.iter().map(|name| &**name).collect::<Vec<_>>(), ["huge", "huge-2"], "two at a time");
+    agenda.ended("huge", &uid("huge"), Ended::Progress, moment(100));
+    assert_eq!(&*agenda.next(moment(200)).unwrap().0, "small", "it has waited for longer");
+    assert_eq!(agenda.busy(), 3);
+    agenda.ended("small", &uid("small"), Ended::Done, moment(201));
+    assert_eq!((agenda.len(), agenda.busy()), (2, 2));
+}
+
+#[test]
+fn a_namespace_that_is_held_is_looked_at_less_and_less_often() {
+    let mut agenda = agenda();
+    let held = uid("held");
+    agenda.seen("held", &held, Duration::ZERO);
+    let mut now = Duration::ZERO;
+    let mut pauses = Vec::new();
+    for _ in 0..6 {
+        agenda.next(now).unwrap();
+        assert_eq!(agenda.next(now), None, "it has one turn at a time");
+        agenda.ended("held", &held, Ended::Held, now);
+        // An event about our own write changes nothing.
+        agenda.seen("held", &held, now);
+        let due = agenda.next_due().unwrap();
+        pauses.push((due - now).as_secs());
+        now = due;
+    }
+    assert_eq!(pauses, [1, 2, 4, 8, 8, 8]);
+    assert_eq!(agenda.busy(), 0, "it waits for somebody else");
+}
+
+#[test]
+fn a_recreated_namespace_is_another_one() {
+    let mut agenda = agenda();
+    let (old, new) = (uid("old"), uid("new"));
+    agenda.seen("ns", &old, Duration::ZERO);
+    agenda.next(Duration::ZERO).unwrap();
+    agenda.seen("ns", &new, Duration::ZERO);
+    agenda.ended("ns", &old, Ended::Done, Duration::ZERO);
+    assert_eq!(agenda.next(Duration::ZERO).unwrap().1, new);
+}

@@ -1,0 +1,364 @@
+//! What finishing namespaces reads and writes (section 11 of the semantics).
+
+use std::time::SystemTime;
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::call::{Answer, Call};
+use super::client::Api;
+use super::decode::{Keyed, Named, json_fault, or_default};
+use super::error::{ApiError, ErrorClass, unusable};
+use super::media_type::{JSON, METADATA_LIST};
+use super::path;
+use super::raw_metadata::MERGE_PATCH;
+use super::settings::{FIELD_MANAGER, Verb};
+use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
+use kube_gc_core::object::{GroupResource, Identity, ResourceType, ResourceVersion, Uid};
+
+/// Objects in a page. Only their metadata is read.
+const PAGE: u32 = 500;
+
+/// A namespace as a live read has shown it.
+#[derive(Clone, Debug)]
+pub struct LiveNamespace {
+    /// The whole object: a PUT sends back what it does not change.
+    object: Value,
+    /// Its uid.
+    pub uid: Uid,
+}
+
+/// One object in a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageItem {
+    /// Its name.
+    pub name: String,
+    /// Its uid; some aggregated APIs give none.
+    pub uid: Option<Uid>,
+    /// Its version; some aggregated APIs give none.
+    pub version: Option<ResourceVersion>,
+    /// Whether it is being deleted.
+    pub being_deleted: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+}
+
+/// A page of the objects of a type in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The objects, whether or not they have a name and a uid.
+    pub items: Vec<PageItem>,
+    /// The token for the next page; empty at the end.
+    pub next: String,
+    /// How many objects the next pages have, at least.
+    pub more: u64,
+}
+
+impl LiveNamespace {
+    /// Whether it is being deleted and was not created again: both signs are required.
+    #[must_use]
+    pub fn is_terminating(&self) -> bool {
+        self.text("/metadata/deletionTimestamp").is_some()
+            && self.text("/status/phase") == Some("Terminating")
+    }
+
+    /// Whether `spec.finalizers` still has the finalizer for the content.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.list("/spec/finalizers").any(|finalizer| finalizer == FINALIZER)
+    }
+
+    /// The conditions in the status.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition> {
+        let text = |condition: &Value, field: &str| {
+            condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let conditions = self.list("/status/conditions").map(|condition| Condition {
+            kind: text(condition, "type"),
+            is_true: text(condition, "status") == "True",
+            reason: text(condition, "reason"),
+            message: text(condition, "message"),
+            since: text(condition, "lastTransitionTime"),
+        });
+        conditions.collect()
+    }
+
+    /// Who owns conditions, by `managedFields`.
+    #[must_use]
+    pub fn condition_owners(&self) -> Vec<FieldOwner> {
+        let owners = self.list("/metadata/managedFields").filter_map(|entry| {
+            let fields = entry.pointer("/fieldsV1/f:status/f:conditions")?.as_object()?;
+            let kind = |key: &String| {
+                let key: Value = serde_json::from_str(key.strip_prefix("k:")?).ok()?;
+                Some(key.get("type")?.as_str()?.to_owned())
+            };
+            Some(FieldOwner {
+                manager: entry.get("manager").and_then(Value::as_str).unwrap_or_default().to_owned(),
+                at: entry.get("time").and_then(Value::as_str).and_then(time),
+                conditions: fields.keys().filter_map(kind).collect(),
+            })
+        });
+        owners.collect()
+    }
+
+    fn text(&self, pointer: &str) -> Option<&str> {
+        self.object.pointer(pointer)?.as_str().filter(|text| !text.is_empty())
+    }
+
+    fn list(&self, pointer: &str) -> impl Iterator<Item = &Value> {
+        self.object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+    }
+}
+
+fn time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339_weak(text).ok()
+}
+
+impl Api {
+    /// Reads a namespace; `None` if there is none of this name.
+    ///
+    /// # Errors
+    ///
+    /// The answer is neither the namespace nor proof of its absence.
+    pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
+        let mut call = Call::object(Verb::Get, Method::GET, "GET", namespace)?;
+        call.accept = JSON;
+        match self.call(call).await {
+            Ok(answer) => live("GET", namespace, &answer).map(Some),
+            Err(error) if error.class == ErrorClass::Absent => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the conditions. Bound to the uid and to the version that was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) if the namespace has changed; any other error of a write.
+    pub async fn set_conditions(
+        &self,
+        namespace: &Identity,
+        read: &LiveNamespace,
+        conditions: &[Condition],
+    ) -> Result<LiveNamespace, ApiError> {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|condition| {
+                json!({
+                    "type": condition.kind,
+                    "status": if condition.is_true { "True" } else { "False" },
+                    "lastTransitionTime": condition.since,
+                    "reason": condition.reason,
+                    "message": condition.message,
+                })
+            })
+            .collect();
+        let patch = json!({
+            "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
+            "status": { "conditions": conditions },
+        });
+        let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", namespace)?;
+        call.accept = JSON;
+        call.path.push_str("/status?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        call.body = Some((MERGE_PATCH, patch.to_string().into_bytes()));
+        live("PATCH", namespace, &self.call(call).await?)
+    }
+
+    /// Removes the finalizer for the content. Bound to the uid and to the version that was read.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](ErrorClass::Conflict) if the namespace has changed; any other error of a write.
+    pub async fn finalize_namespace(
+        &self,
+        namespace: &Identity,
+        read: &LiveNamespace,
+    ) -> Result<(), ApiError> {
+        let mut object = read.object.clone();
+        if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
+            finalizers.retain(|finalizer| finalizer != FINALIZER);
+        }
+        let mut call = Call::object(Verb::Update, Method::PUT, "PUT", namespace)?;
+        call.accept = JSON;
+        call.path.push_str("/finalize?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        call.body = Some((JSON, object.to_string().into_bytes()));
+        match self.call(call).await {
+            Ok(_) => Ok(()),
+            // Gone is what was wanted.
+            Err(error) if error.class == ErrorClass::Absent => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists a page of a type in a namespace, live. Every object counts, whatever it looks like.
+    ///
+    /// # Errors
+    ///
+    /// The page cannot be read, so nothing is known.
+    pub async fn content_page(
+        &self,
+        resource: &ResourceType,
+        namespace: &str,
+        next: &str,
+    ) -> Result<Page, ApiError> {
+        let mut path = path::collection(resource, Some(namespace)) + &format!("?limit={PAGE}");
+        if !next.is_empty() {
+            path.push_str("&continue=");
+            path::encode(&mut path, next);
+        }
+        let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
+        call.action = "LIST";
+        call.target = path::describe(&resource.group_resource, Some(namespace), None);
+        let target = call.target.clone();
+        let answer = self.call(call).await?;
+        page(&answer.body).map_err(|fault| unusable("LIST", target, fault, answer.code))
+    }
+
+    /// Deletes all objects of a type in a namespace. They may be many: a request that takes too long
+    /// has deleted a part of them.
+    ///
+    /// # Errors
+    ///
+    /// Any error of a write.
+    pub async fn delete_content(&self, resource: &ResourceType, namespace: &str) -> Result<(), ApiError> {
+        let options =
+            json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
+        let path = path::collection(resource, Some(namespace));
+        let mut call = Call::get(Verb::DeleteCollection, path, METADATA_LIST, &resource.group_resource);
+        call.method = Method::DELETE;
+        call.action = "DELETE";
+        call.target = path::describe(&resource.group_resource, Some(namespace), None);
+        call.body = Some((JSON, options.to_string().into_bytes()));
+        self.call(call).await.map(drop)
+    }
+
+    /// The Lease of kube-controller-manager; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// Whether there is one is not known.
+    pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
+        const NAME: &str = "kube-controller-manager";
+        #[derive(Deserialize)]
+        struct Lease {
+            metadata: Keyed<Metadata>,
+            #[serde(default, deserialize_with = "or_default")]
+            spec: Keyed<Spec>,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Metadata {
+            #[serde(default)]
+            resource_version: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Spec {
+            holder_identity: Option<String>,
+            renew_time: Option<String>,
+        }
+        let resource = GroupResource::new("coordination.k8s.io", "leases");
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}");
+        let mut call = Call::get(Verb::Get, path.clone(), JSON, &resource);
+        call.object = Some(Named { group_resource: &resource, namespace: Some("kube-system"), name: NAME });
+        let answer = match self.call(call).await {
+            Ok(answer) => answer,
+            Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let Keyed(Lease { metadata, spec }) = serde_json::from_slice(&answer.body)
+            .map_err(|error| unusable("GET", path, json_fault(&error), answer.code))?;
+        Ok(Some(LeaderRecord {
+            holder: spec.0.holder_identity.unwrap_or_default(),
+            renewed: spec.0.renew_time.as_deref().and_then(time),
+            version: metadata.0.resource_version,
+        }))
+    }
+
+    /// The name of a pod that runs kube-controller-manager, by the label that kubeadm and others set.
+    ///
+    /// # Errors
+    ///
+    /// Whether there is one is not known.
+    pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
+        const PATH: &str =
+            "/api/v1/namespaces/kube-system/pods?limit=1&labelSelector=component%3Dkube-controller-manager";
+        let resource = GroupResource::new("", "pods");
+        let answer = self.call(Call::get(Verb::List, PATH.into(), METADATA_LIST, &resource)).await?;
+        let page = page(&answer.body).map_err(|fault| unusable("LIST", PATH.into(), fault, answer.code))?;
+        Ok(page.items.into_iter().next().map(|item| item.name))
+    }
+}
+
+fn live(action: &'static str, namespace: &Identity, answer: &Answer) -> Result<LiveNamespace, ApiError> {
+    let fault =
+        |message: String| unusable(action, format!("namespaces {}", namespace.name), message, answer.code);
+    let object: Value = serde_json::from_slice(&answer.body).map_err(|error| fault(json_fault(&error)))?;
+    let is_it = object.get("kind").and_then(Value::as_str) == Some("Namespace")
+        && object.pointer("/metadata/name").and_then(Value::as_str) == Some(&*namespace.name);
+    let uid = object.pointer("/metadata/uid").and_then(Value::as_str).and_then(Uid::parse);
+    match uid.filter(|_| is_it) {
+        Some(uid) => Ok(LiveNamespace { object, uid }),
+        None => Err(fault("the response is not this namespace, or has no uid".to_owned())),
+    }
+}
+
+/// Reads a page. Anything but a list is an error, because an empty list is taken for proof.
+fn page(body: &[u8]) -> Result<Page, String> {
+    #[derive(Deserialize)]
+    struct List {
+        kind: String,
+        metadata: Keyed<ListMeta>,
+        // Go writes an empty list as `null`; a list without it is none.
+        #[serde(deserialize_with = "or_default")]
+        items: Vec<Keyed<Item>>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct ListMeta {
+        #[serde(rename = "continue")]
+        next: Option<String>,
+        remaining_item_count: Option<i64>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default, deserialize_with = "or_default")]
+        metadata: Keyed<Metadata>,
+    }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Metadata {
+        name: Option<String>,
+        uid: Option<String>,
+        resource_version: Option<String>,
+        deletion_timestamp: Option<String>,
+        finalizers: Option<Vec<String>>,
+    }
+    let Keyed(list): Keyed<List> = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    if !list.kind.ends_with("List") {
+        return Err("the response is not a list".to_owned());
+    }
+    let item = |Keyed(Item { metadata: Keyed(metadata) })| PageItem {
+        name: metadata.name.unwrap_or_default(),
+        uid: metadata.uid.as_deref().and_then(Uid::parse),
+        version: metadata.resource_version.as_deref().and_then(ResourceVersion::parse),
+        being_deleted: metadata.deletion_timestamp.is_some(),
+        finalizers: metadata.finalizers.unwrap_or_default(),
+    };
+    let ListMeta { next, remaining_item_count } = list.metadata.0;
+    let next = next.unwrap_or_default();
+    // A page that is not the last one is followed by at least one object.
+    let least = u64::from(!next.is_empty());
+    let more =
+        remaining_item_count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default().max(least);
+    Ok(Page { items: list.items.into_iter().map(item).collect(), next, more })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
+//! (`finish_namespaces`, section 11 of the semantics).
+//!
+//! `turn` works on one namespace for a short time, `content` lists and deletes, `rivals` looks for
+//! another controller that does the same. What follows from what is decided by
+//! [`kube_gc_core::namespaces`].
+
+mod content;
+mod rivals;
+mod turn;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::actors::lifecycle::Phase;
+use crate::actors::registry::Registry;
+use crate::api::Api;
+use crate::telemetry::record;
+use crate::worker::brake::Brake;
+use kube_gc_core::mailbox::Backoff;
+use kube_gc_core::namespaces::{Agenda, Ended, Rival};
+use kube_gc_core::object::Uid;
+use kube_gc_core::text::bounded;
+
+use rivals::Rivals;
+pub use rivals::find_rival;
+use turn::{Stop, Turns};
+
+/// How many namespaces have a turn at the same time.
+const AT_ONCE: usize = 4;
+/// The pauses of a namespace that waits for somebody else.
+const BACKOFF: Backoff = Backoff { min: Duration::from_millis(100), max: Duration::from_secs(15) };
+/// How soon to look again whether this replica may write.
+const CLOSED: Duration = Duration::from_secs(1);
+
+/// What finishing namespaces needs.
+#[derive(Clone, Debug)]
+pub struct FinishContext {
+    /// The API server.
+    pub api: Api,
+    /// Knows which namespaces are terminating.
+    pub registry: Registry,
+    /// While it is engaged, nothing is deleted.
+    pub brake: Brake,
+    /// Nothing is done before the start-up phase is over.
+    pub phase: watch::Receiver<Phase>,
+}
+
+/// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
+pub async fn finish(context: FinishContext, ending: CancellationToken) {
+    let registry = context.registry.clone();
+    let Some(rival) = ending.run_until_cancelled(Finisher::new(context).run()).await else { return };
+    registry.terminating().abandon();
+    record::namespaces_stopped(true);
+    record::namespaces_terminating(0);
+    tracing::error!(
+        %rival,
+        "another controller finalizes namespaces, so kube-gc no longer does; stop one of the two and restart kube-gc"
+    );
+}
+
+type Turn = (Box<str>, Uid);
+
+struct Finisher {
+    context: FinishContext,
+    agenda: Agenda,
+    origin: Instant,
+    turns: Arc<Turns>,
+    running: JoinSet<Result<Ended, Stop>>,
+    whose: HashMap<Id, Turn>,
+}
+
+impl Finisher {
+    fn new(context: FinishContext) -> Self {
+        let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
+        Self {
+            context,
+            agenda: Agenda::new(AT_ONCE, BACKOFF),
+            origin: Instant::now(),
+            turns,
+            running: JoinSet::new(),
+            whose: HashMap::new(),
+        }
+    }
+
+    /// Returns when there is another controller.
+    async fn run(mut self) -> Rival {
+        loop {
+            self.take_up();
+            let may_work = self.may_work();
+            while may_work && let Some((name, uid)) = self.agenda.next(self.origin.elapsed()) {
+                let (turns, of) = (Arc::clone(&self.turns), (name.clone(), uid.clone()));
+                let task = self.running.spawn(async move { Box::pin(turns.turn(&of.0, &of.1)).await });
+                self.whose.insert(task.id(), (name, uid));
+            }
+            let due = self.agenda.next_due().map(|due| self.origin + due);
+            let due = if may_work { due } else { due.map(|due| due.max(Instant::now() + CLOSED)) };
+            tokio::select! {
+                () = self.context.registry.terminating().news() => {}
+                Some(ended) = self.running.join_next_with_id() => {
+                    if let Some(rival) = self.ended(ended) {
+                        return rival;
+                    }
+                }
+                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await }, if self.may_start(due) => {}
+            }
+        }
+    }
+
+    /// Whether a time is worth waiting for: with all turns taken, the end of one comes first.
+    fn may_start(&self, due: Option<Instant>) -> bool {
+        due.is_some() && self.running.len() < AT_ONCE
+    }
+
+    fn take_up(&mut self) {
+        let terminating = self.context.registry.terminating();
+        let now = self.origin.elapsed();
+        for (name, uid) in terminating.take() {
+            self.agenda.seen(&name, &uid, now);
+        }
+        terminating.work_on(self.agenda.busy());
+        record::namespaces_terminating(self.agenda.len());
+    }
+
+    fn may_work(&self) -> bool {
+        let gate = self.context.api.gate();
+        let is_braked = self.context.brake.state().borrow().engaged.is_some();
+        *self.context.phase.borrow() == Phase::Collecting
+            && !is_braked
+            && (gate.is_dry_run() || gate.permit().is_ok())
+    }
+
+    fn ended(&mut self, ended: Result<(Id, Result<Ended, Stop>), JoinError>) -> Option<Rival> {
+        let (id, ended) = match ended {
+            Ok((id, ended)) => (id, ended),
+            Err(error) => (error.id(), Err(Stop::Broken(bounded(&error)))),
+        };
+        let (name, uid) = self.whose.remove(&id)?;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(Stop::Rival(rival)) => return Some(rival),
+            Err(Stop::Api(error)) => {
+                record::namespace_turn("failed");
+                tracing::debug!(namespace = &*name, %error, "a terminating namespace is looked at again later");
+                Ended::Held
+            }
+            Err(Stop::Broken(error)) => {
+                record::namespace_turn("failed");
+                tracing::error!(
+                    namespace = &*name,
+                    error,
+                    "work on a terminating namespace failed unexpectedly"
+                );
+                Ended::Held
+            }
+        };
+        self.agenda.ended(&name, &uid, ended, self.origin.elapsed());
+        None
+    }
+}
