@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle install-envtest
+.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -46,6 +46,10 @@ image: control-plane ## build the static binary and the image, and run the image
 install-envtest: prerequisites ## build the binary and put it beside envtest's kube-apiserver (KUBEBUILDER_ASSETS, or where setup-envtest puts it)
 	$(CARGO) build --locked --release --bin kube-gc
 	deploy/install-envtest "$${CARGO_TARGET_DIR:-target}/release/kube-gc"
+
+release: prerequisites ## build a release from a clean tree into dist/, see docs/releasing.md (ARGS=--twice)
+	@tests/prerequisites.sh image
+	deploy/release $(ARGS)
 
 lint: prerequisites ## check formatting, clippy and documentation; warnings are errors
 	$(CARGO) fmt --check

@@ -19,6 +19,9 @@ mod output;
 #[path = "repository/purity.rs"]
 mod purity;
 
+#[path = "repository/release.rs"]
+mod release;
+
 #[path = "repository/rules.rs"]
 mod rules;
 
@@ -123,8 +126,17 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mut scripts = files(&root().join("tests"), ".sh")?;
-    scripts
-        .extend([".ci/run", "deploy/build-image", "deploy/build-static"].map(|script| root().join(script)));
+    scripts.extend(
+        [
+            ".ci/run",
+            "deploy/archive",
+            "deploy/build-image",
+            "deploy/build-static",
+            "deploy/release",
+            "deploy/release-notes",
+        ]
+        .map(|script| root().join(script)),
+    );
     for script in scripts {
         let text = std::fs::read_to_string(&script)?;
         ensure!(text.starts_with("#!/usr/bin/env bash\n"), "{}: no bash", script.display());

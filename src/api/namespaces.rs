@@ -1,4 +1,4 @@
-//! What finishing namespaces reads and writes (section 11 of the semantics).
+//! What finishing namespaces reads and writes (rules 11.1 to 11.10).
 
 use std::time::SystemTime;
 

@@ -6,6 +6,7 @@ mod demo;
 mod exit;
 mod insight;
 mod invoked;
+mod man;
 #[cfg(feature = "node")]
 mod node;
 mod run;
@@ -60,6 +61,9 @@ enum Command {
     Demo(demo::DemoArgs),
     /// Print a script that completes command lines in a shell
     Completion(completion::CompletionArgs),
+    /// Write manual pages to a directory
+    #[command(hide = true)]
+    Man(man::ManArgs),
 }
 
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
@@ -80,6 +84,7 @@ pub fn main() -> ExitCode {
         Command::Stuck(args) => insight::stuck(&args),
         // `command` has been built for its own name, and the script may need another one.
         Command::Completion(args) => completion::run(&args, invoked, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]

@@ -1,23 +1,13 @@
-//! `/debug/stuck/causes`: what was deleted long ago, by what holds it.
+//! The parameters and the answer of `/debug/stuck/causes`: what was deleted long ago, by what holds it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::response::Response;
-use axum::routing::get;
 use serde::Serialize;
-use tokio::sync::Semaphore;
 
-use super::page::{ended, json, text, within_timeout};
-use super::{Introspection, parameters};
-use kube_gc_core::insight::{Document, StuckReport, Unseen};
+use super::parameters;
+use kube_gc_core::insight::{StuckReport, Unseen};
 use kube_gc_core::object::Namespace;
 
-/// Answers at a time: each reads many objects.
-const AT_ONCE: usize = 1;
 /// How long ago an object was deleted that counts as stuck, unless the request says otherwise.
 const OLDER: Duration = Duration::from_secs(60);
 
@@ -32,7 +22,7 @@ pub struct CausesQuery {
 
 impl CausesQuery {
     /// Reads the parameters of a request.
-    fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
+    pub(super) fn read(parameters: Vec<(String, String)>) -> Result<Self, String> {
         use parameters::{namespace, set, unknown};
         let (mut of_namespace, mut older) = (None, None);
         for (name, value) in parameters {
@@ -61,36 +51,6 @@ pub struct CausesPage {
     pub incomplete: Vec<Unseen>,
     /// As in the command's answer: no type is left out.
     pub left_out: usize,
-}
-
-#[derive(Clone)]
-struct Causes {
-    introspection: Arc<dyn Introspection>,
-    turns: Arc<Semaphore>,
-}
-
-type Parameters = Query<Vec<(String, String)>>;
-
-/// The page.
-pub(super) fn router(introspection: Arc<dyn Introspection>) -> Router {
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
-    Router::new().route("/debug/stuck/causes", get(causes)).with_state(Causes { introspection, turns })
-}
-
-async fn causes(State(causes): State<Causes>, Query(parameters): Parameters) -> Response {
-    let query = match CausesQuery::read(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        // The semaphore is never closed, so this cannot fail.
-        let _permit = causes.turns.acquire().await;
-        match causes.introspection.causes(query).await {
-            Ok(page) => json(StatusCode::OK, &Document::new("Stuck", &page)),
-            Err(error) => ended(error),
-        }
-    })
-    .await
 }
 
 #[cfg(test)]

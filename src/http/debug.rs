@@ -74,7 +74,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
     let plans = super::plans::router(Arc::clone(&introspection));
-    let causes = super::causes::router(Arc::clone(&introspection));
+    let causes = super::stuck_causes::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))

@@ -45,6 +45,7 @@ mod readiness;
 mod serve;
 mod stream;
 mod stuck;
+mod stuck_causes;
 mod tls;
 mod ui;
 mod view;

@@ -1,5 +1,5 @@
 //! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
-//! (`finish_namespaces`, section 11 of the semantics).
+//! (`finish_namespaces`, rules 11.1 to 11.10).
 //!
 //! `turn` works on one namespace for a short time, `content` lists and deletes, `rivals` looks for
 //! another controller that does the same. What follows from what is decided by

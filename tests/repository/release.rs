@@ -1,0 +1,82 @@
+//! The small scripts of `deploy/release`: notes from the changelog, and archives that depend only on
+//! their content. The build itself takes minutes; `deploy/release --twice` checks it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{read, root};
+
+fn script(name: &str, arguments: &[&Path]) -> Result<Output> {
+    Command::new(root().join("deploy").join(name)).args(arguments).output().context("it cannot be run")
+}
+
+#[test]
+fn the_notes_of_a_release_are_its_section_of_the_changelog() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let changelog = directory.path().join("CHANGELOG.md");
+    std::fs::write(
+        &changelog,
+        "# Changes\n\nAll.\n\n## Unreleased\n\n- next\n\n## 0.2.0 - 2026-03-04\n\n### Added\n\n- this\n\n\
+         ## 0.2.0-rc.1 - 2026-03-01\n\n- before\n\n## 0.1.0 - soon\n\n- no date\n\n## 0.0.1 - 2026-01-01\n\n",
+    )?;
+    let notes = |version: &str| script("release-notes", &[version.as_ref(), &changelog]);
+    for version in ["0.2.0", "v0.2.0"] {
+        let found = notes(version)?;
+        ensure!(found.status.success() && found.stdout == b"### Added\n\n- this\n", "{found:?}");
+    }
+    ensure!(notes("0.2.0-rc.1")?.stdout == b"- before\n");
+    // Without a date, without text, without a section, and what is no version.
+    for version in ["0.1.0", "0.0.1", "0.2", "0.3.0", "Unreleased", "0.2.0 .*"] {
+        let refused = notes(version)?;
+        ensure!(!refused.status.success() && refused.stdout.is_empty(), "{version}: {refused:?}");
+        ensure!(String::from_utf8(refused.stderr)?.starts_with("release-notes: "));
+    }
+    Ok(())
+}
+
+#[test]
+fn the_same_content_gives_the_same_archive() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let archive = |name: &str, files: &[&str]| -> Result<Vec<u8>> {
+        let content = directory.path().join(name);
+        std::fs::create_dir_all(content.join("man"))?;
+        for file in files {
+            std::fs::write(content.join(file), file)?;
+            let times = std::fs::FileTimes::new()
+                .set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(name.len() as u64));
+            std::fs::File::options().append(true).open(content.join(file))?.set_times(times)?;
+        }
+        let file = directory.path().join(format!("{name}.tar.gz"));
+        let packed = script("archive", &[&content, &file])?;
+        ensure!(packed.status.success(), "{packed:?}");
+        Ok(std::fs::read(file)?)
+    };
+    let first = archive("a", &["kube-gc", "man/kube-gc.1"])?;
+    ensure!(first == archive("another", &["man/kube-gc.1", "kube-gc"])?, "order, time or directory shows");
+    ensure!(first != archive("less", &["kube-gc"])?, "the content does not matter");
+    Ok(())
+}
+
+/// A release of a tree with changes could not be built again.
+#[test]
+fn a_release_needs_a_clean_tree() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let copy = directory.path().join("deploy");
+    std::fs::create_dir(&copy)?;
+    std::fs::copy(root().join("deploy/release"), copy.join("release"))?;
+    let git = Command::new("git").arg("init").arg("--quiet").arg(directory.path()).status()?;
+    ensure!(git.success());
+    let refused = Command::new(copy.join("release")).output()?;
+    let says = String::from_utf8(refused.stderr)?;
+    ensure!(!refused.status.success() && says.contains("the tree is not clean"), "{says}");
+    Ok(())
+}
+
+#[test]
+fn the_output_of_a_release_is_not_part_of_the_sources() -> Result<()> {
+    ensure!(read(".gitignore")?.lines().any(|line| line == "/dist"));
+    ensure!(read("deploy/release")?.contains("\nrm -rf dist\n"));
+    Ok(())
+}
