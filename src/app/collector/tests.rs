@@ -14,6 +14,15 @@ async fn the_example_collects_the_dependent() {
     assert_eq!(example::collect().await.unwrap(), ["config-of-somebody-else"]);
 }
 
+#[allow(dead_code, reason = "the example's `main` is not called")]
+#[path = "../../../examples/test_controller.rs"]
+mod test_controller;
+
+#[tokio::test]
+async fn the_example_tests_a_controller() {
+    test_controller::passes().await.unwrap();
+}
+
 fn server() -> ApiServer {
     ApiServer::new(kube_gc_apiserver::Settings::default())
 }
