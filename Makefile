@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -94,6 +94,9 @@ bench-node: prerequisites node-oracle ## compare node collection with the kubele
 
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)
+
+bench-small: prerequisites control-plane ## measure eight small collectors on one API server (ARGS="--collectors N")
+	benches/small.sh $(ARGS)
 
 ci: ## run everything that continuous integration checks
 	.ci/run

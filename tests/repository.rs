@@ -134,6 +134,7 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
             "deploy/build-static",
             "deploy/release",
             "deploy/release-notes",
+            "benches/small.sh",
         ]
         .map(|script| root().join(script)),
     );

@@ -1,0 +1,155 @@
+#!/usr/bin/env bash
+# Measures many small collectors (`make bench-small`):
+#
+#   benches/small.sh [--collectors 8] [--rest SECONDS] [--frozen SECONDS]
+#
+# Starts collectors with the settings of deploy/overlays/small on one real API server, and prints
+# how long it takes until all are ready, their memory together, and their CPU at rest. Then it
+# freezes another API server, which has a collector of its own, and compares the cascades of the
+# first one before and meanwhile. KUBE_GC_BINARY is the path of an existing optimized binary.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+collectors=8 rest=30 frozen=60
+while (($#)); do
+  [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || set -- --help
+  case $1 in
+  --collectors) collectors=$2 ;;
+  --rest) rest=$2 ;;
+  --frozen) frozen=$2 ;;
+  *)
+    sed -n 's/^#   //p' "${BASH_SOURCE[0]}" >&2
+    exit 2
+    ;;
+  esac
+  shift 2
+done
+
+fail() {
+  printf 'bench-small: %s\n' "$*" >&2
+  exit 1
+}
+
+work=$(mktemp -d)
+planes=() pids=() stopped=
+tear_down() {
+  trap '' INT TERM HUP
+  [[ -z $stopped ]] || kill -CONT "$stopped" 2>/dev/null || :
+  ((!${#pids[@]})) || kill "${pids[@]}" 2>/dev/null || :
+  # A control plane ends at the end of its input.
+  for input in "${planes[@]}"; do exec {input}>&-; done
+  wait 2>/dev/null || :
+  rm -rf "$work"
+}
+trap tear_down EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+binary=${KUBE_GC_BINARY:-}
+if [[ -z $binary ]]; then
+  binary=$(cargo build --release --locked --no-default-features --features jemalloc,node --bin kube-gc \
+    --message-format json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+fi
+[[ -x $binary ]] || fail "$binary is no program"
+
+# Starts a control plane; its report is in $work/NAME.json.
+control_plane() {
+  local input output
+  mkfifo "$work/$1.input" "$work/$1.output"
+  tests/control-plane/serve.sh <"$work/$1.input" >"$work/$1.output" &
+  exec {input}>"$work/$1.input" {output}<"$work/$1.output"
+  planes+=("$input")
+  IFS= read -r -u "$output" report || fail 'the control plane did not start'
+  printf '%s\n' "$report" >"$work/$1.json"
+}
+field() { sed -n 's/.*"'"$2"'": *"\{0,1\}\([^",}]*\).*/\1/p' "$work/$1.json"; }
+
+# Starts a collector of a control plane without waiting for it.
+collector() {
+  # Without our ends of the pipes, which would keep the control planes running.
+  env KUBE_GC__GRAPH__PARTITIONS=1 KUBE_GC__WORKERS__DELETE=10 KUBE_GC__WORKERS__ORPHAN=1 KUBE_GC__WORKERS__RELEASE=8 \
+    "$binary" run --kubeconfig "$(field "$1" kubeconfig)" --listen 127.0.0.1:0 --debug-listen 127.0.0.1:0 \
+    --ready-file "$work/$2.ready" --exit-with-parent 2>"$work/$2.log" </dev/null &
+  pids+=($!)
+}
+ready() {
+  local name
+  for name in "$@"; do [[ -e $work/$name.ready ]] || return 1; done
+}
+await() {
+  local deadline=$((SECONDS + 60))
+  until "$@"; do
+    ((SECONDS < deadline)) || fail "after 60 s: $*"
+    sleep 0.01
+  done
+}
+milliseconds() { printf '%s\n' "$((${EPOCHREALTIME/./} / 1000))"; }
+cpu() { cat /proc/"$1"/task/*/schedstat | awk '{ sum += $1 } END { printf "%.0f\n", sum }'; }
+row() { printf '| %s | %s | %s |\n' "$@"; }
+
+control_plane many
+control_plane frozen
+collector frozen of-frozen
+await ready of-frozen
+
+names=()
+began=$(milliseconds)
+for ((i = 1; i <= collectors; i++)); do
+  collector many "$i"
+  names+=("$i")
+done
+await ready "${names[@]}"
+row "$collectors collectors" goal measured
+row --- --- ---
+row 'start, until all are ready (ms)' '≤ 5000' "$(($(milliseconds) - began))"
+
+# The first one collects the other API server.
+small=("${pids[@]:1}")
+sleep 5
+before=()
+for pid in "${small[@]}"; do before+=("$(cpu "$pid")"); done
+sleep "$rest"
+most=$(for i in "${!small[@]}"; do
+  awk -v used="$(($(cpu "${small[i]}") - before[i]))" -v rest="$rest" 'BEGIN { printf "%.3f\n", used / rest / 1e7 }'
+done | sort -n | tail -n 1)
+row "rest, $rest s: CPU of the busiest one (% of a core)" '≤ 0.5' "$most"
+pss=$(for pid in "${small[@]}"; do sed -n 's/^Pss: *\([0-9]*\) kB/\1/p' "/proc/$pid/smaps_rollup"; done |
+  awk '{ sum += $1 } END { printf "%.1f\n", sum / 1024 }')
+row 'rest: Pss together (MiB)' '≤ 100' "$pss"
+
+token=$(sed -n 's/^ *token: *//p' "$(field many kubeconfig)")
+api() {
+  curl --silent --noproxy '*' --cacert "$(field many dir)/ca.crt" --header "Authorization: Bearer $token" \
+    --header 'Content-Type: application/json' --max-time 10 "$(field many url)/api/v1/namespaces/default/configmaps$1" "${@:2}"
+}
+# The milliseconds from the answer to the deletion of an owner until its dependent is gone.
+cascade() {
+  local uid began
+  uid=$(api '' --data '{"metadata":{"name":"owner"}}' | sed -n 's/.*"uid": *"\([^"]*\)".*/\1/p' | head -n 1)
+  [[ -n $uid ]] || fail 'cannot create an owner'
+  api '' --output /dev/null --data '{"metadata":{"name":"dependent","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"'"$uid"'"}]}}'
+  # The time of the API server for this request is not that of the collectors.
+  api /owner --output /dev/null --request DELETE
+  began=$(milliseconds)
+  until [[ $(api /dependent --output /dev/null --write-out '%{http_code}') == 404 ]]; do
+    (($(milliseconds) - began < 30000)) || fail 'a dependent is still there after 30 s'
+  done
+  printf '%s\n' "$(($(milliseconds) - began))"
+}
+# The median and the maximum of the numbers on standard input.
+summary() { sort -n | awk '{ all[NR] = $1 } END { printf "%d, at most %d (%d cascades)\n", all[int((NR + 1) / 2)], all[NR], NR }'; }
+cascades() {
+  local end=$((SECONDS + $1))
+  while ((SECONDS < end)); do cascade; done
+}
+
+# A failure inside of "$(…)" as an argument would be lost, and with it the slowest cascade.
+alone=$(cascades $((frozen / 3)))
+row "cascade of one object, $((frozen / 3)) s: median (ms)" – "$(summary <<<"$alone")"
+stopped=$(field frozen apiserver_pid)
+kill -STOP "$stopped"
+meanwhile=$(cascades "$frozen")
+row "the same while another API server is frozen, $frozen s (ms)" '≤ 1000 more' "$(summary <<<"$meanwhile")"
+kill -CONT "$stopped"
+stopped=
