@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -91,6 +91,9 @@ bench-e2e: prerequisites ## compare with kube-controller-manager on a real API s
 
 bench-node: prerequisites node-oracle ## compare node collection with the kubelet's own functions, see docs/benchmarks.md (ARGS="--rounds N")
 	$(CARGO) bench --locked --bench node -- $(ARGS)
+
+bench-insight: prerequisites ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
+	$(CARGO) bench --locked --bench insight -- $(ARGS)
 
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)

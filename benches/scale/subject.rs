@@ -24,9 +24,9 @@ const MIB: f64 = 1024.0 * 1024.0;
 /// A collector and its feeder.
 pub struct Subject {
     pub feeder: Arc<Feeder>,
-    collector: Collector,
+    pub collector: Collector,
     started: Instant,
-    _kubeconfig: tempfile::NamedTempFile,
+    kubeconfig: tempfile::NamedTempFile,
 }
 
 /// The numbers of its graph that the program reports.
@@ -76,7 +76,13 @@ impl Subject {
         }
         let started = Instant::now();
         let collector = Collector::spawn(command, None).await?;
-        Ok(Self { feeder, collector, started, _kubeconfig: kubeconfig })
+        Ok(Self { feeder, collector, started, kubeconfig })
+    }
+
+    /// The file with the address of the feeder.
+    #[allow(dead_code, reason = "for benchmarks that run commands")]
+    pub fn kubeconfig(&self) -> &Path {
+        self.kubeconfig.path()
     }
 
     /// Waits until it has read all types, and returns how long that took since its start.

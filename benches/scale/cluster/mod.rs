@@ -25,6 +25,10 @@ pub struct Type(pub usize);
 /// Pods.
 pub const POD: Type = Type(PODS);
 
+/// The place of the first Deployment of a block.
+#[allow(dead_code, reason = "for another benchmark")]
+pub const DEPLOYMENT: u64 = OFFSETS[DEPLOYMENTS];
+
 /// The size of a cluster. Blocks come first, then custom objects, then Pods that are created
 /// later.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,0 +1,147 @@
+//! Measures what answers about a cluster cost: `make bench-insight`.
+//!
+//! The cluster is that of `benches/scale`, whose feeder replaces the API server. The commands and the
+//! collector are the program as it is released.
+
+// A float represents these counts exactly.
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../scale/cluster/mod.rs"]
+mod cluster;
+mod command;
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../scale/feeder/mod.rs"]
+mod feeder;
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../end_to_end/contestants/kube_gc.rs"]
+mod kube_gc;
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../end_to_end/proc.rs"]
+mod linux;
+mod pages;
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../scale/proc.rs"]
+mod proc;
+mod report;
+#[allow(dead_code, unused_imports, reason = "another benchmark's, which takes more of it")]
+#[path = "../scale/scenarios/mod.rs"]
+mod scenarios;
+mod streams;
+#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
+#[path = "../scale/subject.rs"]
+mod subject;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Parser;
+
+use self::cluster::{BLOCK, Cluster, Custom, DEPLOYMENT, Number, object};
+use self::report::{Report, Row};
+use self::subject::{Setup, Subject};
+
+/// Measures the cost of answers, and compares it with the targets.
+///
+/// The table goes to standard output, progress to standard error. The exit code is 0 if everything
+/// was measured, whether or not the targets are met.
+#[derive(Debug, Parser)]
+#[command(name = "insight", bin_name = "cargo bench --bench insight --")]
+struct Arguments {
+    /// Objects of the large cluster
+    #[arg(long, value_name = "COUNT", default_value_t = 1_000_000)]
+    objects: u64,
+
+    /// Small clusters and short times, to see that everything works
+    #[arg(long, conflicts_with = "objects")]
+    quick: bool,
+
+    /// The kube-gc to measure [default: the one that `cargo build --release --locked --bin
+    /// kube-gc` builds]
+    #[arg(long, value_name = "PATH")]
+    kube_gc: Option<PathBuf>,
+
+    /// Passed by cargo
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let program = match &arguments.kube_gc {
+        Some(path) => path.clone(),
+        None => {
+            progress("building kube-gc as it is released");
+            kube_gc::build()?
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let report = runtime.block_on(measure(&arguments, &program))?;
+    std::io::stdout().write_all(report.markdown().as_bytes())?;
+    Ok(())
+}
+
+async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Report> {
+    let (large, many, small, lasting) = if arguments.quick {
+        (20_000, 2_000, 2_000, Duration::from_secs(2))
+    } else {
+        (arguments.objects, 100_000, 100_000, Duration::from_secs(20))
+    };
+    let mut report = Report::begin(program)?;
+
+    // A tenth are blocks; the others belong to the first Deployment of a block.
+    let blocks = (large / 10 / BLOCK).max(1);
+    let custom = Custom { types: 10, objects: large - blocks * BLOCK, owners: 1 };
+    let cluster = Cluster { blocks, merged: 0, custom };
+    let subject = started(program, cluster).await?;
+    let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
+    report.add(command::tree(program, &subject, &roots[0], cluster.objects()).await?);
+    report.add(pages::neighbourhoods(&subject, &roots, cluster.objects()).await?);
+    report.extend(streams::cost(&subject, &roots, lasting).await?);
+    subject.stop().await?;
+
+    let custom = Custom { types: 10, objects: many, owners: 1 };
+    let cluster = Cluster { blocks: 1, merged: 0, custom };
+    let subject = started(program, cluster).await?;
+    report.add(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
+    subject.stop().await?;
+
+    report.extend(command::check(program, Cluster::of(small)).await?);
+    Ok(report)
+}
+
+async fn started(program: &std::path::Path, cluster: Cluster) -> Result<Subject> {
+    progress(&format!("a collector of {} objects", cluster.objects()));
+    let subject = Subject::start(program, cluster, Setup::default()).await?;
+    subject.synced().await?;
+    subject.seen(None).await?;
+    Ok(subject)
+}
+
+/// The uid of the first Deployment of a block.
+fn deployment(cluster: &Cluster, block: u64) -> String {
+    let mut text = String::new();
+    object(&mut text, cluster, Number(block * BLOCK + DEPLOYMENT), 1);
+    let object: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
+}
+
+/// A measured time as a row, in milliseconds.
+fn milliseconds(what: String, took: Duration, target: Duration) -> Row {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
+    Row { what, measured: ms(took), unit: "ms", target: ms(target) }
+}
+
+/// The value below which this part of the times is.
+fn quantile(times: &mut [Duration], part: f64) -> Duration {
+    times.sort();
+    let place = (times.len() as f64 * part).ceil() as usize;
+    times.get(place.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+fn progress(line: &str) {
+    // A closed standard error is no reason to stop.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}

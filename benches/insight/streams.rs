@@ -1,0 +1,64 @@
+//! Streams, while the cluster changes.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::report::Row;
+use crate::scenarios::updates;
+use crate::subject::Subject;
+
+/// The streams at a time.
+const STREAMS: usize = 8;
+/// How often each state is measured.
+const ROUNDS: usize = 3;
+
+/// What streams add to a collector that reads ten thousand events a second.
+pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Result<[Row; 2]> {
+    let (mut cores, mut memory) = ([0.0; 2], [0.0_f64; 2]);
+    // The first round warms up.
+    for round in 0..=ROUNDS {
+        for with_streams in [false, true] {
+            let mut open = JoinSet::new();
+            if with_streams {
+                for uid in roots.iter().cycle().take(STREAMS) {
+                    open.spawn(read(connect(subject, uid).await?));
+                }
+            }
+            let measured = updates(subject, lasting).await?;
+            if round > 0 {
+                let at = usize::from(with_streams);
+                cores[at] += measured.cores / ROUNDS as f64;
+                memory[at] += subject.resident()? / ROUNDS as f64;
+            }
+            ensure!(open.try_join_next().is_none(), "a stream has ended");
+        }
+    }
+    let more = (cores[1] / cores[0] - 1.0) * 100.0;
+    let mib = (memory[1] - memory[0]) / f64::from(1 << 20);
+    let what = format!("{STREAMS} streams during 10,000 events a second: more");
+    Ok([
+        Row { what: format!("{what} CPU time"), measured: more, unit: "%", target: 3.0 },
+        Row { what: format!("{what} memory"), measured: mib, unit: "MiB", target: 1.0 },
+    ])
+}
+
+async fn connect(subject: &Subject, uid: &str) -> Result<TcpStream> {
+    let address = subject.collector.debug_address();
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!("GET /debug/stream?uid={uid} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head).await.context("no answer")?;
+    ensure!(head.ends_with(b"200"), "{}", String::from_utf8_lossy(&head));
+    Ok(stream)
+}
+
+/// Reads to the end.
+async fn read(mut stream: TcpStream) {
+    let mut bytes = vec![0; 64 << 10];
+    while stream.read(&mut bytes).await.is_ok_and(|length| length > 0) {}
+}
