@@ -5,7 +5,7 @@ Copy this file to your tests, and tell pytest of it in conftest.py:
     pytest_plugins = ["kube_gc"]
 
 A test that uses the fixture `kube_gc` runs with a collector on the API server of the fixture
-`kube_gc_kubeconfig`. That is the file that the environment variable KUBECONFIG names; override
+`gc_kubeconfig`. That is the file that the environment variable KUBECONFIG names; override
 the fixture to use another one. The collector runs until the end of the session.
 
 Without pytest, `Collector` does the same:
@@ -161,16 +161,16 @@ class Collector:
 
 
 @pytest.fixture(scope="session")
-def kube_gc_kubeconfig():
+def gc_kubeconfig():
     """The kubeconfig file of the API server: override this fixture to use another one."""
     path = os.environ.get("KUBECONFIG")
     if not path:
-        pytest.fail("set KUBECONFIG, or override the fixture kube_gc_kubeconfig")
+        pytest.fail("set KUBECONFIG, or override the fixture gc_kubeconfig")
     return path
 
 
 @pytest.fixture(scope="session")
-def kube_gc(kube_gc_kubeconfig):
+def kube_gc(gc_kubeconfig):
     """A collector that runs until the end of the session."""
-    with Collector(kube_gc_kubeconfig) as collector:
+    with Collector(gc_kubeconfig) as collector:
         yield collector

@@ -49,8 +49,8 @@ def test_waiting_ends_with_its_time_or_a_wrong_version(kube_gc):
         kube_gc.wait_idle({"": "1"})
 
 
-def test_a_collector_that_has_ended_is_an_error(kube_gc_kubeconfig):
-    collector = Collector(kube_gc_kubeconfig)
+def test_a_collector_that_has_ended_is_an_error(gc_kubeconfig):
+    collector = Collector(gc_kubeconfig)
     os.kill(collector.pid, signal.SIGKILL)
     with pytest.raises(CollectorError, match="ended with -9"):
         collector.wait_idle(configmaps=999999999)
@@ -64,13 +64,13 @@ def test_a_collector_that_cannot_start_shows_its_log(tmp_path):
         Collector(tmp_path / "missing")
 
 
-def test_the_collector_ends_with_a_process_that_is_killed(kube_gc_kubeconfig):
+def test_the_collector_ends_with_a_process_that_is_killed(gc_kubeconfig):
     program = textwrap.dedent("""
         import sys, kube_gc
         print(kube_gc.Collector(sys.argv[1]).pid, flush=True)
         sys.stdin.read()
     """)
-    arguments = [sys.executable, "-c", program, kube_gc_kubeconfig]
+    arguments = [sys.executable, "-c", program, gc_kubeconfig]
     here = os.path.dirname(__file__)
     parent = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=here)
     collector = int(parent.stdout.readline())
