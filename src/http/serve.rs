@@ -287,6 +287,8 @@ impl ConnectionHandler {
                 .serve_connection(TokioIo::new(stream), service)
         );
         let served = tokio::select! {
+            // In this order: a request that came while this process got no processor is answered.
+            biased;
             served = connection.as_mut() => served,
             () = slot.stays_silent(FIRST_REQUEST_TIMEOUT) => {
                 http_refused(self.listener.name(), HttpRefusal::Silent);

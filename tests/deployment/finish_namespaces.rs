@@ -44,5 +44,13 @@ async fn the_component_grants_what_finishing_namespaces_needs() -> Result<()> {
         .keys()
         .find(|series| series.starts_with("kube_gc_requests_total{") && series.contains("code=\"403\""));
     ensure!(denied.is_none(), "{denied:?}");
-    collector.stop().await
+    collector.stop().await?;
+
+    // Other overlays on this server must not have these rights.
+    for kind in ["clusterrolebindings", "clusterroles"] {
+        let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}/kube-gc-finish-namespaces");
+        cluster.send("DELETE", &path, None, None).await?;
+    }
+    poll("the rights to be gone", async || Ok(!installation.may("deletecollection", "", "secrets").await?))
+        .await
 }
