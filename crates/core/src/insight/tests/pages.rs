@@ -103,6 +103,8 @@ proptest! {
         }
         prop_assert_eq!(names(&joined), names(&whole));
         prop_assert_eq!(references(&joined), all);
-        prop_assert!(joined.more.is_empty(), "{:?}", joined.more);
+        // A reference that no page has room for stays among what is not shown.
+        let has_all = joined.edges.len() == whole.edges.len();
+        prop_assert!(joined.more.is_empty() || !has_all, "{:?}", joined.more);
     }
 }
