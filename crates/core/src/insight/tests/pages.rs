@@ -85,7 +85,9 @@ proptest! {
             objects[dependent] = objects[dependent].clone().owned(&owner);
         }
         let mut cluster = Cluster::of(&objects.iter().collect::<Vec<_>>());
-        let whole = cluster.neighbourhood(&objects[0]);
+        // As deep as the pages.
+        let query = NeighbourhoodQuery { root: objects[0].identity(), up: 64, down: 64, limit: 100 };
+        let whole = cluster.ask(|asker| neighbourhood(asker, &query));
         let pages = pages(&mut cluster, &objects[0], limit);
         let shown: BTreeSet<String> = pages.iter().flat_map(names).collect();
         prop_assert_eq!(shown, names(&whole));
