@@ -64,14 +64,14 @@ async fn forward(upgraded: Upgraded, port: u16, to: SocketAddr) -> Result<()> {
         Err(error) => {
             let why = format!("an error made by the test: dial tcp4 127.0.0.1:{port}: {error}");
             socket.send(message(ERROR, why.as_bytes())).await?;
-            return Ok(socket.close(None).await?);
+            return close(socket).await;
         }
     };
     let mut bytes = vec![0; 16 << 10];
     loop {
         tokio::select! {
             read = stream.read(&mut bytes) => match read? {
-                0 => return Ok(socket.close(None).await?),
+                0 => return close(socket).await,
                 length => socket.send(message(DATA, &bytes[..length])).await?,
             },
             received = socket.next() => match received {
@@ -84,6 +84,16 @@ async fn forward(upgraded: Upgraded, port: u16, to: SocketAddr) -> Result<()> {
             },
         }
     }
+}
+
+/// Closes the connection, and reads what the client still sends. With bytes that nobody has read,
+/// the kernel would reset the connection, and the client might lose what it has not read yet.
+async fn close(mut socket: WebSocketStream<TokioIo<Upgraded>>) -> Result<()> {
+    socket.close(None).await?;
+    while let Some(received) = socket.next().await {
+        received?;
+    }
+    Ok(())
 }
 
 fn message(channel: u8, bytes: &[u8]) -> Message {
