@@ -12,8 +12,12 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 collectors=8 rest=30 frozen=60
+if [[ ${1:-} == --help ]]; then
+  sed -n 's/^#   //p' "${BASH_SOURCE[0]}"
+  exit
+fi
 while (($#)); do
-  [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || set -- --help
+  [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || set -- unusable
   case $1 in
   --collectors) collectors=$2 ;;
   --rest) rest=$2 ;;
