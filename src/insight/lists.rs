@@ -13,8 +13,8 @@ use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
-    StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, PlanQuery, Remaining, StuckReport,
+    Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
 };
 use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
@@ -187,18 +187,7 @@ impl<'a> Lists<'a> {
 
     /// Walks from an object to all that its deletion may concern.
     pub fn walk(&self, query: PlanQuery) -> Walk {
-        let mut walk = Walk::new(query);
-        loop {
-            let needs = walk.needs();
-            if needs.is_empty() {
-                break;
-            }
-            for need in needs {
-                walk.learn(&need, self.graph.members(&need));
-            }
-        }
-        walk.finish();
-        walk
+        self.graph.walk(query)
     }
 
     /// The number of objects of a type that were listed.
@@ -220,14 +209,7 @@ impl<'a> Lists<'a> {
                 Ok(answer) => return answer,
                 Err(needs) => needs,
             };
-            let mut reads: Vec<Identity> = Vec::new();
-            for need in needs {
-                match (self.graph.answer(&need, self.limits), need) {
-                    (Some(fact), _) => self.knowledge.learn(fact),
-                    (None, Need::Live(identity)) => reads.push(identity),
-                    (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
-                }
-            }
+            let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
             let interrupted = &self.interrupted;
             let mut reads = futures::stream::iter(reads)
                 .map(async |identity| {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{
-    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Need, Plan, PlanQuery, Walk,
-    ask, plan,
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Plan, PlanQuery, ask, plan,
 };
 use kube_gc_core::object::{
     Catalog, Finalizers, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, OwnerReference,
@@ -138,17 +137,7 @@ impl Planner {
             Policy::Foreground => PropagationPolicy::Foreground,
             Policy::Orphan => PropagationPolicy::Orphan,
         };
-        let mut walk = Walk::new(PlanQuery { root, policy, limit: 10_000 });
-        loop {
-            let needs = walk.needs();
-            if needs.is_empty() {
-                break;
-            }
-            for need in needs {
-                walk.learn(&need, self.graph.members(&need));
-            }
-        }
-        walk.finish();
+        let walk = self.graph.walk(PlanQuery { root, policy, limit: 10_000 });
         let mut knowledge = Knowledge::default();
         loop {
             let question = ask(&knowledge, &self.catalog, 10_000, |asker| plan(asker, &walk, 10_000));
@@ -156,13 +145,9 @@ impl Planner {
                 Ok(plan) => return Ok(plan),
                 Err(needs) => needs,
             };
-            for need in needs {
-                let fact = match (self.graph.answer(&need, ViewLimits::default()), need) {
-                    (Some(fact), _) => fact,
-                    (None, Need::Live(identity)) => Fact::Live(identity.clone(), self.read(&identity)),
-                    (None, need) => anyhow::bail!("{need:?} has no answer"),
-                };
-                knowledge.learn(fact);
+            for identity in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
+                let live = self.read(&identity);
+                knowledge.learn(Fact::Live(identity, live));
             }
         }
     }

@@ -12,7 +12,8 @@ use crate::object::{
     Uid,
 };
 
-use super::knowledge::{Fact, Need};
+use super::knowledge::{Fact, Knowledge, Need};
+use super::plan::{PlanQuery, Walk};
 
 /// A fact that a question needs, from the partition that has it. `None` for a live read, which is
 /// no partition's business.
@@ -84,6 +85,41 @@ impl LocalGraph {
     pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
         let at = usize::from(self.sharding.of(need.namespace()).0);
         fact(&mut self.partitions[at], need, limits)
+    }
+
+    /// Learns the facts that a question needs. Returns the objects that only a live read shows.
+    pub fn learn(
+        &mut self,
+        needs: impl IntoIterator<Item = Need>,
+        limits: ViewLimits,
+        knowledge: &mut Knowledge,
+    ) -> Vec<Identity> {
+        let mut reads = Vec::new();
+        for need in needs {
+            match (self.answer(&need, limits), need) {
+                (Some(fact), _) => knowledge.learn(fact),
+                (None, Need::Live(identity)) => reads.push(identity),
+                (None, Need::Node(_) | Need::Object(_) | Need::Owner(_)) => {}
+            }
+        }
+        reads
+    }
+
+    /// Walks from an object to all that its deletion may concern.
+    #[must_use]
+    pub fn walk(&self, query: PlanQuery) -> Walk {
+        let mut walk = Walk::new(query);
+        loop {
+            let needs = walk.needs();
+            if needs.is_empty() {
+                break;
+            }
+            for need in needs {
+                walk.learn(&need, self.members(&need));
+            }
+        }
+        walk.finish();
+        walk
     }
 
     /// These objects in full.

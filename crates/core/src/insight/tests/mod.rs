@@ -86,16 +86,11 @@ impl Cluster {
                 Err(needs) => needs,
             };
             assert!(!needs.is_empty());
-            for need in needs {
-                let fact = self.graph.answer(&need, ViewLimits::default()).unwrap_or_else(|| match &need {
-                    Need::Live(identity) => {
-                        let live = self.live.get(identity).cloned();
-                        Fact::Live(identity.clone(), live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound)))
-                    }
-                    other => panic!("{other:?} is not answered"),
-                });
-                knowledge.learn(fact);
-                self.needed.push(need);
+            self.needed.extend(needs.iter().cloned());
+            for identity in self.graph.learn(needs, ViewLimits::default(), &mut knowledge) {
+                let live = self.live.get(&identity).cloned();
+                let live = live.unwrap_or(Live::Absent(AbsenceEvidence::NotFound));
+                knowledge.learn(Fact::Live(identity, live));
             }
         }
     }
@@ -106,24 +101,14 @@ impl Cluster {
     }
 
     /// Walks to the end.
-    pub fn walk(&self, walk: &mut Walk) {
-        loop {
-            let needs = walk.needs();
-            if needs.is_empty() {
-                break;
-            }
-            for need in needs {
-                walk.learn(&need, self.graph.members(&need));
-            }
-        }
-        walk.finish();
+    pub fn walk(&self, query: PlanQuery) -> Walk {
+        self.graph.walk(query)
     }
 
     /// The plan of a deletion.
     pub fn plan(&mut self, root: &Obj, policy: PropagationPolicy) -> Plan {
         let query = PlanQuery { root: root.identity(), policy, limit: 1000 };
-        let mut walk = Walk::new(query);
-        self.walk(&mut walk);
+        let walk = self.walk(query);
         self.ask(|asker| plan(asker, &walk, 1000))
     }
 

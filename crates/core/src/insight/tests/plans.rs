@@ -326,16 +326,14 @@ fn claims_are_listed_first_and_the_rest_is_counted() {
     let pods: Vec<Obj> = (0..5).map(|number| pod(&format!("p{number}")).owned(&a)).collect();
     let claim = obj("persistentvolumeclaims", "ns", "data").owned(&a);
     let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).chain([&claim]).collect();
-    let mut walk = Walk::new(PlanQuery { root: a.identity(), policy: Background, limit: 1000 });
     let mut cluster = Cluster::of(&objects);
-    cluster.walk(&mut walk);
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Background, limit: 1000 });
     let shown = cluster.ask(|asker| plan(asker, &walk, 0));
     assert_eq!(effects(&shown), ["data deleted"]);
     assert_eq!((shown.deletes, shown.not_listed), (7, 6));
     assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
     // A walk is bounded.
-    let mut walk = Walk::new(PlanQuery { root: a.identity(), policy: Background, limit: 3 });
-    cluster.walk(&mut walk);
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Background, limit: 3 });
     let plan = cluster.ask(|asker| plan(asker, &walk, 9));
     assert!(plan.truncated && plan.depends_on_unseen && plan.deletes == 3);
 }
@@ -378,8 +376,7 @@ fn a_chain_of_many_objects_and_an_owner_of_many_are_walked() {
     let wide: Vec<Obj> = (0..3000).map(|number| pod(&format!("p{number}")).blocking(&a)).collect();
     let objects: Vec<&Obj> = chain.iter().chain(&wide).collect();
     let mut cluster = Cluster::of(&objects);
-    let mut walk = Walk::new(PlanQuery { root: a.identity(), policy: Foreground, limit: 100_000 });
-    cluster.walk(&mut walk);
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Foreground, limit: 100_000 });
     let plan = cluster.ask(|asker| plan(asker, &walk, 1));
     assert_eq!(plan.deletes, objects.len());
 }
