@@ -1,8 +1,8 @@
 //! Compares a plan with what happened.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use kube_gc_core::insight::{Effect, ObjectName, Plan, PlannedObject};
+use kube_gc_core::insight::{Cascade, Effect, ObjectName, Plan, PlannedObject};
 use kube_gc_testkit::Obj;
 
 use super::planner::{Shown, holds};
@@ -52,7 +52,7 @@ impl Case {
                 Some((planned, Effect::Orphaned | Effect::Kept | Effect::Blocks)) => {
                     self.stays(planned, before, after, shown, moment)
                 }
-                Some((_, Effect::Unknown)) => None,
+                Some((planned, Effect::Unknown)) => self.goes_or_stays(planned, before, after, shown, moment),
                 None => self.is_untouched(before, after, moment),
             };
             let effect = planned.map_or("untouched", |planned| planned.effect.as_str());
@@ -63,12 +63,61 @@ impl Case {
         differences
     }
 
+    /// What became of the objects about which the plan is not sure: how many went, and how many stayed.
+    pub fn count_unsure(&self, released: &Shown, counts: &mut [usize; 2]) {
+        let unsure = self.plan.objects.iter().filter(|object| object.effect == Effect::Unknown);
+        for object in unsure {
+            counts[usize::from(released.objects.contains_key(&object.name.uid))] += 1;
+        }
+    }
+
+    /// A plan that is not sure has a reason, and one of both happens.
+    fn goes_or_stays(
+        &self,
+        planned: &PlannedObject,
+        before: &Obj,
+        after: Option<&Obj>,
+        shown: &Shown,
+        moment: Moment,
+    ) -> Option<String> {
+        if planned.why.is_none() || !self.is_below_a_release(before) {
+            return Some("there is no reason for it".to_owned());
+        }
+        let goes = self.goes(planned, after, moment)?;
+        let stays = self.stays(planned, before, after, shown, moment)?;
+        Some(format!("neither goes, because it {goes}, nor stays, because it {stays}"))
+    }
+
+    /// Whether an object has, perhaps through others, an owner that releases its dependents. Nothing
+    /// else makes a plan unsure here, where every owner can be looked at.
+    fn is_below_a_release(&self, object: &Obj) -> bool {
+        let releases = |owner: &Obj| {
+            let is_root = owner.uid == self.plan.object.uid;
+            owner.finalizers().contains(&"orphan") || (is_root && self.plan.cascade == Cascade::Orphan)
+        };
+        let (mut met, mut open) = (HashSet::new(), vec![object]);
+        while let Some(object) = open.pop() {
+            for uid in object.owner_uids() {
+                let Some(owner) = self.objects.iter().find(|owner| owner.uid == uid) else { continue };
+                if releases(owner) {
+                    return true;
+                }
+                if met.insert(uid) {
+                    open.push(owner);
+                }
+            }
+        }
+        false
+    }
+
     fn goes(&self, planned: &PlannedObject, after: Option<&Obj>, moment: Moment) -> Option<String> {
         // An object that blocks is no finalizer, and goes on blocking.
         let is_blocked = self.is_blocked(planned);
+        let has_finalizers = planned.finalizers.as_ref().is_none_or(|finalizers| !finalizers.is_empty());
+        let is_held = planned.effect == Effect::Held || (planned.effect == Effect::Unknown && has_finalizers);
         match (after, moment) {
-            (None, Moment::Idle) if planned.effect == Effect::Held => Some("is gone".to_owned()),
-            (Some(after), Moment::Idle) if planned.effect == Effect::Held => {
+            (None, Moment::Idle) if is_held => Some("is gone".to_owned()),
+            (Some(after), Moment::Idle) if is_held => {
                 let names = planned.finalizers.iter().flatten().map(|finalizer| finalizer.name.as_str());
                 let names: Vec<&str> = names.collect();
                 (names != holds(after))
