@@ -7,16 +7,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
-use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use super::page::{JSON, ended, json, not_found, page, stream as streamed, text, within_timeout};
 use super::parameters::unknown;
 use super::stream::{self, Closing, Streams};
-use super::{
-    DecisionQuery, Ended, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui,
-};
-use kube_gc_core::insight::Document;
+use super::turns::{about_an_object, in_turn};
+use super::{DecisionQuery, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui};
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
 const INDEX: &str = "\
@@ -73,8 +70,7 @@ struct Debug {
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
-    let plans = super::plans::router(Arc::clone(&introspection));
-    let causes = super::stuck_causes::router(Arc::clone(&introspection));
+    let turns = super::turns::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
@@ -97,8 +93,7 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
             questions,
             streams,
         })
-        .merge(plans)
-        .merge(causes)
+        .merge(turns)
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {
@@ -138,14 +133,9 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
 }
 
 async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match FindQuery::read(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        // The semaphore is never closed, so this cannot fail.
-        let _permit = debug.questions.acquire().await;
-        match debug.introspection.search(query).await {
+    let Debug { introspection, questions, .. } = &debug;
+    in_turn(questions, FindQuery::read(parameters), |query| async move {
+        match introspection.search(query).await {
             Ok(found) => json(StatusCode::OK, &found),
             Err(error) => ended(error),
         }
@@ -154,35 +144,19 @@ async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Re
 }
 
 async fn neighbourhood(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match ObjectQuery::read_neighbourhood(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        let _permit = debug.questions.acquire().await;
-        about_an_object("Tree", debug.introspection.neighbourhood(query).await)
+    let Debug { introspection, questions, .. } = &debug;
+    in_turn(questions, ObjectQuery::read_neighbourhood(parameters), |query| async move {
+        about_an_object("Tree", introspection.neighbourhood(query).await)
     })
     .await
 }
 
 async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match ObjectQuery::read(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        let _permit = debug.questions.acquire().await;
-        about_an_object("Explanation", debug.introspection.explain(query).await)
+    let Debug { introspection, questions, .. } = &debug;
+    in_turn(questions, ObjectQuery::read(parameters), |query| async move {
+        about_an_object("Explanation", introspection.explain(query).await)
     })
     .await
-}
-
-fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, Ended>) -> Response {
-    match answer {
-        Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
-        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
-        Err(error) => ended(error),
-    }
 }
 
 async fn summary(State(debug): State<Debug>) -> Response {

@@ -1,0 +1,86 @@
+//! Pages whose answers take turns, because each may concern many objects.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Serialize;
+use tokio::sync::Semaphore;
+
+use super::page::{ended, json, text, within_timeout};
+use super::{CausesQuery, Ended, Introspection, PlanRequest};
+use kube_gc_core::insight::Document;
+
+/// Plans that are made at a time: each can be about as many objects as there are.
+const CONCURRENT_PLANS: usize = 1;
+/// Searches for causes at a time: each reads many objects.
+const CONCURRENT_CAUSES: usize = 1;
+
+#[derive(Clone)]
+struct Turns {
+    introspection: Arc<dyn Introspection>,
+    plans: Arc<Semaphore>,
+    causes: Arc<Semaphore>,
+}
+
+type Parameters = Query<Vec<(String, String)>>;
+
+/// `/debug/plan` and `/debug/stuck/causes`.
+pub(super) fn router(introspection: Arc<dyn Introspection>) -> Router {
+    Router::new().route("/debug/plan", get(plan)).route("/debug/stuck/causes", get(causes)).with_state(
+        Turns {
+            introspection,
+            plans: Arc::new(Semaphore::new(CONCURRENT_PLANS)),
+            causes: Arc::new(Semaphore::new(CONCURRENT_CAUSES)),
+        },
+    )
+}
+
+async fn plan(State(turns): State<Turns>, Query(parameters): Parameters) -> Response {
+    let Turns { introspection, plans, .. } = &turns;
+    in_turn(plans, PlanRequest::read(parameters), |request| async move {
+        about_an_object("Plan", introspection.plan(request).await)
+    })
+    .await
+}
+
+async fn causes(State(turns): State<Turns>, Query(parameters): Parameters) -> Response {
+    let Turns { introspection, causes, .. } = &turns;
+    in_turn(causes, CausesQuery::read(parameters), |query| async move {
+        match introspection.causes(query).await {
+            Ok(page) => json(StatusCode::OK, &Document::new("Stuck", &page)),
+            Err(error) => ended(error),
+        }
+    })
+    .await
+}
+
+/// Answers a request in its turn, unless its parameters are wrong.
+pub(super) async fn in_turn<Q, A: Future<Output = Response>>(
+    turns: &Semaphore,
+    request: Result<Q, String>,
+    answer: impl FnOnce(Q) -> A,
+) -> Response {
+    let request = match request {
+        Ok(request) => request,
+        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
+    };
+    within_timeout(async {
+        // The semaphore is never closed, so this cannot fail.
+        let _permit = turns.acquire().await;
+        answer(request).await
+    })
+    .await
+}
+
+/// An answer about one object, as the command with the same answer writes it.
+pub(super) fn about_an_object(kind: &'static str, answer: Result<Option<impl Serialize>, Ended>) -> Response {
+    match answer {
+        Ok(Some(answer)) => json(StatusCode::OK, &Document::new(kind, &answer)),
+        Ok(None) => text(StatusCode::NOT_FOUND, "no object in the graph has this uid"),
+        Err(error) => ended(error),
+    }
+}
