@@ -71,6 +71,7 @@ impl ServedCollector {
             controller.status().clone(),
             api,
             decision_log,
+            exporter.clone(),
             settings.ignored_type_warnings(),
         );
         let introspection: Arc<dyn Introspection> = Arc::new(introspected);

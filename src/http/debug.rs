@@ -31,7 +31,7 @@ const INDEX: &str = "\
                    ?uid=UID, ?resource=RESOURCE[.GROUP]
 /debug/plan      what happens to every object if one is deleted
                    ?uid=UID, ?resource=RESOURCE[.GROUP], ?policy=background|foreground|orphan, ?limit=COUNT
-/debug/summary   sync, role, brake, queues and stuck objects at a glance
+/debug/summary   sync, role, brake, queues, stuck objects and latencies at a glance
 /debug/stream    the summary each second, and an object's neighbourhood when it changes, as server-sent events
                    ?uid=UID, and the other parameters of /debug/neighbourhood; without them, only summaries
 /debug/stuck     each object that kube-gc cannot finish now: since when, why, its next retry

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{DecisionView, ObjectView, QueueCounts, StuckItem, parameters};
+use crate::telemetry::Distribution;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::insight::{Explanation, Neighbourhood, State, Unseen};
 use kube_gc_core::object::{GroupResource, Uid};
@@ -209,6 +210,23 @@ pub struct SummaryPage {
     pub queues: BTreeMap<String, QueueSummary>,
     /// The number of stuck objects by reason.
     pub stuck: BTreeMap<&'static str, usize>,
+    /// How long things took since the start: `deletion_lag` and `requests`.
+    pub latencies: BTreeMap<&'static str, LatencyHistogram>,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LatencyHistogram {
+    /// The upper bounds of the buckets in seconds, ascending.
+    pub le: &'static [f64],
+    /// One count for each bound, and one for what took longer. They are not cumulative.
+    pub counts: Vec<u64>,
+}
+
+impl From<Distribution> for LatencyHistogram {
+    fn from(Distribution { bounds, counts }: Distribution) -> Self {
+        Self { le: bounds, counts }
+    }
 }
 
 /// A work queue at a glance.

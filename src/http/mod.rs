@@ -17,7 +17,7 @@
 //! | debug | `/debug/neighbourhood` | owners and dependents of `?uid=`, to a distance: `?up=`, `?down=`, `?max=`, `?limit=` |
 //! | debug | `/debug/explain` | why the object `?uid=` is still there, and what was decided about it |
 //! | debug | `/debug/plan` | what happens to every object if the object `?uid=` is deleted: `?policy=`, `?limit=` |
-//! | debug | `/debug/summary` | sync, role, brake, queues and stuck objects at a glance |
+//! | debug | `/debug/summary` | sync, role, brake, queues, stuck objects and latencies at a glance |
 //! | debug | `/debug/stream` | the summary each second, and changes of the neighbourhood of `?uid=`, as server-sent events |
 //! | debug | `/debug/stuck` | stuck objects, since when, why; filters: `?reason=`, … |
 //! | debug | `/debug/stuck/causes` | what was deleted long ago, by what holds it: `?namespace=`, `?older=` |
@@ -67,8 +67,8 @@ pub use health::health_router;
 pub use health::node_health_router;
 pub use host::Hosts;
 pub use insight::{
-    ExplanationPage, FindQuery, FoundObject, FoundPage, MOST_PAGED, NeighbourhoodPage, ObjectQuery,
-    QueueSummary, SummaryPage,
+    ExplanationPage, FindQuery, FoundObject, FoundPage, LatencyHistogram, MOST_PAGED, NeighbourhoodPage,
+    ObjectQuery, QueueSummary, SummaryPage,
 };
 #[cfg(feature = "node")]
 pub use node::{NodeIntrospection, node_debug_router};

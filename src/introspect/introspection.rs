@@ -1,5 +1,6 @@
 //! Answers the HTTP pages about the running collector.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -11,14 +12,15 @@ use crate::api::{Api, ReplicaRole};
 use crate::http::{
     CausesPage, CausesQuery, DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts,
     FailingItem, FindQuery, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection,
-    Leadership, MOST_PAGED, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView, PlanPage, PlanRequest,
-    QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage, TextStream, Timestamp,
-    Undiscovered,
+    LatencyHistogram, Leadership, MOST_PAGED, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
+    PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage,
+    TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
 use crate::introspect::questions::{Freshness, Questions};
 use crate::introspect::status::{CollectorStatus, counts};
+use crate::telemetry::Exporter;
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::graph::dump::DumpFormat;
@@ -35,17 +37,24 @@ pub struct CollectorIntrospection {
     pub(super) status: CollectorStatus,
     pub(super) questions: Questions,
     pub(super) decision_log: DecisionLog,
+    exporter: Exporter,
     ignored: Vec<String>,
     since: Timestamp,
 }
 
 impl CollectorIntrospection {
-    /// Serves this status and this decision log, with warnings about ignored types. The API server
-    /// is asked sparingly for what the graph does not know.
+    /// Serves this status, this decision log and latencies of these metrics, with warnings about
+    /// ignored types. The API server is asked sparingly for what the graph does not know.
     #[must_use]
-    pub fn new(status: CollectorStatus, api: Api, decision_log: DecisionLog, ignored: Vec<String>) -> Self {
+    pub fn new(
+        status: CollectorStatus,
+        api: Api,
+        decision_log: DecisionLog,
+        exporter: Exporter,
+        ignored: Vec<String>,
+    ) -> Self {
         let questions = Questions::new(status.graph().clone(), api);
-        Self { status, questions, decision_log, ignored, since: Timestamp::now() }
+        Self { status, questions, decision_log, exporter, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
@@ -189,7 +198,13 @@ impl CollectorIntrospection {
             decisions_total: self.decision_log.page(&only_totals).total,
             queues: queues.collect(),
             stuck: stuck.totals,
+            latencies: self.latencies(),
         })
+    }
+
+    fn latencies(&self) -> BTreeMap<&'static str, LatencyHistogram> {
+        let known = [("deletion_lag", self.exporter.deletion_lag()), ("requests", self.exporter.requests())];
+        known.into_iter().filter_map(|(name, histogram)| Some((name, histogram?.into()))).collect()
     }
 
     async fn component_as_text(

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::names::{ALL, Kind, Metric, THREAD_CPU};
+use super::histogram::Distribution;
+use super::names::{ALL, DELETION_LAG, Kind, Metric, REQUEST_DURATION, THREAD_CPU};
 use super::record;
 use super::recorder::{IDLE_TIMEOUT, PROCESS_CPU, Recorder};
 use super::threads::ThreadTimes;
@@ -75,6 +76,19 @@ impl Exporter {
         let mut page = self.recorder.render();
         self.render_cpu_time(&mut page);
         page
+    }
+
+    /// How long it took from the end of an owner to the DELETE of its dependent; `None` if there
+    /// was none.
+    #[must_use]
+    pub fn deletion_lag(&self) -> Option<Distribution> {
+        self.recorder.distribution(&DELETION_LAG)
+    }
+
+    /// How long the requests of all kinds took; `None` if there was none.
+    #[must_use]
+    pub fn requests(&self) -> Option<Distribution> {
+        self.recorder.distribution(&REQUEST_DURATION)
     }
 
     /// Renders CPU times in fractions of seconds, because the recorder's counters are integers.

@@ -18,6 +18,15 @@ use super::names::{ALL, Kind, Metric};
 #[derive(Debug, Default)]
 pub(super) struct Histograms(RwLock<BTreeMap<Key, Arc<Buckets>>>);
 
+/// How often values were recorded, by bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distribution {
+    /// The upper bounds of the buckets, ascending.
+    pub bounds: &'static [f64],
+    /// One count for each bound, and one for values above all bounds. They are not cumulative.
+    pub counts: Vec<u64>,
+}
+
 /// One series of a histogram.
 #[derive(Debug)]
 struct Buckets {
@@ -69,6 +78,22 @@ impl Histograms {
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let entry = all.entry(key.to_retained()).or_insert_with(|| Arc::new(Buckets::new(bounds)));
         Histogram::from_arc(Arc::clone(entry))
+    }
+
+    /// All series of a histogram together; `None` if it has none.
+    pub(super) fn total(&self, metric: &Metric) -> Option<Distribution> {
+        let all = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut total: Option<Distribution> = None;
+        for (_, buckets) in all.iter().filter(|(key, _)| key.name() == metric.name) {
+            let Distribution { counts, .. } = total.get_or_insert_with(|| Distribution {
+                bounds: buckets.bounds,
+                counts: vec![0; buckets.counts.len()],
+            });
+            for (sum, count) in counts.iter_mut().zip(&buckets.counts) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        total
     }
 
     /// Renders all histograms in Prometheus' text format.
@@ -158,6 +183,21 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
         }
+    }
+
+    #[test]
+    fn a_total_has_all_series_and_only_those_of_its_metric() {
+        use super::super::names::{DELETION_LAG, WORKQUEUE_QUEUE_DURATION};
+        let histograms = Histograms::default();
+        for name in ["a", "b"] {
+            histograms.get(&of(&[("name", name)])).record(0.002);
+        }
+        histograms.get(&of(&[("name", "b")])).record(1e9);
+        let Distribution { bounds, counts } = histograms.total(&WORKQUEUE_QUEUE_DURATION).unwrap();
+        assert_eq!(counts.len(), bounds.len() + 1);
+        let place = bounds.iter().position(|bound| *bound == 0.005).unwrap();
+        assert_eq!((counts[place], counts.last(), counts.iter().sum::<u64>()), (2, Some(&1), 3));
+        assert_eq!(histograms.total(&DELETION_LAG), None);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) mod testing;
 mod threads;
 
 pub use exporter::Exporter;
+pub use histogram::Distribution;
 pub use kube_gc_core::text::escape::Escaped;
 pub use owner_reference::{PrintedReference, owner_reference};
 pub use record::{

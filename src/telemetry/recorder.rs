@@ -15,7 +15,8 @@ use metrics::{
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use metrics_util::MetricKindMask;
 
-use super::histogram::Histograms;
+use super::histogram::{Distribution, Histograms};
+use super::names::Metric;
 
 /// How long the series of a removed type stay. Prometheus must scrape the last values, and a
 /// type that is only reinstalled must continue its counters.
@@ -49,6 +50,11 @@ impl Recorder {
             gauges: DashMap::new(),
             histograms: Histograms::default(),
         }))
+    }
+
+    /// All series of a histogram together; `None` if nothing has been recorded.
+    pub(super) fn distribution(&self, metric: &Metric) -> Option<Distribution> {
+        self.0.histograms.total(metric)
     }
 
     /// Renders all metrics in Prometheus' text format.

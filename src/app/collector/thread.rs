@@ -135,10 +135,14 @@ async fn start(
     let decisions = vec![std::sync::Arc::new(decision_log.clone()) as _];
     // The exporter only forgets series of types that are gone, which is up to the application here.
     let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    let controller =
-        Controller::start(api.clone(), settings::controller(settings, placement, decisions), exporter);
+    let controller = Controller::start(
+        api.clone(),
+        settings::controller(settings, placement, decisions),
+        exporter.clone(),
+    );
     let controller = controller.map_err(no_threads)?;
     let ignored = settings.ignored_type_warnings();
-    let introspection = CollectorIntrospection::new(controller.status().clone(), api, decision_log, ignored);
+    let status = controller.status().clone();
+    let introspection = CollectorIntrospection::new(status, api, decision_log, exporter, ignored);
     Ok((controller, introspection))
 }
