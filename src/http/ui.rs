@@ -66,6 +66,7 @@ const FILES: &[File] = files![
     "explanation.js" SCRIPT,
     "history.js" SCRIPT,
     "icon.svg" SVG,
+    "latencies.js" SCRIPT,
     "layout.js" SCRIPT,
     "list.js" SCRIPT,
     "live.js" SCRIPT,

@@ -11,6 +11,7 @@ mod browser;
 mod gate;
 mod hostile;
 mod keyboard;
+mod latencies;
 mod live;
 mod looks;
 mod pictures;

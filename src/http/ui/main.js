@@ -7,6 +7,7 @@ import { byId, foreign, h, swap } from "./dom.js";
 import { Live } from "./live.js";
 import { ObjectPage } from "./object.js";
 import { decisions, stuck } from "./panels.js";
+import { Latencies } from "./latencies.js";
 import { Pulse } from "./pulse.js";
 import { Search } from "./search.js";
 import { capital, number, plural } from "./words.js";
@@ -24,6 +25,7 @@ const HIDDEN = 60_000;
 let place = read();
 const announcer = new Announcer(byId("announcer"));
 const pulse = new Pulse(byId("pulse-body"));
+const latencies = new Latencies(byId("pulse-body"));
 const object = new ObjectPage(moveOn, announcer);
 const search = new Search(moveOn, (text) => {
   place = { ...place, query: text };
@@ -38,6 +40,7 @@ const live = new Live({
   summary(summary) {
     heard = new Date();
     pulse.take(summary, performance.now());
+    latencies.take(summary);
     health(summary);
     lists.changed(summary);
   },

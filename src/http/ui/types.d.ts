@@ -18,7 +18,9 @@ type Unseen = {what: string, why: string};
 type Neighbourhood = {nodes: GraphNode[], edges: Edge[], more: More[], truncated: boolean, incomplete: Unseen[]};
 
 type QueueSummary = {ready: number, processing: number, delayed: number, parked: number, oldest_ready_seconds: number|null, longest_running_seconds: number|null};
-type Summary = {synced: boolean, types: number, not_synced: string[], role: string, leader: string|null, brake: string|null, objects: number, references: number, decisions_total: number, queues: Record<string, QueueSummary>, stuck: Record<string, number>};
+type Summary = {synced: boolean, types: number, not_synced: string[], role: string, leader: string|null, brake: string|null, objects: number, references: number, decisions_total: number, queues: Record<string, QueueSummary>, stuck: Record<string, number>, latencies: Record<string, Histogram>};
+/** `le` are the upper bounds of the buckets in seconds; `counts` has one more, and is not cumulative. */
+type Histogram = {le: number[], counts: number[]};
 
 type StuckItem = {object: ObjectView, reason: string, since: string, waiting_seconds: number, attempts: number|null, next_retry_seconds: number|null, message: string, blocked_by?: ObjectView[], hint: string};
 type StuckPage = {standby: boolean, totals: Record<string, number>, stuck: StuckItem[]};

@@ -1,0 +1,62 @@
+//! The latencies of the last minutes, as the metrics have them.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::browser::{Browser, LAPTOP};
+use crate::stage::Stage;
+use kube_gc_testkit::Policy;
+
+/// The latencies that are drawn, in order.
+const LATENCIES: [&str; 2] = ["kube_gc_deletion_lag_seconds", "kube_gc_request_duration_seconds"];
+
+/// How many values a histogram of the metrics has.
+async fn count(stage: &Stage, name: &str) -> Result<u64> {
+    let page = stage.collector.get("/metrics").await?.body;
+    let mut sum = 0;
+    for line in page.lines().filter(|line| line.starts_with(&format!("{name}_count"))) {
+        sum += line.rsplit(' ').next().context("no value")?.parse::<u64>()?;
+    }
+    Ok(sum)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn latencies_are_drawn_as_histograms() -> Result<()> {
+    let Some(browser) = Browser::start("latencies are drawn", LAPTOP).await? else { return Ok(()) };
+    let stage = Stage::start().await?;
+    let shop = stage.shop(20).await?;
+    stage.cluster.settled(&stage.collector).await?;
+    browser.goto(&stage.url()).await?;
+    browser.until("a live page", "document.querySelector('#connection').textContent === 'Live'").await?;
+    let shown = |place: usize| format!("document.querySelectorAll('#pulse .latency')[{place}]");
+    ensure!(browser.count("#pulse .latency").await? == LATENCIES.len() as u64);
+    // What was before is not known, so nothing is drawn of it.
+    browser.until("no lag yet", &format!("{}.querySelector('.value').textContent === '–'", shown(0))).await?;
+    stage.cluster.delete(&shop.root, Policy::Background).await?;
+    for place in 0..LATENCIES.len() {
+        let shown = shown(place);
+        let value = format!("{shown}.querySelector('.value').textContent.match(/^[≤>] [0-9.]+ m?s$/)");
+        browser.until("the median", &value).await?;
+        let drawn = format!(
+            "[...{shown}.querySelectorAll('path')].some((path) => path.getAttribute('d').startsWith('M'))"
+        );
+        browser.until("its histogram", &drawn).await?;
+    }
+    stage.cluster.settled(&stage.collector).await?;
+    let lags = count(&stage, LATENCIES[0]).await?;
+    ensure!(lags >= 20, "{lags}");
+    let said = format!("{}.title.includes(': {lags}, half of them ≤')", shown(0));
+    browser.until("as many as the metrics have", &said).await?;
+
+    let summary = stage.collector.get_debug("/debug/summary").await?.json()?;
+    for (field, metric) in [("deletion_lag", LATENCIES[0]), ("requests", LATENCIES[1])] {
+        let histogram = &summary["latencies"][field];
+        let length = |of: &Value| of.as_array().map_or(0, Vec::len);
+        ensure!(length(&histogram["counts"]) == length(&histogram["le"]) + 1, "{histogram}");
+        let counts = histogram["counts"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+        let (counted, total) = (counts.sum::<u64>(), count(&stage, metric).await?);
+        ensure!(counted > 0 && counted <= total, "{metric}: {counted} of {total}");
+    }
+    browser.close().await?;
+    stage.end().await
+}
