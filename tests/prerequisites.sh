@@ -23,6 +23,8 @@
 # With the argument `browser`, also the tools that test the page:
 #
 #   chromium, chromedriver   the browser, with a font for its pictures, and the program that drives it
+#   npm                      fetches axe-core and TypeScript, which check the page; on Debian, npm brings
+#                            some 400 small packages
 #
 # With the argument `clients`, also the tools that test the Go module and the Python file, which
 # start a collector:
@@ -75,6 +77,7 @@ browser)
   look_for <<'TOOLS'
 chromium chromium fonts-inter
 chromedriver chromium-driver
+npm npm
 TOOLS
   ;;
 *)

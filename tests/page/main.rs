@@ -1,9 +1,8 @@
 //! The page of the debug listener in a real browser, Debian's Chromium, with a real collector on
 //! the embedded server.
 //!
-//! Where there is no browser, tests are skipped and say why. With `KUBE_GC_BROWSER=required`, as in
-//! continuous integration, that is a failure. Tests with tools from npm are skipped where npm is
-//! not installed.
+//! Where there is no browser or no npm, tests are skipped and say why. With
+//! `KUBE_GC_BROWSER=required`, as in continuous integration, that is a failure.
 
 mod access;
 mod announcements;

@@ -5,15 +5,13 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 
-use crate::repository;
+use crate::{repository, skip};
 
 /// The directory of the packages, or nothing if the test is skipped.
 pub fn directory(test: &str) -> Result<Option<PathBuf>> {
     let has_npm = Command::new("npm").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !has_npm.is_ok_and(|status| status.success()) {
-        // Debian's package would bring hundreds of others.
-        eprintln!("skipped: {test}: npm is not installed");
-        return Ok(None);
+        return skip(test, "npm is not installed (tests/prerequisites.sh browser)").map(|()| None);
     }
     let output = Command::new(repository("tests/page/ensure.sh")).stderr(Stdio::inherit()).output()?;
     ensure!(output.status.success(), "tests/page/ensure.sh failed");
