@@ -61,6 +61,10 @@ async fn requests_for_other_hosts_are_rejected_even_with_a_token() {
         let answer = ask(path, "evil.example.com").await;
         assert!(is(&answer, "421 ") && answer.contains("\"evil.example.com\""), "{answer}");
         assert!(answer.contains("add the name to http.hosts"), "{answer}");
+        // The API server's proxy sends such headers, but so can the website.
+        let forwarded = "X-Forwarded-Host: localhost\r\nX-Forwarded-Uri: /api/v1/namespaces/kube-gc/pods/a/proxy/\r\nForwarded: host=localhost";
+        let answer = ask(path, &format!("api.example.com:6443\r\n{forwarded}")).await;
+        assert!(is(&answer, "421 "), "{answer}");
     }
 }
 
