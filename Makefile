@@ -92,7 +92,7 @@ bench-e2e: prerequisites ## compare with kube-controller-manager on a real API s
 bench-node: prerequisites node-oracle ## compare node collection with the kubelet's own functions, see docs/benchmarks.md (ARGS="--rounds N")
 	$(CARGO) bench --locked --bench node -- $(ARGS)
 
-bench-insight: prerequisites ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
+bench-insight: prerequisites control-plane ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench insight -- $(ARGS)
 
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)

@@ -192,13 +192,7 @@ async fn warm_up(stage: &Stage) -> Result<()> {
 }
 
 fn programs(arguments: &Arguments) -> Result<Programs> {
-    let kube_gc = match &arguments.kube_gc {
-        Some(path) => path.clone(),
-        None => {
-            progress("building kube-gc as it is released");
-            kube_gc::build()?
-        }
-    };
+    let kube_gc = kube_gc::program(arguments.kube_gc.as_deref(), progress)?;
     let peer = match (&arguments.peer, arguments.no_peer) {
         (_, true) => None,
         (Some(path), false) => Some(Peer::at(path.clone())?),

@@ -22,39 +22,76 @@ pub async fn tree(program: &Path, subject: &Subject, uid: &str, objects: u64) ->
     let url = format!("http://{}", subject.collector.debug_address());
     let mut times = Vec::new();
     for _ in 0..RUNS {
-        let mut command = Command::new(program);
-        command.arg("tree").arg(format!("uid:{uid}")).args(["-o", "json", "--collector", &url]);
-        command.arg("--kubeconfig").arg(subject.kubeconfig());
-        let (took, _) = run(command).await?;
-        times.push(took);
+        let mut command = command(program, "tree", subject.kubeconfig());
+        command.arg(format!("uid:{uid}")).args(["-o", "json", "--collector", &url]);
+        times.push(run(command).await?.took);
     }
     let what = format!("`tree -o json` of 200 nodes from a collector of {objects} objects, median");
-    Ok(milliseconds(what, quantile(&mut times, 0.5), Duration::from_millis(300)))
+    Ok(milliseconds(what, quantile(&mut times, 0.5), Some(Duration::from_millis(300))))
 }
 
 /// `check` of everything.
 pub async fn check(program: &Path, cluster: Cluster) -> Result<[Row; 2]> {
-    let objects = cluster.objects();
-    progress(&format!("check of {objects} objects"));
+    let of = format!("`check -A` of {} objects", cluster.objects());
+    let targets = (Some(Duration::from_secs(3)), Some(60.0));
+    from_lists(program, cluster, &of, &["check", "-A"], targets).await
+}
+
+/// `plan` of an object to which nearly everything belongs.
+pub async fn plan(program: &Path, cluster: Cluster, uid: &str) -> Result<[Row; 2]> {
+    let of = format!(
+        "`plan` from lists of {} objects, {} of them dependents",
+        cluster.objects(),
+        cluster.custom.objects
+    );
+    let object = format!("uid:{uid}");
+    from_lists(program, cluster, &of, &["plan", &object, "--cascade", "foreground"], (None, None)).await
+}
+
+/// The time of a command that lists a cluster, and the peak of its memory.
+async fn from_lists(
+    program: &Path,
+    cluster: Cluster,
+    of: &str,
+    line: &[&str],
+    targets: (Option<Duration>, Option<f64>),
+) -> Result<[Row; 2]> {
+    progress(of);
     let feeder = Feeder::start(cluster, WatchEncoding::default()).await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;
     std::fs::write(&kubeconfig, feeder.kubeconfig())?;
     let (mut times, mut peak) = (Vec::new(), 0.0_f64);
     for _ in 0..RUNS {
-        let mut command = Command::new(program);
-        command.args(["check", "-A", "--kubeconfig"]).arg(kubeconfig.path());
-        let (took, mib) = run(command).await?;
-        times.push(took);
-        peak = peak.max(mib);
+        let mut command = command(program, line[0], kubeconfig.path());
+        command.args(&line[1..]);
+        let ran = run(command).await?;
+        times.push(ran.took);
+        peak = peak.max(ran.peak);
     }
-    let what = format!("`check -A` of {objects} objects");
-    let time = milliseconds(format!("{what}, median"), quantile(&mut times, 0.5), Duration::from_secs(3));
-    let memory = Row { what: format!("{what}, peak memory"), measured: peak, unit: "MiB", target: 60.0 };
+    feeder.understood_all()?;
+    let time = milliseconds(format!("{of}, median"), quantile(&mut times, 0.5), targets.0);
+    let memory = Row { what: format!("{of}, peak memory"), measured: peak, unit: "MiB", target: targets.1 };
     Ok([time, memory])
 }
 
-/// Runs a command that must succeed. Returns its time, and the peak of its memory in MiB.
-async fn run(mut command: Command) -> Result<(Duration, f64)> {
+/// A command that asks lists unless it is told otherwise.
+pub fn command(program: &Path, name: &str, kubeconfig: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.arg(name).arg("--kubeconfig").arg(kubeconfig);
+    command
+}
+
+/// What a command took.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran {
+    /// From its start to its end.
+    pub took: Duration,
+    /// The peak of its memory in MiB.
+    pub peak: f64,
+}
+
+/// Runs a command that must succeed.
+pub async fn run(mut command: Command) -> Result<Ran> {
     let output = tempfile::NamedTempFile::new()?;
     command.stdin(Stdio::null()).stdout(output.reopen()?);
     let began = Instant::now();
@@ -70,5 +107,5 @@ async fn run(mut command: Command) -> Result<(Duration, f64)> {
     };
     let took = began.elapsed();
     ensure!(status.success(), "{command:?}: {status}: {}", std::fs::read_to_string(output.path())?);
-    Ok((took, peak))
+    Ok(Ran { took, peak })
 }

@@ -19,6 +19,8 @@ mod kube_gc;
 #[allow(dead_code, reason = "another benchmark's, which takes more of it")]
 #[path = "../end_to_end/proc.rs"]
 mod linux;
+mod lists;
+mod page;
 mod pages;
 #[allow(dead_code, reason = "another benchmark's, which takes more of it")]
 #[path = "../scale/proc.rs"]
@@ -63,6 +65,10 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     kube_gc: Option<PathBuf>,
 
+    /// Leave out the rows that need a real API server
+    #[arg(long)]
+    no_server: bool,
+
     /// Passed by cargo
     #[arg(long, hide = true)]
     bench: bool,
@@ -70,13 +76,7 @@ struct Arguments {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let program = match &arguments.kube_gc {
-        Some(path) => path.clone(),
-        None => {
-            progress("building kube-gc as it is released");
-            kube_gc::build()?
-        }
-    };
+    let program = kube_gc::program(arguments.kube_gc.as_deref(), progress)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let report = runtime.block_on(measure(&arguments, &program))?;
     std::io::stdout().write_all(report.markdown().as_bytes())?;
@@ -84,10 +84,10 @@ fn main() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Report> {
-    let (large, many, small, lasting) = if arguments.quick {
-        (20_000, 2_000, 2_000, Duration::from_secs(2))
+    let (large, many, small, lists, events, lasting) = if arguments.quick {
+        (20_000, 2_000, 2_000, 500, 20_000, Duration::from_secs(2))
     } else {
-        (arguments.objects, 100_000, 100_000, Duration::from_secs(20))
+        (arguments.objects, 100_000, 100_000, 9_000, 1_000_000, Duration::from_secs(20))
     };
     let mut report = Report::begin(program)?;
 
@@ -99,16 +99,23 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
     let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
     report.add(command::tree(program, &subject, &roots[0], cluster.objects()).await?);
     report.add(pages::neighbourhoods(&subject, &roots, cluster.objects()).await?);
+    report.extend(page::opened(&subject, &roots, cluster.objects()).await?);
+    report.add(page::changed(&subject, cluster.objects()).await?);
+    report.extend(page::beside_events(&subject, &roots, events).await?);
     report.extend(streams::cost(&subject, &roots, lasting).await?);
     subject.stop().await?;
 
     let custom = Custom { types: 10, objects: many, owners: 1 };
     let cluster = Cluster { blocks: 1, merged: 0, custom };
     let subject = started(program, cluster).await?;
-    report.add(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
+    report.extend(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
     subject.stop().await?;
+    report.extend(command::plan(program, cluster, &deployment(&cluster, 0)).await?);
 
     report.extend(command::check(program, Cluster::of(small)).await?);
+    if !arguments.no_server {
+        report.extend(lists::against_a_bare_client(program, lists).await?);
+    }
     Ok(report)
 }
 
@@ -122,16 +129,21 @@ async fn started(program: &std::path::Path, cluster: Cluster) -> Result<Subject>
 
 /// The uid of the first Deployment of a block.
 fn deployment(cluster: &Cluster, block: u64) -> String {
+    uid(cluster, Number(block * BLOCK + DEPLOYMENT))
+}
+
+/// The uid of an object.
+fn uid(cluster: &Cluster, number: Number) -> String {
     let mut text = String::new();
-    object(&mut text, cluster, Number(block * BLOCK + DEPLOYMENT), 1);
+    object(&mut text, cluster, number, 1);
     let object: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A measured time as a row, in milliseconds.
-fn milliseconds(what: String, took: Duration, target: Duration) -> Row {
+fn milliseconds(what: String, took: Duration, target: Option<Duration>) -> Row {
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-    Row { what, measured: ms(took), unit: "ms", target: ms(target) }
+    Row { what, measured: ms(took), unit: "ms", target: target.map(ms) }
 }
 
 /// The value below which this part of the times is.

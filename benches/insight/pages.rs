@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
+use crate::linux::forget_peak;
 use crate::report::Row;
 use crate::subject::Subject;
 use crate::{milliseconds, quantile};
@@ -14,7 +15,8 @@ const PAGES: usize = 1000;
 /// How many plans are made.
 const PLANS: usize = 5;
 
-async fn get(subject: &Subject, path: &str) -> Result<(Duration, Value)> {
+/// The time of a request, and its answer.
+pub async fn get(subject: &Subject, path: &str) -> Result<(Duration, Value)> {
     let began = Instant::now();
     let answer = subject.collector.get_debug(path).await?;
     let took = began.elapsed();
@@ -32,17 +34,23 @@ pub async fn neighbourhoods(subject: &Subject, roots: &[String], objects: u64) -
         times.push(took);
     }
     let what = format!("`/debug/neighbourhood` of {nodes} nodes, {objects} objects, 99th percentile");
-    Ok(milliseconds(what, quantile(&mut times, 0.99), Duration::from_millis(50)))
+    Ok(milliseconds(what, quantile(&mut times, 0.99), Some(Duration::from_millis(50))))
 }
 
-/// The plan of an object with many dependents.
-pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<Row> {
+/// The plan of an object with many dependents: its time, and what it adds to the collector's memory.
+pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<[Row; 2]> {
+    let before = subject.resident()?;
+    forget_peak(subject.collector.pid())?;
     let mut times = Vec::new();
     for _ in 0..PLANS {
         let (took, plan) = get(subject, &format!("/debug/plan?uid={uid}&policy=foreground&limit=1")).await?;
         ensure!(plan["deletes"].as_u64() > Some(dependents), "{plan}");
         times.push(took);
     }
-    let what = format!("`/debug/plan` of an object with {dependents} dependents, median");
-    Ok(milliseconds(what, quantile(&mut times, 0.5), Duration::from_secs(1)))
+    let what = format!("`/debug/plan` of an object with {dependents} dependents");
+    let more = (subject.peak()? - before) / f64::from(1 << 20);
+    Ok([
+        milliseconds(format!("{what}, median"), quantile(&mut times, 0.5), Some(Duration::from_secs(1))),
+        Row { what: format!("{what}: more memory, peak"), measured: more, unit: "MiB", target: None },
+    ])
 }

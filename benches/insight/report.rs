@@ -13,7 +13,8 @@ pub struct Row {
     pub what: String,
     pub measured: f64,
     pub unit: &'static str,
-    pub target: f64,
+    /// `None` for a figure that others are compared with.
+    pub target: Option<f64>,
 }
 
 /// All figures.
@@ -53,9 +54,13 @@ impl Report {
         let mut text =
             format!("{}\n\n| | target | measured | met |\n|---|---|---|---|\n", self.circumstances);
         for Row { what, measured, unit, target } in &self.rows {
-            let met = if measured <= target { "yes" } else { "no" };
+            let (goal, met) = match target {
+                Some(target) if measured <= target => (format!("≤ {target} {unit}"), "yes"),
+                Some(target) => (format!("≤ {target} {unit}"), "no"),
+                None => ("–".to_owned(), "–"),
+            };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "| {what} | ≤ {target} {unit} | {measured:.1} {unit} | {met} |");
+            let _ = writeln!(text, "| {what} | {goal} | {measured:.2} {unit} | {met} |");
         }
         text
     }

@@ -35,13 +35,7 @@ use self::subject::{GraphThreads, Setup, Subject};
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let scale = arguments.scale()?;
-    let program = match &arguments.kube_gc {
-        Some(path) => path.clone(),
-        None => {
-            progress("building kube-gc as it is released");
-            kube_gc::build()?
-        }
-    };
+    let program = kube_gc::program(arguments.kube_gc.as_deref(), progress)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let results = runtime.block_on(measure(&arguments, &scale, &program))?;
     std::io::stdout().write_all(results.markdown().as_bytes())?;

@@ -8,9 +8,20 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+/// The binary to measure: this one, or else the one that a release build makes.
+pub fn program(given: Option<&Path>, progress: impl FnOnce(&str)) -> Result<PathBuf> {
+    match given {
+        Some(path) => Ok(path.to_owned()),
+        None => {
+            progress("building kube-gc as it is released");
+            build()
+        }
+    }
+}
+
 /// Builds the release binary. The binary of the benchmark's own build cannot be used, because it
 /// contains the deliberate mistakes of the tests.
-pub fn build() -> Result<PathBuf> {
+fn build() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // cargo sets variables for the programs that it runs. Build scripts of dependencies would

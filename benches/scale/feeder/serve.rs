@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use super::bodies::{self, Body, whole};
 use super::{Feeder, WatchEncoding, discovery};
-use crate::cluster::{Number, Type, name, namespace, number_of};
+use crate::cluster::{Number, Type, name, namespace, number_of, object};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -80,7 +80,7 @@ async fn answer(feeder: &Arc<Feeder>, request: Request<Incoming>) -> Response<Bo
             Some(resource) => {
                 read(feeder, resource, head.uri.query().unwrap_or_default(), wants_protobuf(&head.headers))
             }
-            None => unexpected(feeder, &head.method, path),
+            None => one(feeder, path),
         },
         (&Method::DELETE, _) => match body.collect().await {
             Ok(body) => {
@@ -155,6 +155,23 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Re
         Some(reader) => reply(StatusCode::OK, content_type, bodies::watch(feeder, reader, lasting, encoding)),
         None => status(StatusCode::GONE, "Expired", "too old resource version"),
     }
+}
+
+/// One object. Those that come first in their type are found soonest.
+fn one(feeder: &Feeder, path: &str) -> Response<Body> {
+    let cluster = &feeder.cluster;
+    let of_type = cluster.types().find(|&resource| {
+        of_type(resource, path)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|name| !name.contains('/'))
+    });
+    let Some(resource) = of_type else { return unexpected(feeder, &Method::GET, path) };
+    let mut numbers = cluster.list(resource, Number(0), feeder.end());
+    let found = numbers.find(|&number| feeder.is_there(number) && path_of(feeder, number) == path);
+    let Some(number) = found else { return unexpected(feeder, &Method::GET, path) };
+    let mut body = String::new();
+    object(&mut body, cluster, number, number.0 + 1);
+    reply(StatusCode::OK, "application/json", whole(body))
 }
 
 fn uid_in_json(options: &[u8]) -> Option<String> {
