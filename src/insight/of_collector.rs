@@ -7,6 +7,7 @@ use super::collector::{Collector, Events, NeighbourhoodPage, Reach};
 use super::error::InsightError;
 use super::lists::{Lists, Watcher};
 use super::object::ObjectArgument;
+use super::plan::{PlanAnswer, PlanArgument};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{Neighbourhood, ObjectName};
@@ -108,6 +109,23 @@ impl Session {
             decisions: Some(page.decisions),
             stuck: page.stuck,
         })
+    }
+
+    /// What happens to every object if one is deleted, from a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn plan_from(
+        &self,
+        collector: &Collector,
+        asked: &PlanArgument,
+        watcher: &Watcher<'_>,
+    ) -> Result<PlanAnswer, InsightError> {
+        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(&asked.object)).await?;
+        let page = collector.plan(&uid, resource.as_ref(), asked.policy, asked.listed);
+        let page = watcher.wait(page).await?.ok_or_else(|| not_in_the_graph(&uid))?;
+        Ok(PlanAnswer { plan: page.plan, incomplete: page.incomplete, left_out: 0 })
     }
 
     /// Finds the identities that names stand for, which answers of a collector leave out.

@@ -218,6 +218,15 @@ async fn owners_of_types_that_are_not_listed_are_read() -> Result<()> {
 
 async fn a_failed_check_has_its_exit_code() -> Result<()> {
     let stage = Stage::set().await?;
+    for source in ["--from collector", "--collector http://127.0.0.1:8081"] {
+        let ran = kube_gc(stage.plane.kubeconfig(), &format!("check {source}")).await?;
+        ensure!(ran.code == 2 && ran.err.contains("no collector answers this"), "{source}: {ran:?}");
+    }
+    for source in ["auto", "lists"] {
+        let line = format!("check --kinds namespaces --from {source}");
+        let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+        ensure!(ran.code == 0, "{source}: {ran:?}");
+    }
     let ran = kube_gc(stage.plane.kubeconfig(), "check -n default -A").await?;
     ensure!(ran.code == 2 && ran.err.contains("cannot be used with"), "{ran:?}");
     let ran = kube_gc(Path::new("/nowhere/config"), "check").await?;

@@ -112,9 +112,12 @@ async fn what_is_not_found_is_said_or_answered_from_lists() -> Result<()> {
         rule.remove();
     }
     let rule = proxy.always(pods(), Fault::Instead(Reply::json(200, &none)));
-    for line in
-        ["explain cm/root --from collector", "tree cm/root --from collector", "stuck --from collector"]
-    {
+    for line in [
+        "explain cm/root --from collector",
+        "tree cm/root --from collector",
+        "plan cm/root --from collector",
+        "stuck --from collector",
+    ] {
         let ran = ask(line).await?;
         ensure!(ran.code == 4 && ran.err.contains("no collector was found: no namespace has"), "{ran:?}");
     }

@@ -229,6 +229,7 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
     let options = Options::config("[brake]\ndeletions_per_minute = 20\n");
     let collector = stage.collector_with(options).await?;
     cluster.settled(&collector).await?;
+    let url = format!("--collector http://{}", collector.debug_address());
     for policy in ["background", "foreground", "orphan"] {
         let page = collector.get_debug(&format!("/debug/plan?uid={}&policy={policy}", root.uid)).await?;
         ensure!(page.status == 200, "{page:?}");
@@ -244,6 +245,22 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         ensure!(effects(&page) == effects(&command), "{policy}: {page} {command}");
         let brake = if policy == "orphan" { "passes" } else { "engages" };
         ensure!(page["brake"]["state"] == brake, "{page}");
+        // The page is what the command asks.
+        let before = cluster.request_counts().await?;
+        let asked = kube_gc(stage.plane.kubeconfig(), &format!("{line} {url}")).await?;
+        let sent = cluster.request_counts().await?.since(&before);
+        ensure!(sent.get("LIST", "secrets") == 0 && sent.writes() == 0, "{sent:?}");
+        ensure!(asked.code == 0 && asked.json()? == page, "{policy}: {asked:?} {page}");
+    }
+    let line = format!("plan uid:{} {url}", root.uid);
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("{line} --fail-above 20")).await?;
+    ensure!(ran.code == 1 && ran.out.contains("The brake of the collector engages: "), "{ran:?}");
+    ensure!(ran.out.contains("more objects; -o wide lists them"), "{ran:?}");
+    for (flag, says) in
+        [("--kinds secrets", "--kinds and --exclude"), ("--config /a", "--config has the limits")]
+    {
+        let ran = kube_gc(stage.plane.kubeconfig(), &format!("{line} {flag}")).await?;
+        ensure!(ran.code == 2 && ran.err.contains(says), "{flag}: {ran:?}");
     }
     for (query, status) in [("uid=nobody", 404), ("policy=orphan", 400), ("uid=a&policy=none", 400)] {
         let page = collector.get_debug(&format!("/debug/plan?{query}")).await?;

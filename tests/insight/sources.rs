@@ -59,7 +59,7 @@ async fn what_is_no_collector_is_said() -> Result<()> {
     let collector = stage.collector().await?;
     let health = format!("--collector http://{}", collector.health_address());
     let debug = format!("--collector http://{}", collector.debug_address());
-    for command in ["tree", "explain"] {
+    for command in ["tree", "explain", "plan"] {
         for (source, code, says) in [
             ("--collector http://127.0.0.1:1", 4, "the collector at http://127.0.0.1:1 cannot be reached"),
             ("--collector localhost:8081", 2, "a URL begins with http:// or https://"),

@@ -4,10 +4,11 @@ use clap::{Args, ValueEnum};
 
 use super::answer::Format;
 use super::arguments::ScopeArgs;
+use super::source::ListsArgs;
 use super::style::Style;
 use super::{answer, check_text, footer, progress};
-use crate::app::Error;
 use crate::app::insight::ask;
+use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::insight::{CheckAnswer, CheckQuery, Watcher};
 use kube_gc_core::insight::EffectCounts;
@@ -33,6 +34,9 @@ decides. docs/check.md explains each class.";
 pub struct CheckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
+
+    #[command(flatten)]
+    source: ListsArgs,
 
     /// Exit with 1 if there are findings with this effect or a worse one
     #[arg(long, value_name = "EFFECT", value_enum, default_value_t)]
@@ -65,6 +69,7 @@ pub fn run(args: &CheckArgs) -> Exit {
 }
 
 fn checked(args: &CheckArgs) -> Result<Exit, Error> {
+    args.source.refuse_a_collector().map_err(|error| Error::new(ErrorKind::Settings, error))?;
     let query = CheckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter() };
     let answer = ask(&args.scope.connection(), async |session, interrupted| {
         session.check(&query, &Watcher { progress: &progress, interrupted }).await

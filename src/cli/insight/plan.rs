@@ -6,13 +6,14 @@ use clap::{Args, ValueEnum};
 
 use super::answer::Format;
 use super::arguments::CommonArgs;
+use super::source::{Auto, SourceArgs};
 use super::style::Style;
 use super::{answer, footer, plan_text, progress};
 use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::config::Loader;
-use crate::insight::{ObjectArgument, PlanAnswer, PlanArgument, Watcher};
+use crate::insight::{ObjectArgument, PlanAnswer, PlanArgument, Source, Watcher};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::object::PropagationPolicy;
 
@@ -38,6 +39,9 @@ pub struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
 
+    #[command(flatten)]
+    source: SourceArgs,
+
     /// How the object would be deleted, as in kubectl delete
     #[arg(long, value_name = "POLICY", value_enum, default_value_t)]
     cascade: Cascade,
@@ -47,6 +51,8 @@ pub struct PlanArgs {
     fail_above: Option<usize>,
 
     /// Configuration file of the collector, to say whether its brake would engage
+    ///
+    /// A running collector knows its own limits, so this is for plans from lists.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
@@ -97,13 +103,44 @@ fn planned(args: &PlanArgs) -> Result<Exit, Error> {
         },
         brake: args.brake()?,
     };
+    let source = args.source(&asked)?;
     let answer = ask(&args.common.connection(), async |session, interrupted| {
-        session.plan(&asked, &Watcher { progress: &progress, interrupted }).await
+        let watcher = Watcher { progress: &progress, interrupted };
+        let chosen = session.choose(&source, &watcher).await?;
+        chosen
+            .answer(
+                &watcher,
+                async |collector| session.plan_from(collector, &asked, &watcher).await,
+                async || session.plan(&asked, &watcher).await,
+            )
+            .await
     })?;
-    answer::end(answer, |answer| args.written(answer), |answer| args.judged(answer))
+    answer::end(
+        answer,
+        |(answer, note)| args.written(answer, note.as_deref()),
+        |(answer, _)| args.judged(answer),
+    )
 }
 
 impl PlanArgs {
+    /// A collector has all types in its graph, and its own limits.
+    fn source(&self, asked: &PlanArgument) -> Result<Source, Error> {
+        let source = self.source.source(Auto::Lists)?;
+        let of_lists = if !asked.filter.is_empty() {
+            "--kinds and --exclude choose what is listed"
+        } else if self.config.is_some() {
+            "--config has the limits of the brake, and a running collector knows its own"
+        } else {
+            return Ok(source);
+        };
+        match source {
+            Source::Lists => Ok(source),
+            Source::Collector(_) | Source::Found { .. } => {
+                Err(Error::new(ErrorKind::Settings, format!("{of_lists}, so the plan needs --from lists")))
+            }
+        }
+    }
+
     /// The limits of the brake. Without a file they are not known: the collector has its own.
     fn brake(&self) -> Result<Option<Limits>, Error> {
         let Some(file) = &self.config else { return Ok(None) };
@@ -122,11 +159,11 @@ impl PlanArgs {
         }
     }
 
-    fn written(&self, answer: &PlanAnswer) -> Result<String, Error> {
+    fn written(&self, answer: &PlanAnswer, note: Option<&str>) -> Result<String, Error> {
         let names = |answer: &PlanAnswer| plan_text::names(&answer.plan);
         self.output.write("Plan", answer, names, |answer, wide| {
             let look = plan_text::Look { wide, headers: self.common.headers(), style: Style::detect() };
-            plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, None)
+            plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, note)
         })
     }
 }

@@ -26,7 +26,6 @@ fn object(resource: &str, kind: &str, name: &str, effect: Effect) -> PlannedObje
         loses: Vec::new(),
         may_lose: Vec::new(),
         why: None,
-        identity,
     }
 }
 

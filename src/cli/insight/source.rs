@@ -39,6 +39,21 @@ pub struct SourceArgs {
     collector_ca_file: Option<PathBuf>,
 }
 
+/// Where the answer comes from, of a command that no collector answers.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ListsArgs {
+    /// Where the answer comes from: lists and reads of the API server, with auto as well as with lists
+    ///
+    /// A collector does not answer: to find objects that own each other in a circle, or that share a
+    /// uid, all objects are looked at together, and the graph of a collector has other work.
+    #[arg(long, value_name = "SOURCE", value_enum, default_value_t, hide_possible_values = true)]
+    from: From,
+
+    /// Other commands have this flag, so people try it.
+    #[arg(long, value_name = "URL", hide = true)]
+    collector: Option<String>,
+}
+
 /// The source of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum From {
@@ -59,6 +74,20 @@ pub enum Auto {
     Looks,
     /// It asks lists.
     Lists,
+}
+
+impl ListsArgs {
+    /// Checks that no collector is meant.
+    ///
+    /// # Errors
+    /// One is.
+    pub const fn refuse_a_collector(&self) -> Result<(), &'static str> {
+        match (self.from, &self.collector) {
+            (From::Auto | From::Lists, None) => Ok(()),
+            _ => Err("no collector answers this, because all objects are looked at together; \
+                      use --from lists, without --collector"),
+        }
+    }
 }
 
 impl SourceArgs {

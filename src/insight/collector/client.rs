@@ -10,14 +10,16 @@ use serde_json::Value;
 use super::connection::CollectorError;
 use super::endpoint::Endpoint;
 use super::events::Events;
-use kube_gc_core::insight::{Explanation, Neighbourhood, StuckReport, Unseen, join};
-use kube_gc_core::object::{GroupResource, Namespace, Uid};
+use kube_gc_core::insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
+use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::bounded;
 
 /// The most objects of one page.
 const PAGE: usize = 200;
 /// The most dependents of a type of which a page can show several levels.
 const MOST_OF_A_TYPE: usize = 200;
+/// The most objects that the page of a plan lists.
+const MOST_PLANNED: usize = 100_000;
 
 /// A collector that has answered.
 #[derive(Clone, Debug)]
@@ -70,6 +72,14 @@ pub struct ExplanationPage {
 pub struct CausesPage {
     #[serde(flatten)]
     pub report: StuckReport,
+    pub incomplete: Vec<Unseen>,
+}
+
+/// What happens to every object if one is deleted.
+#[derive(Clone, Debug, Deserialize)]
+pub struct PlanPage {
+    #[serde(flatten)]
+    pub plan: Plan,
     pub incomplete: Vec<Unseen>,
 }
 
@@ -187,6 +197,28 @@ impl Collector {
         resource: Option<&GroupResource>,
     ) -> Result<Option<ExplanationPage>, CollectorError> {
         self.page(&question("/debug/explain", uid, resource)).await
+    }
+
+    /// What happens to every object if one is deleted, and what the brake of the collector does.
+    /// Lists at most so many objects. `None` if the graph does not have the object.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn plan(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        policy: PropagationPolicy,
+        listed: usize,
+    ) -> Result<Option<PlanPage>, CollectorError> {
+        let policy = match policy {
+            PropagationPolicy::Background => "background",
+            PropagationPolicy::Foreground => "foreground",
+            PropagationPolicy::Orphan => "orphan",
+        };
+        let limit = listed.clamp(1, MOST_PLANNED);
+        self.page(&format!("{}&policy={policy}&limit={limit}", question("/debug/plan", uid, resource))).await
     }
 
     /// What was deleted longer ago than this, by what holds it.

@@ -1,16 +1,14 @@
 //! The answer: what happens to every object if one is deleted.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::insight::finalizers::FinalizerReport;
 use crate::insight::name::ObjectName;
 use crate::insight::neighbourhood::State;
 use crate::object::{GroupResource, Identity, PropagationPolicy};
 
-use super::walk::{as_definition, as_namespace};
-
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// It goes.
@@ -43,7 +41,7 @@ impl Effect {
 }
 
 /// The plan of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
@@ -76,7 +74,7 @@ pub struct Plan {
 }
 
 /// What the brake would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Forecast {
     /// The settings of the collector are not known.
@@ -95,7 +93,7 @@ pub enum Forecast {
 }
 
 /// The policy, as kubectl spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Cascade {
     Background,
@@ -114,7 +112,7 @@ impl From<PropagationPolicy> for Cascade {
 }
 
 /// What happens to the objects of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeEffects {
     pub kind: String,
@@ -155,7 +153,7 @@ impl TypeEffects {
 }
 
 /// What happens to an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     #[serde(flatten)]
@@ -177,9 +175,6 @@ pub struct PlannedObject {
     pub may_lose: Vec<ObjectName>,
     /// Why the effect is not known, or why it is not decided on.
     pub why: Option<String>,
-    /// Its identity.
-    #[serde(skip)]
-    pub identity: Identity,
 }
 
 impl PlannedObject {
@@ -187,14 +182,18 @@ impl PlannedObject {
     /// always named.
     #[must_use]
     pub fn is_precious(&self) -> bool {
-        is_precious(&self.identity, self.effect)
+        let resource = self.name.resource.as_deref().map(GroupResource::parse);
+        resource.is_some_and(|resource| is_precious(&resource, self.effect))
     }
 }
 
-/// Whether the loss of an object may cost data, or the contents of a namespace or a type.
-pub(super) fn is_precious(identity: &Identity, effect: Effect) -> bool {
-    let resource = &identity.resource.group_resource;
-    let is_claim = resource.group.is_empty() && &*resource.resource == "persistentvolumeclaims";
-    let goes = matches!(effect, Effect::Deleted | Effect::Held | Effect::Unknown);
-    goes && (is_claim || as_namespace(identity).is_some() || as_definition(identity).is_some())
+/// Whether the loss of an object of this type may cost data, or the contents of a namespace or a
+/// type.
+pub(super) fn is_precious(resource: &GroupResource, effect: Effect) -> bool {
+    let is_precious = match &*resource.group {
+        "" => matches!(&*resource.resource, "persistentvolumeclaims" | "namespaces"),
+        "apiextensions.k8s.io" => &*resource.resource == "customresourcedefinitions",
+        _ => false,
+    };
+    is_precious && matches!(effect, Effect::Deleted | Effect::Held | Effect::Unknown)
 }

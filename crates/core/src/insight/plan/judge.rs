@@ -196,7 +196,6 @@ impl<'a> Judge<'a> {
                 Effect::Unknown => Some(self.why(place).to_owned()),
                 _ => stay.and_then(|stay| stay.why).map(str::to_owned),
             },
-            identity: visited.identity.clone(),
         })
     }
 
@@ -215,7 +214,7 @@ impl<'a> Judge<'a> {
     /// that do not simply go.
     fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u8 {
         match effect {
-            _ if is_precious(&visited.identity, effect) => 0,
+            _ if is_precious(&visited.identity.resource.group_resource, effect) => 0,
             Effect::Blocks => 1,
             Effect::Unknown => 2,
             Effect::Held => 3,
