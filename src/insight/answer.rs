@@ -1,6 +1,7 @@
 //! The answers of the commands.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use futures::StreamExt as _;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use super::glob::TypeFilter;
 use super::lists::{INTERRUPTED, Lists, Watcher};
 use super::object::ObjectArgument;
 use super::session::Session;
+use super::standing::worst;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::insight::{
     Details, Explanation, Fact, Live, NamespaceCondition, NamespaceContents, Neighbourhood,
@@ -19,8 +21,8 @@ use kube_gc_core::insight::{
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::bounded;
 
-/// The most objects whose rows of the server's table are shown.
-const MOST_ROWS: usize = 200;
+/// The most objects whose rows of the server's table are read.
+pub(super) const MOST_ROWS: usize = 200;
 /// The most objects that are being deleted and whose finalizers are read.
 const MOST_FINALIZED: usize = 50;
 /// How many rows are read at the same time.
@@ -54,8 +56,21 @@ pub struct NodeExtra {
     pub details: Option<Details>,
 }
 
+/// What is known of dependents that are not shown, but were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Of how many the row says whether they are ready.
+    pub judged: usize,
+    /// How many of these are.
+    pub ready: usize,
+    /// Of how many the row has an age.
+    pub aged: usize,
+    /// The oldest: its age in seconds, and in the words of the server.
+    pub oldest: Option<(u64, String)>,
+}
+
 /// The answer of `kube-gc tree`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeAnswer {
     #[serde(flatten)]
@@ -67,6 +82,9 @@ pub struct TreeAnswer {
     /// By place in the list of nodes.
     #[serde(skip)]
     pub extras: HashMap<usize, NodeExtra>,
+    /// By place in the list of what is not shown.
+    #[serde(skip)]
+    pub hidden: HashMap<usize, Hidden>,
 }
 
 /// The answer of `kube-gc explain`.
@@ -87,6 +105,22 @@ pub struct ExplainAnswer {
     pub stuck: Option<Stuck>,
 }
 
+impl TreeQuery {
+    /// Whether more objects are looked at than are shown, to show the worst of them.
+    pub(super) fn compares(&self, shown: &Neighbourhood) -> bool {
+        let is_for_want_of_room = |owner: usize| {
+            usize::try_from(shown.nodes[owner].distance).is_ok_and(|distance| distance < self.down)
+        };
+        self.with_rows && shown.more.iter().any(|more| is_for_want_of_room(more.owner))
+    }
+
+    /// How many dependents of each owner and type are looked at: as many as rows can be read.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = usize> {
+        let most = self.most;
+        [MOST_ROWS, MOST_ROWS / 2, MOST_ROWS / 4].into_iter().filter(move |candidates| *candidates > most)
+    }
+}
+
 impl Session {
     /// What belongs to an object.
     ///
@@ -101,15 +135,42 @@ impl Session {
             lists.list(root.namespace.as_ref(), &query.filter, watcher).await;
         }
         let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
-        let shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
-        let mut extras = self.finalizers(&mut lists, &shown).await;
-        if query.with_rows {
-            self.rows(&shown, &mut extras, watcher).await;
+        let mut shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
+        if query.compares(&shown) {
+            let wider = NeighbourhoodQuery { limit: MOST_ROWS + 1, ..question };
+            for most in query.candidates() {
+                lists.show(most);
+                let found = lists.ask(|asker| neighbourhood(asker, &wider)).await;
+                if found.nodes.len() <= MOST_ROWS {
+                    shown = found;
+                    break;
+                }
+            }
         }
-        let mut incomplete = std::mem::take(&mut lists.unseen);
-        incomplete.extend(lists.unread());
-        incomplete.sort();
-        Ok(TreeAnswer { shown, incomplete, left_out: lists.left_out, extras })
+        let mut answer = self.ranked(&mut lists, shown, query, watcher).await;
+        answer.incomplete = std::mem::take(&mut lists.unseen);
+        answer.incomplete.extend(lists.unread());
+        answer.incomplete.sort();
+        answer.left_out = lists.left_out;
+        Ok(answer)
+    }
+
+    /// Reads what the graph does not keep, and shows the worst first.
+    pub(super) async fn ranked(
+        &self,
+        lists: &mut Lists<'_>,
+        shown: Neighbourhood,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+    ) -> TreeAnswer {
+        let mut answer = TreeAnswer { shown, ..TreeAnswer::default() };
+        if query.with_rows {
+            let mut extras = self.finalizers(lists, &answer.shown).await;
+            self.rows(&answer.shown, &mut extras, watcher).await;
+            (answer.shown, answer.extras, answer.hidden) =
+                worst(&answer.shown, extras, query.most, SystemTime::now());
+        }
+        answer
     }
 
     /// Why an object is still there. Lists dependents only if the answer depends on them.

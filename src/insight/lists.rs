@@ -98,6 +98,12 @@ impl<'a> Lists<'a> {
         Self { session, graph, knowledge, limits, most_reads: MOST_READS, interrupted, unseen, left_out: 0 }
     }
 
+    /// Shows so many dependents of each owner and type from now on.
+    pub fn show(&mut self, dependents_of_a_type: usize) {
+        self.limits.dependents_of_a_type = dependents_of_a_type;
+        self.knowledge.forget_graph();
+    }
+
     /// A fact that is known already.
     pub fn learn(&mut self, fact: Fact) {
         self.knowledge.learn(fact);

@@ -13,10 +13,11 @@ mod of_collector;
 mod plan;
 mod session;
 mod source;
+mod standing;
 mod stuck;
 mod watch;
 
-pub use answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
+pub use answer::{ExplainAnswer, Hidden, NodeExtra, TreeAnswer, TreeQuery};
 pub use check::{CheckAnswer, CheckQuery};
 pub use collector::{CollectorError, Credentials, Decision, Stuck};
 pub use error::InsightError;

@@ -1,8 +1,6 @@
 //! The answers of the commands from a collector.
 
-use std::collections::HashMap;
-
-use super::answer::{ExplainAnswer, NodeExtra, TreeAnswer, TreeQuery};
+use super::answer::{ExplainAnswer, MOST_ROWS, TreeAnswer, TreeQuery};
 use super::collector::{Collector, Events, NeighbourhoodPage, Reach};
 use super::error::InsightError;
 use super::lists::{Lists, Watcher};
@@ -51,8 +49,20 @@ impl Session {
     ) -> Result<TreeAnswer, InsightError> {
         let ObjectRef { uid, resource } = watcher.wait(self.object_ref(&query.object)).await?;
         let page = collector.neighbourhood(&uid, resource.as_ref(), reach(query));
-        let page = Box::pin(watcher.wait(page)).await?.ok_or_else(|| not_in_the_graph(&uid))?;
-        Ok(self.tree_of(page, query.with_rows, watcher).await)
+        let mut page = Box::pin(watcher.wait(page)).await?.ok_or_else(|| not_in_the_graph(&uid))?;
+        if query.compares(&page.shown)
+            && let Some(most) = query.candidates().nth(1)
+        {
+            let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
+            let found = collector.neighbourhood(&uid, resource.as_ref(), wider);
+            // All that fits on one page.
+            if let Some(found) = Box::pin(watcher.wait(found)).await?
+                && found.next.is_none()
+            {
+                page = found;
+            }
+        }
+        Ok(self.tree_of(page, query, watcher).await)
     }
 
     /// What belongs to an object, now and whenever it changes.
@@ -74,18 +84,13 @@ impl Session {
     pub(super) async fn tree_of(
         &self,
         page: NeighbourhoodPage,
-        with_rows: bool,
+        query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> TreeAnswer {
         let NeighbourhoodPage { mut shown, incomplete, next: _ } = page;
         self.identify(&mut shown);
-        let mut extras: HashMap<usize, NodeExtra> = HashMap::new();
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
-        if with_rows {
-            extras = self.finalizers(&mut lists, &shown).await;
-            self.rows(&shown, &mut extras, watcher).await;
-        }
-        TreeAnswer { shown, incomplete, left_out: 0, extras }
+        TreeAnswer { incomplete, ..self.ranked(&mut lists, shown, query, watcher).await }
     }
 
     /// Why an object is still there, and what the collector has done about it.

@@ -126,7 +126,7 @@ impl Session {
                         }
                         return Ok(Next::End);
                     }
-                    let answer = self.tree_of(page, query.with_rows, watcher).await;
+                    let answer = self.tree_of(page, query, watcher).await;
                     if !show(&answer) {
                         return Ok(Next::End);
                     }

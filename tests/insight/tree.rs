@@ -1,11 +1,14 @@
 //! `kube-gc tree`: lists, and what they cannot show.
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::fixtures::half_seen;
-use super::{kube_gc, words};
+use super::{kube_gc, samples, words};
 use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::{Policy, Scope};
 
@@ -14,6 +17,7 @@ kube_gc_testkit::scenarios! {
     a_cluster_scoped_object_shows_dependents_everywhere,
     who_may_not_list_a_type_sees_the_rest,
     many_dependents_are_counted,
+    the_worst_dependents_are_shown,
     an_object_is_found_by_its_uid,
     excluded_types_are_not_listed,
 }
@@ -102,10 +106,46 @@ async fn many_dependents_are_counted() -> Result<()> {
     let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --max 4", ns.name())).await?;
     let lines = words(&ran.out);
     ensure!(lines.len() == 7 && lines[5] == "├─ Secret/s03 live", "{lines:?}");
-    ensure!(lines[6] == "└─ 26 more Secrets live", "{lines:?}");
+    ensure!(lines[6] == "└─ 26 more Secrets live --all shows them", "{lines:?}");
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --down 0", ns.name())).await?;
+    ensure!(words(&ran.out)[2] == "└─ 30 more Secrets live --down 1 shows them", "{ran:?}");
     let ran =
         kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --all -o name", ns.name())).await?;
     ensure!(ran.out.lines().count() == 31, "{ran:?}");
+    stage.clear().await
+}
+
+async fn the_worst_dependents_are_shown() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let app = ns.configmap("app").create().await?;
+    let (labels, container) = (json!({ "app": "web" }), json!({ "name": "web", "image": "example.com/web" }));
+    let template = json!({ "metadata": { "labels": labels }, "spec": { "containers": [container] } });
+    // Nothing runs, so only those that want no replica are ready.
+    for (name, replicas) in [("api", 0), ("cart", 0), ("mail", 0), ("search", 1), ("web", 0)] {
+        let spec =
+            json!({ "replicas": replicas, "selector": { "matchLabels": labels }, "template": template });
+        let deployment = ns.of::<Deployment>(name).owned_by(&app).field("spec", spec);
+        let deployment = if name == "mail" { deployment.finalizer("example.com/drain") } else { deployment };
+        let deployment = deployment.create().await?;
+        if name == "mail" {
+            cluster.delete(&deployment, Policy::Background).await?;
+        }
+    }
+    let collector = stage.collector().await?;
+    cluster.settled(&collector).await?;
+    for source in [String::new(), format!(" --collector http://{}", collector.debug_address())] {
+        samples::is_real(&stage, samples::TREE, 1, ns.name(), &source, 0).await?;
+        let one = format!("tree cm/app -n {} --max 1{source}", ns.name());
+        let lines = words(&kube_gc(stage.plane.kubeconfig(), &one).await?.out);
+        ensure!(lines[2].starts_with("├─ Deployment/mail terminating 0/0 finalizer"), "{lines:?}");
+        ensure!(lines[3] == "└─ 4 more Deployments live 3 --all shows them", "{lines:?}");
+    }
+    collector.stop().await?;
+    let mail = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    let deployments = Api::<Deployment>::namespaced(stage.plane.client().await?, ns.name());
+    deployments.patch("mail", &PatchParams::default(), &mail).await?;
     stage.clear().await
 }
 

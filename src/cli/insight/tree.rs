@@ -60,7 +60,7 @@ pub struct TreeArgs {
 
     /// How many dependents to show of each parent and type
     ///
-    /// Those that are being deleted come first. The others are counted.
+    /// The worst come first: stuck, being deleted, not ready. The others are counted.
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
     max: u16,
 
@@ -178,6 +178,8 @@ impl TreeArgs {
                 headers: self.common.headers(),
                 style: Style::detect(),
                 now: SystemTime::now(),
+                down: self.down.into(),
+                all: self.all,
             };
             tree_text::table(answer, &look) + &footer(&answer.incomplete, answer.left_out, note)
         })

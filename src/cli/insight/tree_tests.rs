@@ -37,7 +37,7 @@ fn answer() -> TreeAnswer {
         kind: kind.into(),
         resource: String::new(),
         count,
-        being_deleted: 0,
+        being_deleted: usize::from(count == 2),
     };
     let shown = Neighbourhood {
         nodes,
@@ -52,12 +52,17 @@ fn answer() -> TreeAnswer {
         ..Details::default()
     };
     let extras = HashMap::from([(0, NodeExtra { row: row.to_vec(), details: Some(details) })]);
-    TreeAnswer { shown, incomplete: Vec::new(), left_out: 0, extras }
+    let oldest = Some((345_600, "4d".to_owned()));
+    let hidden = HashMap::from([
+        (0, Hidden { judged: 212, ready: 200, aged: 212, oldest: oldest.clone() }),
+        (1, Hidden { judged: 1, ready: 0, aged: 1, oldest }),
+    ]);
+    TreeAnswer { shown, incomplete: Vec::new(), left_out: 0, extras, hidden }
 }
 
 fn look(columns: &[String]) -> Look<'_> {
     let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
-    Look { columns, wide: false, headers: true, style: Style::plain(), now }
+    Look { columns, wide: false, headers: true, style: Style::plain(), now, down: 32, all: false }
 }
 
 #[test]
@@ -66,15 +71,30 @@ fn a_tree_has_columns_and_notes() {
     assert_eq!(
         table(&answer(), &look(&columns)),
         "\
-NAME                             STATE        READY  AGE
-Application/shop                 live                     owner
-└─ Deployment/web                terminating  2/3    4d   waits for 1 blocking dependent, finalizer example.com/drain, \
-deleted 12m ago
+NAME                             STATE                  READY  AGE
+Application/shop                 live                               owner
+└─ Deployment/web                terminating            2/3    4d   waits for 1 blocking dependent, finalizer \
+example.com/drain, deleted 12m ago
    └─ ReplicaSet/web-7d9         live
-      ├─ 212 more Pods           live
-      └─ 2 more NetworkPolicies  live
+      ├─ 212 more Pods           live                   200    4d   --all shows them
+      └─ 2 more NetworkPolicies  1 live, 1 terminating  ≥0     ≥4d  --all shows them
 "
     );
+}
+
+#[test]
+fn what_is_not_shown_says_how_to_see_it() {
+    let columns = ["Ready".to_owned()];
+    let last = |change: fn(&mut Look<'_>)| {
+        let mut look = look(&columns);
+        change(&mut look);
+        table(&answer(), &look).lines().last().unwrap().to_owned()
+    };
+    assert!(last(|look| look.down = 1).ends_with("≥4d  --down 2 shows them"));
+    assert!(last(|look| look.all = true).ends_with("≥4d"));
+    let nothing = TreeAnswer { hidden: HashMap::new(), ..answer() };
+    let text = table(&nothing, &look(&columns));
+    assert!(text.contains("212 more Pods           live                               --all"), "{text}");
 }
 
 #[test]

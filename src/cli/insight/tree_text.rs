@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use super::names::kubectl_name;
 use super::style::{Colour, Style, of_state};
 use super::table::{Cell, age, columns};
-use crate::insight::{NodeExtra, TreeAnswer};
+use crate::insight::{Hidden, NodeExtra, TreeAnswer};
 use kube_gc_core::insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
 use kube_gc_core::text::escape::Escaped;
 
@@ -23,6 +23,10 @@ pub struct Look<'a> {
     pub style: Style,
     /// The present time.
     pub now: SystemTime,
+    /// How many levels of dependents were asked for.
+    pub down: usize,
+    /// Whether all dependents were asked for.
+    pub all: bool,
 }
 
 /// How many finalizers of an object a row names.
@@ -53,14 +57,7 @@ fn line(answer: &TreeAnswer, row: &Row, look: &Look<'_>) -> Vec<Cell> {
         RowKind::Owner(place) | RowKind::Root(place) => (place, false),
         RowKind::Dependent { place, is_above } => (place, is_above),
         RowKind::More(place) => {
-            let more = &answer.shown.more[place];
-            let name = format!("{}{} more {}", row.prefix, more.count, plural(&more.kind, more.count));
-            let state = match more.being_deleted {
-                0 => "live".to_owned(),
-                all if all == more.count => "terminating".to_owned(),
-                some => format!("{some} terminating"),
-            };
-            return vec![Cell::new(name).coloured(Colour::Dim), Cell::new(state).coloured(Colour::Dim)];
+            return rest(answer, place, &row.prefix, look);
         }
     };
     let node = &answer.shown.nodes[place];
@@ -87,6 +84,39 @@ fn line(answer: &TreeAnswer, row: &Row, look: &Look<'_>) -> Vec<Cell> {
     let notes = notes(answer, place, row, extra, is_above, look.now);
     cells.push(Cell::new(notes.join(", ")).coloured(Colour::Dim));
     cells
+}
+
+/// Dependents that are not shown.
+fn rest(answer: &TreeAnswer, place: usize, prefix: &str, look: &Look<'_>) -> Vec<Cell> {
+    let more = &answer.shown.more[place];
+    let state = match more.being_deleted {
+        0 => "live".to_owned(),
+        all if all == more.count => "terminating".to_owned(),
+        some => format!("{} live, {some} terminating", more.count.saturating_sub(some)),
+    };
+    let nothing = Hidden::default();
+    let Hidden { judged, ready, aged, oldest } = answer.hidden.get(&place).unwrap_or(&nothing);
+    // Not all of them were looked at.
+    let at_least = |known: usize| if known < more.count { "≥" } else { "" };
+    let ready = if *judged == 0 { String::new() } else { format!("{}{ready}", at_least(*judged)) };
+    let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(*aged)));
+    let mut cells = vec![format!("{prefix}{} more {}", more.count, plural(&more.kind, more.count)), state];
+    let of_column =
+        |column: &String| if column.eq_ignore_ascii_case("Ready") { ready.clone() } else { String::new() };
+    cells.extend(look.columns.iter().map(of_column));
+    cells.push(oldest.unwrap_or_default());
+    if look.wide {
+        cells.extend([more.resource.clone(), String::new(), String::new()]);
+    }
+    let distance = usize::try_from(answer.shown.nodes[more.owner].distance).unwrap_or_default();
+    cells.push(if distance >= look.down {
+        format!("--down {} shows them", distance + 1)
+    } else if look.all {
+        String::new()
+    } else {
+        "--all shows them".to_owned()
+    });
+    cells.into_iter().map(|cell| Cell::new(cell).coloured(Colour::Dim)).collect()
 }
 
 fn notes(

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `knowledge`, `local` | facts, needs, and a graph that is filled from lists |
 //! | `classify` | the class of an owner reference, and the evidence for it |
-//! | `neighbourhood`, `page`, `layout` | what belongs to an object, in pages, and its rows as a tree |
+//! | `neighbourhood`, `page`, `worst`, `layout` | what belongs to an object, in pages, the worst of it, and its rows as a tree |
 //! | `document` | answers as JSON |
 //! | `namespace`, `contents` | what is left in a namespace that is being deleted |
 //! | `check` | what is wrong with owner references |
@@ -43,6 +43,7 @@ mod sentence;
 mod stuck;
 #[cfg(test)]
 mod tests;
+mod worst;
 
 pub use chain::{Chain, ChainLink, Hold, Leaf};
 pub use check::{
@@ -66,3 +67,4 @@ pub use page::{join, page};
 pub use plan::{Cascade, Effect, Forecast, Plan, PlanQuery, PlannedObject, TypeEffects, Walk, plan};
 pub use remaining::Remaining;
 pub use stuck::{StuckGroup, StuckReport, stuck};
+pub use worst::{Standing, Worst};

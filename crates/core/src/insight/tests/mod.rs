@@ -9,6 +9,7 @@ mod pages;
 mod plan_model;
 mod plans;
 mod stuck;
+mod worst;
 
 use std::collections::HashMap;
 
