@@ -212,10 +212,16 @@ fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
     let mut setters: Vec<FinalizerSetter> = Vec::new();
+    let mut writes: BTreeMap<String, String> = BTreeMap::new();
     for Keyed(Manager { manager, time, fields }) in metadata.managed_fields.unwrap_or_default() {
         let Some(manager) = manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER) else {
             continue;
         };
+        if let Some(time) = &time {
+            // Times of the server are in UTC, so the later one is also the greater text.
+            let last = writes.entry(shown(&manager)).or_default();
+            *last = std::mem::take(last).max(shown(time));
+        }
         let owned = fields.and_then(|Keyed(fields)| fields.metadata);
         let owned = owned.and_then(|Keyed(fields)| fields.finalizers).unwrap_or_default();
         for finalizer in &finalizers {
@@ -228,9 +234,13 @@ fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
                     finalizer: finalizer.clone(),
                     manager: shown(&manager),
                     time: time.as_deref().map(shown),
+                    last_write: None,
                 });
             }
         }
+    }
+    for setter in &mut setters {
+        setter.last_write = writes.get(&setter.manager).cloned();
     }
     Ok(Details {
         created: metadata.creation_timestamp.as_deref().map(shown),
@@ -251,6 +261,9 @@ mod tests {
             "finalizers":["example.com/a","other"],"managedFields":[
             {"manager":"backup","time":"2026-01-01T00:00:01Z","fieldsV1":{"f:metadata":{"f:finalizers":
             {".":{},"v:\"example.com/a\"":{}}}}},{"manager":"x","fieldsV1":{"f:spec":{}}},{},
+            {"manager":"backup","subresource":"status","time":"2026-01-01T05:00:00Z","fieldsV1":{"f:status":{}}},
+            {"manager":"backup","operation":"Apply","time":"2026-01-01T02:00:00Z","fieldsV1":{"f:data":{}}},
+            {"manager":"x","time":"2026-01-01T06:00:00Z","fieldsV1":{"f:spec":{}}},
             {"manager":"unknown","fieldsV1":{"f:metadata":{"f:finalizers":{"v:\"other\"":{}}}}}]"#;
         let server = Server::replying([Reply::ok(widget_json(metadata))]);
         let Live::Found(live) = server.api().read_live(&widget()).await else { panic!("not found") };
@@ -259,6 +272,8 @@ mod tests {
         assert_eq!(details.deleted.as_deref(), Some("2026-01-02T00:00:00Z"));
         let [setter] = &details.setters[..] else { panic!("{details:?}") };
         assert_eq!((&*setter.finalizer, &*setter.manager), ("example.com/a", "backup"));
+        assert_eq!(setter.time.as_deref(), Some("2026-01-01T00:00:01Z"));
+        assert_eq!(setter.last_write.as_deref(), Some("2026-01-01T05:00:00Z"));
     }
 
     #[tokio::test]

@@ -6,7 +6,9 @@ use std::time::SystemTime;
 use super::style::{Colour, Style};
 use super::table::{Cell, age, columns};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
-use kube_gc_core::insight::{Evidence, Explanation, FinalizerReport, Hold, JudgedReference, Leaf, Outcome};
+use kube_gc_core::insight::{
+    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
+};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -214,9 +216,14 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
         if more > 0 {
             objects.push(format!("and {} more", Thousands(more)));
         }
-        vec![Cell::new(&held.finalizer.name), Cell::new(held.count), Cell::new(objects.join(", "))]
+        vec![
+            Cell::new(&held.finalizer.name),
+            Cell::new(held.count),
+            Cell::new(objects.join(", ")),
+            Cell::new(set_by(held, look)),
+        ]
     });
-    section(text, &["HELD BY FINALIZER", "COUNT", "OBJECTS"], held.collect(), look);
+    section(text, &["HELD BY FINALIZER", "COUNT", "OBJECTS", "SET BY"], held.collect(), look);
     let left = report.by_type.iter().map(|left| vec![Cell::new(&left.resource), Cell::new(left.count)]);
     section(text, &["LEFT", "COUNT"], left.collect(), look);
     let conditions = report.conditions.iter();
@@ -227,6 +234,24 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
         let _ =
             writeln!(text, "The finalizers of {} more objects were not read.", Thousands(report.not_read));
     }
+}
+
+/// Who set a finalizer, and whether that controller is still at work.
+fn set_by(held: &HeldObjects, look: &Look) -> String {
+    let ago = |time: &Option<String>| time.as_deref().and_then(|time| age(time, look.now));
+    let mut parts = Vec::new();
+    match held.finalizer.api_is_served {
+        Some(true) => parts.push("its API is served".to_owned()),
+        Some(false) => parts.push("its API is not served".to_owned()),
+        None => {}
+    }
+    parts.extend(ago(&held.last_write).map(|age| format!("it has not written here for {age}")));
+    let mut text = held.finalizer.set_by.as_ref().map_or_else(|| "-".to_owned(), |set| set.manager.clone());
+    text.extend(ago(&held.first_set).map(|age| format!(" {age} ago")));
+    if !parts.is_empty() {
+        text.push_str(&format!("; {}", parts.join(", and ")));
+    }
+    text
 }
 
 fn hold(leaf: &Leaf) -> String {
@@ -258,3 +283,7 @@ pub fn names(explanation: &Explanation) -> String {
     }
     text
 }
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -37,5 +37,5 @@ type Reference = {owner: ObjectName, controller: boolean, blockOwnerDeletion: bo
 type Finalizer = {name: string, remover: string|null, when: string|null, setBy: {manager: string, time: string|null}|null, apiIsServed: boolean|null};
 type Leaf = {object: ObjectName, blocks: ObjectName, hold: string, finalizers: Finalizer[], deleted: string|null};
 type Chain = {links: {object: ObjectName, waitsFor: number}[], leaves: Leaf[], truncated: boolean};
-type NamespaceReport = {left: number, beingDeleted: number, byType: {kind: string, resource: string, count: number}[], held: {finalizer: Finalizer, count: number, objects: ObjectName[]}[], notRead: number, conditions: {kind: string, message: string}[], silentApis: Unseen[]};
+type NamespaceReport = {left: number, beingDeleted: number, byType: {kind: string, resource: string, count: number}[], held: {finalizer: Finalizer, firstSet: string|null, lastWrite: string|null, count: number, objects: ObjectName[]}[], notRead: number, conditions: {kind: string, message: string}[], silentApis: Unseen[]};
 type Explanation = {object: ObjectName, outcome: string, verdict: string, deleted: string|null, references: Reference[], referenceCount: number, finalizers: Finalizer[], chain: Chain, namespace: NamespaceReport|null, advice: string[], dependsOnUnseen: boolean, incomplete: Unseen[], decisions: Decision[], stuck: StuckItem|null};

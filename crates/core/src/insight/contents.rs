@@ -43,6 +43,19 @@ pub struct NamespaceReport {
     pub silent_apis: Vec<Unseen>,
 }
 
+impl NamespaceReport {
+    /// Whether one finalizer holds everything, and nothing else keeps the namespace.
+    pub(super) fn is_held_by_one(&self) -> bool {
+        // These conditions say that something is left, and not why.
+        let says_what_is_left = |condition: &NamespaceCondition| {
+            matches!(&*condition.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
+        };
+        matches!(&self.held[..], [only] if only.count == self.left)
+            && self.silent_apis.is_empty()
+            && self.conditions.iter().all(says_what_is_left)
+    }
+}
+
 /// The objects of one type that are left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,6 +71,10 @@ pub struct TypeLeft {
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,
+    /// When whoever set it did so first on one of them, as far as that was read.
+    pub first_set: Option<String>,
+    /// When the same manager last wrote any object of the namespace, as far as that was read.
+    pub last_write: Option<String>,
     pub count: usize,
     /// The first of them.
     pub objects: Vec<ObjectName>,

@@ -93,8 +93,11 @@ pub struct FinalizerSetter {
     #[serde(skip)]
     pub finalizer: String,
     pub manager: String,
-    /// When it last wrote the object.
+    /// When it last wrote the fields that the finalizer is among.
     pub time: Option<String>,
+    /// When it last wrote anything of the object, its status included.
+    #[serde(skip)]
+    pub last_write: Option<String>,
 }
 
 /// The facts that were found out so far. They are of about one moment: a question is asked again

@@ -56,14 +56,28 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
     deleted
         .sort_unstable_by_key(|identity| (&identity.resource.group_resource, &identity.name, &identity.uid));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
+    let mut writes: BTreeMap<String, String> = BTreeMap::new();
     for identity in deleted.iter().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
+        for setter in &live.details.setters {
+            if let Some(time) = &setter.last_write {
+                let last = writes.entry(setter.manager.clone()).or_default();
+                *last = std::mem::take(last).max(time.clone());
+            }
+        }
         for finalizer in FinalizerReport::of(&live.details, asker.catalog()) {
+            let set = finalizer.set_by.clone();
             let of_finalizer = held.entry(finalizer.name.clone()).or_insert_with(|| HeldObjects {
                 finalizer,
+                first_set: None,
+                last_write: None,
                 count: 0,
                 objects: Vec::new(),
             });
+            if let Some(set) = set.filter(|set| is_by(&of_finalizer.finalizer, &set.manager)) {
+                let first = of_finalizer.first_set.take().into_iter().chain(set.time).min();
+                of_finalizer.first_set = first;
+            }
             of_finalizer.count += 1;
             if of_finalizer.objects.len() < NAMED {
                 of_finalizer.objects.push(ObjectName::from(*identity));
@@ -71,6 +85,10 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         }
     }
     let mut held: Vec<HeldObjects> = held.into_values().collect();
+    for of_finalizer in &mut held {
+        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
+        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager).cloned());
+    }
     held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
     held.truncate(LISTED);
     NamespaceReport {
@@ -82,4 +100,9 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         conditions: conditions.clone(),
         silent_apis: silent_apis.clone(),
     }
+}
+
+/// Whether this manager set a finalizer.
+fn is_by(finalizer: &FinalizerReport, manager: &str) -> bool {
+    finalizer.set_by.as_ref().is_some_and(|setter| setter.manager == manager)
 }

@@ -246,6 +246,15 @@ pub(super) fn namespace(object: &ObjectName, report: &NamespaceReport) -> String
 pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
     let mut advice: Vec<String> =
         report.held.iter().map(|held| advice_on_finalizer(&held.finalizer)).collect();
+    if let (Some(first), Some(held)) = (advice.first_mut(), report.held.first()) {
+        let FinalizerReport { remover, set_by, api_is_served, .. } = &held.finalizer;
+        if let (None, Some(setter), Some(true) | None) = (remover, set_by, api_is_served) {
+            *first = format!("Look at {} first.", setter.manager);
+        }
+        if report.is_held_by_one() {
+            first.push_str(" Nothing else blocks.");
+        }
+    }
     for api in report.silent_apis.iter().take(LISTED) {
         advice.push(format!(
             "The API {} does not answer. A namespace only goes after every API has: repair it, or remove its \

@@ -185,6 +185,64 @@ fn what_holds_a_namespace_is_named() {
     );
 }
 
+#[test]
+fn who_holds_a_namespace_is_to_be_looked_at() {
+    let namespace = node("old").terminating();
+    let held = ["a", "b", "c"].map(|name| config(name).terminating());
+    let times =
+        [("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"), ("2026-01-01T00:00:00Z", "2026-01-01T00:00:00Z")];
+    let read = |manager: &str, finalizers: &[&str], (time, last_write): (&str, &str)| Details {
+        finalizers: finalizers.iter().map(|&name| name.to_owned()).collect(),
+        setters: vec![FinalizerSetter {
+            finalizer: finalizers[0].to_owned(),
+            manager: manager.to_owned(),
+            time: Some(time.to_owned()),
+            last_write: Some(last_write.to_owned()),
+        }],
+        ..Details::default()
+    };
+    let explained = |details: [Details; 3], change: fn(&mut NamespaceContents)| {
+        let mut cluster =
+            Cluster::of(&held.iter().chain([&namespace]).collect::<Vec<_>>()).read(&namespace, &[]);
+        for (obj, details) in held.iter().zip(details) {
+            let live = LiveObject { facts: obj.facts.clone(), details };
+            cluster = cluster.reading(obj, Live::Found(Box::new(live)));
+        }
+        let objects = held.iter().map(|obj| (obj.identity(), obj.facts.deletion_state())).collect();
+        let mut contents = NamespaceContents { objects, ..NamespaceContents::default() };
+        change(&mut contents);
+        cluster.ask(|asker| explain_namespace(asker, &namespace.identity(), &contents))
+    };
+    let backup = |times| read("backup-operator", &["example.com/backup"], times);
+    // Another manager says nothing about this one.
+    let other = read("other", &["example.com/backup"], ("2025-01-01T00:00:00Z", "2026-02-01T00:00:00Z"));
+    let all = || [backup(times[0]), backup(times[1]), other.clone()];
+    let answer = explained(all(), |_| ());
+    assert_eq!(answer.advice, ["Look at backup-operator first. Nothing else blocks."]);
+    let report = answer.namespace.unwrap();
+    assert_eq!(report.held[0].first_set.as_deref(), Some("2026-01-01T00:00:00Z"));
+    assert_eq!(report.held[0].last_write.as_deref(), Some("2026-01-03T00:00:00Z"));
+    let condition = |kind: &str| NamespaceCondition { kind: kind.into(), message: String::new() };
+    for (conditions, nothing_else) in [
+        (vec![condition("NamespaceContentRemaining"), condition("NamespaceFinalizersRemaining")], true),
+        (vec![condition("NamespaceDeletionContentFailure")], false),
+    ] {
+        let report = NamespaceReport { conditions, ..report.clone() };
+        assert_eq!(report.is_held_by_one(), nothing_else, "{report:?}");
+    }
+    let silent = explained(all(), |contents| {
+        contents.silent_apis.push(Unseen { what: "a.example.com/v1".into(), why: "503".into() });
+    });
+    assert_eq!(silent.advice[0], "Look at backup-operator first.");
+    // A second finalizer, and one whose remover is well known.
+    let two = read("backup-operator", &["example.com/backup", "orphan"], times[0]);
+    let two = explained([two, backup(times[0]), backup(times[1])], |_| ());
+    assert_eq!(two.advice[0], "Look at backup-operator first.");
+    let known = |times| read("kubectl", &["kubernetes.io/pvc-protection"], times);
+    let known = explained([known(times[0]), known(times[0]), known(times[1])], |_| ());
+    assert!(known.advice[0].ends_with("as soon as no pod uses the claim any more. Nothing else blocks."));
+}
+
 /// What the collector would do with each object, by the snapshot of a worker.
 fn judged(world: &mut World, obj: &Obj) -> Option<Precheck> {
     match world.snapshot_and_queue(obj) {
