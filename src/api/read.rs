@@ -92,6 +92,21 @@ impl Api {
         &self,
         resource: &ResourceType,
         namespace: Option<&Namespace>,
+        visit: impl FnMut(ObjectFacts) + Send,
+    ) -> Result<ListMeta, ApiError> {
+        self.list_selected(resource, namespace, None, visit).await
+    }
+
+    /// Lists the objects of a type that a label selector names, or all of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`list`](Self::list), and if the server does not understand the selector.
+    pub async fn list_selected(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&Namespace>,
+        selector: Option<&str>,
         mut visit: impl FnMut(ObjectFacts) + Send,
     ) -> Result<ListMeta, ApiError> {
         /// A list that expires this often before its last page is too large to be read.
@@ -108,6 +123,10 @@ impl Api {
         let mut seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
         loop {
             let mut page_path = base.clone() + &page_size.to_string();
+            if let Some(selector) = selector {
+                page_path.push_str("&labelSelector=");
+                path::encode(&mut page_path, selector);
+            }
             if !token.is_empty() {
                 page_path.push_str("&continue=");
                 path::encode(&mut page_path, &token);
@@ -317,6 +336,17 @@ mod tests {
         let server = Server::replying([Reply::stream(vec![Part::Data(chunk); 100])]);
         let error = server.api().look_up(&widget()).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::TooLong, "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_selector_is_one_parameter() {
+        let server =
+            Server::replying([Reply::ok(r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3"}}"#)]);
+        server.api().list_selected(&widgets(), None, Some("a=b,c in (d)&limit=1"), drop).await.unwrap();
+        assert_eq!(
+            server.requests(),
+            ["GET /apis/example.com/v1/widgets?limit=500&labelSelector=a%3Db%2Cc%20in%20%28d%29%26limit%3D1"]
+        );
     }
 
     /// Rule 1.14.

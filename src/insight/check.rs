@@ -24,6 +24,8 @@ pub struct CheckQuery {
     pub everywhere: bool,
     /// Which types are listed.
     pub filter: TypeFilter,
+    /// The labels of the objects that are reported; `None` for all.
+    pub selector: Option<String>,
 }
 
 /// The answer of `kube-gc check`.
@@ -43,17 +45,19 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Never at present: what cannot be listed or read is named in the answer.
+    /// The server does not understand the selector. What cannot be listed or read is named in the
+    /// answer.
     pub async fn check(
         &self,
         query: &CheckQuery,
         watcher: &Watcher<'_>,
     ) -> Result<CheckAnswer, InsightError> {
+        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
+        let selection = self.select(namespace, &query.filter, query.selector.as_deref(), watcher).await?;
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         lists.most_reads = MOST_READS;
-        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         lists.list(namespace, &query.filter, watcher).await;
-        let survey = lists.survey();
+        let survey = lists.survey(selection.as_ref().map(|selection| &selection.uids));
         let mut report = CheckReport::new(&survey);
         let mut not_asked = 0;
         let mut incomplete = Vec::new();
@@ -75,6 +79,7 @@ impl Session {
             incomplete.push(unseen(not_asked, "reference", why));
         }
         incomplete.append(&mut lists.unseen);
+        selection.iter().for_each(|selection| selection.complain(&mut incomplete));
         incomplete.extend(lists.unread());
         incomplete.sort();
         Ok(CheckAnswer { report, incomplete, left_out: lists.left_out })

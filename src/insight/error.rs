@@ -15,6 +15,9 @@ pub enum InsightError {
     /// Somebody ended the command before anything was known.
     #[error("interrupted before anything was known")]
     Interrupted,
+    /// The server does not understand a label selector.
+    #[error("the server does not understand the selector: {0}")]
+    Selector(String),
     /// The server has no such type.
     #[error("the server has no type {0:?}; `kubectl api-resources` lists its types")]
     NoSuchType(String),

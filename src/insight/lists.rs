@@ -1,5 +1,6 @@
 //! Facts from lists and live reads.
 
+use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
@@ -18,12 +19,12 @@ use kube_gc_core::insight::{
 };
 use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
-    ResourceVersion,
+    ResourceVersion, Uid,
 };
 use kube_gc_core::text::bounded;
 
 /// How many types are listed, and how many objects are read, at the same time.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 /// The most live reads of one question, unless it says otherwise.
 const MOST_READS: usize = 500;
 /// How many objects of a list are taken in at a time.
@@ -161,7 +162,7 @@ impl<'a> Lists<'a> {
     }
 
     /// An object that was listed, by its uid.
-    pub fn with_uid(&self, uid: &kube_gc_core::object::Uid) -> Option<Identity> {
+    pub fn with_uid(&self, uid: &Uid) -> Option<Identity> {
         self.graph.observed(uid)
     }
 
@@ -171,9 +172,9 @@ impl<'a> Lists<'a> {
         self.graph.search(&query).found
     }
 
-    /// A first look at all objects that were listed.
-    pub fn survey(&mut self) -> Survey {
-        Survey::of(&mut self.graph)
+    /// A first look at all objects that were listed, for what is wrong with these, or with all.
+    pub fn survey(&mut self, selected: Option<&HashSet<Uid>>) -> Survey {
+        Survey::of(&mut self.graph, selected)
     }
 
     /// Checks some objects.
@@ -201,9 +202,12 @@ impl<'a> Lists<'a> {
         self.graph.population(resource)
     }
 
-    /// What was deleted before a time, and is still there.
-    pub async fn stuck(&mut self, before: &str) -> StuckReport {
-        let remaining = Remaining::all(&mut self.graph);
+    /// What of these objects, or of all, was deleted before a time, and is still there.
+    pub async fn stuck(&mut self, before: &str, selected: Option<&HashSet<Uid>>) -> StuckReport {
+        let mut remaining = Remaining::all(&mut self.graph);
+        for one in &mut remaining {
+            one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
+        }
         self.ask(|asker| stuck(asker, &remaining, before)).await
     }
 

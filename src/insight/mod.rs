@@ -11,6 +11,7 @@ mod lists;
 mod object;
 mod of_collector;
 mod plan;
+mod selection;
 mod session;
 mod source;
 mod standing;

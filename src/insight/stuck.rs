@@ -23,6 +23,8 @@ pub struct StuckQuery {
     pub everywhere: bool,
     /// Which types are listed.
     pub filter: TypeFilter,
+    /// The labels of the objects that are reported; `None` for all.
+    pub selector: Option<String>,
     /// Objects that were deleted longer ago than this are stuck.
     pub older: Duration,
 }
@@ -53,18 +55,21 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Never at present: what cannot be listed or read is named in the answer.
+    /// The server does not understand the selector. What cannot be listed or read is named in the
+    /// answer.
     pub async fn stuck(
         &self,
         query: &StuckQuery,
         watcher: &Watcher<'_>,
     ) -> Result<StuckAnswer, InsightError> {
+        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
+        let selection = self.select(namespace, &query.filter, query.selector.as_deref(), watcher).await?;
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         lists.most_reads = MOST_READS;
-        let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         lists.list(namespace, &query.filter, watcher).await;
-        let report = lists.stuck(&query.before()).await;
+        let report = lists.stuck(&query.before(), selection.as_ref().map(|selection| &selection.uids)).await;
         let mut incomplete = std::mem::take(&mut lists.unseen);
+        selection.iter().for_each(|selection| selection.complain(&mut incomplete));
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             let plural = if report.not_read == 1 { "" } else { "s" };

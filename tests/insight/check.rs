@@ -15,6 +15,7 @@ use kube_gc_testkit::{Cluster, Ns, Obj, Policy, Scope};
 kube_gc_testkit::scenarios! {
     each_class_is_found_and_the_collector_does_what_is_foretold,
     the_exit_code_follows_from_the_worst_effect,
+    a_selector_says_what_is_reported,
     who_may_not_read_the_owner_gets_no_finding,
     owners_of_types_that_are_not_listed_are_read,
     a_failed_check_has_its_exit_code,
@@ -166,6 +167,33 @@ async fn the_exit_code_follows_from_the_worst_effect() -> Result<()> {
     let ran = kube_gc(stage.plane.kubeconfig(), &format!("check -n {} --no-headers", ns.name())).await?;
     ensure!(ran.out.starts_with("deletes"), "{ran:?}");
     cluster.delete(&leaks, Policy::Background).await?;
+    stage.clear().await
+}
+
+async fn a_selector_says_what_is_reported() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let ns = cluster.namespace().await?;
+    let owner = ns.configmap("owner").create().await?;
+    let absent = gone(cluster, &ns, "gone").await?;
+    let meant = ns.secret("meant").label("app", "web").owned_by(&absent).create().await?;
+    ns.secret("other").label("app", "db").owned_by(&absent).create().await?;
+    // Its owner has no such label, and exists.
+    ns.secret("in-order").label("app", "web").owned_by(&owner).create().await?;
+    let ring =
+        [ns.configmap("ring-a").label("app", "web").create().await?, ns.configmap("ring-b").create().await?];
+    own(cluster, &ring[0], &ring[1], false).await?;
+    own(cluster, &ring[1], &ring[0], false).await?;
+    let line = format!("check -n {} --kinds configmaps,secrets -l app=web,app!=db", ns.name());
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("{line} -o json")).await?;
+    let answer = ran.json()?;
+    ensure!(ran.code == 1 && answer["objects"] == 3 && answer["references"] == 3, "{answer}");
+    ensure!(answer["findings"].as_array().map(Vec::len) == Some(2), "{answer}");
+    ensure!(findings(&answer, &meant)? == [("deletes".to_owned(), "absent".to_owned())], "{answer}");
+    ensure!(findings(&answer, &ring[0])? == [("odd".to_owned(), "ring".to_owned())], "{answer}");
+    let ran = kube_gc(stage.plane.kubeconfig(), &format!("check -n {} -l =x", ns.name())).await?;
+    ensure!(ran.code == 2 && ran.err.contains("does not understand the selector"), "{ran:?}");
+    cluster.delete_all(&ring, Policy::Background).await?;
     stage.clear().await
 }
 

@@ -69,7 +69,7 @@ async fn a_collector_is_found_and_asked_through_the_api_server() -> Result<()> {
     // The times of the server have no fractions of a second.
     let line = format!("stuck -n {ns} --older 0s");
     poll("the second of the deletion to pass", async || {
-        Ok(ask(format!("{line} --from lists")).await?.out.starts_with("STUCK"))
+        Ok(ask(format!("{line} --from lists")).await?.out.contains("\nSTUCK"))
     })
     .await?;
     let listed = ask(format!("{line} --from lists")).await?;

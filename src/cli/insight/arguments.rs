@@ -37,6 +37,12 @@ pub struct ScopeArgs {
     #[arg(short = 'A', long, conflicts_with = "namespace")]
     pub all_namespaces: bool,
 
+    /// Report only objects with these labels, as in kubectl: app=web,tier!=cache
+    ///
+    /// Their owners and dependents are looked at, whatever their labels.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub selector: Option<String>,
+
     #[command(flatten)]
     reach: ReachArgs,
 }

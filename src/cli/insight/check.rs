@@ -70,7 +70,11 @@ pub fn run(args: &CheckArgs) -> Exit {
 
 fn checked(args: &CheckArgs) -> Result<Exit, Error> {
     args.source.refuse_a_collector().map_err(|error| Error::new(ErrorKind::Settings, error))?;
-    let query = CheckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter() };
+    let query = CheckQuery {
+        everywhere: args.scope.all_namespaces,
+        filter: args.scope.filter(),
+        selector: args.scope.selector.clone(),
+    };
     let answer = ask(&args.scope.connection(), async |session, interrupted| {
         session.check(&query, &Watcher { progress: &progress, interrupted }).await
     })?;

@@ -79,6 +79,7 @@ fn unanswered(error: &InsightError) -> Exit {
             eprintln!("{}: {}", Invoked::detect().program(), Escaped(error));
             Exit::NoSuchObject
         }
+        InsightError::Selector(_) => failed(&Error::new(ErrorKind::Settings, Escaped(error))),
         InsightError::Api(error) => failed(&Error::new(ErrorKind::Unreachable, error)),
         InsightError::Collector(error) => failed(&Error::new(kind_of(error), Escaped(error))),
         InsightError::Interrupted => failed(&Error::new(ErrorKind::Internal, error)),

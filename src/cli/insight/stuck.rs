@@ -56,8 +56,12 @@ pub fn run(args: &StuckArgs) -> Exit {
 
 fn found(args: &StuckArgs) -> Result<Exit, Error> {
     let now = SystemTime::now();
-    let query =
-        StuckQuery { everywhere: args.scope.all_namespaces, filter: args.scope.filter(), older: args.older };
+    let query = StuckQuery {
+        everywhere: args.scope.all_namespaces,
+        filter: args.scope.filter(),
+        selector: args.scope.selector.clone(),
+        older: args.older,
+    };
     let source = args.source(&query)?;
     let answer = ask(&args.scope.connection(), async |session, interrupted| {
         let watcher = Watcher { progress: &progress, interrupted };
@@ -84,17 +88,16 @@ fn found(args: &StuckArgs) -> Result<Exit, Error> {
 }
 
 impl StuckArgs {
-    /// A collector has no lists of which types could be left out.
+    /// A collector has no lists of which types could be left out, and no labels.
     fn source(&self, query: &StuckQuery) -> Result<Source, Error> {
-        if query.filter.is_empty() {
-            return self.source.source(Auto::Looks);
-        }
+        let why = match (query.filter.is_empty(), &query.selector) {
+            (true, None) => return self.source.source(Auto::Looks),
+            (true, Some(_)) => "a collector knows no labels, so --selector needs --from lists",
+            (false, _) => "--kinds and --exclude choose what is listed, so they need --from lists",
+        };
         match self.source.source(Auto::Lists)? {
             Source::Lists => Ok(Source::Lists),
-            Source::Collector(_) | Source::Found { .. } => {
-                let why = "--kinds and --exclude choose what is listed, so they need --from lists";
-                Err(Error::new(ErrorKind::Settings, why))
-            }
+            Source::Collector(_) | Source::Found { .. } => Err(Error::new(ErrorKind::Settings, why)),
         }
     }
 
@@ -109,8 +112,8 @@ impl StuckArgs {
                 now,
             };
             let older = humantime::format_duration(self.older).to_string();
-            stuck_text::text(&answer.report, &look)
-                + &stuck_text::summary(&answer.report, &older)
+            stuck_text::summary(&answer.report, &older)
+                + &stuck_text::text(&answer.report, &look)
                 + &footer(&answer.incomplete, answer.left_out, note)
         })
     }

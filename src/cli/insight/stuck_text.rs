@@ -34,7 +34,8 @@ pub fn text(report: &StuckReport, look: &Look) -> String {
         rows.push(namespace.into_iter().chain(["STUCK", "OLDEST", "CAUSE"]).map(Cell::new).collect());
     }
     rows.extend(report.groups.iter().map(|group| row(group, look)));
-    let mut text = columns(&rows, look.style);
+    let mut text = if rows.is_empty() { String::new() } else { "\n".to_owned() };
+    text.push_str(&columns(&rows, look.style));
     if look.wide {
         text.push_str(&objects(report, look));
     }
@@ -88,7 +89,7 @@ fn objects(report: &StuckReport, look: &Look) -> String {
     text
 }
 
-/// What there is in all.
+/// The answer in one line.
 pub fn summary(report: &StuckReport, older: &str) -> String {
     let StuckReport { stuck, being_deleted, .. } = report;
     let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
@@ -143,19 +144,20 @@ mod tests {
     fn causes_are_a_table_and_advice_is_given_once() {
         let report = report("40 objects wait for ConfigMap/receipt (finalizer x)");
         assert_eq!(
-            text(&report, &look(false)) + &summary(&report, "1m"),
+            summary(&report, "1m") + &text(&report, &look(false)),
             "\
+41 of 1,200 objects that are being deleted are stuck: deleted more than 1m ago.
+
 STUCK  OLDEST  CAUSE
 41     12m     40 objects wait for ConfigMap/receipt (finalizer x)
 
 Look.
-41 of 1,200 objects that are being deleted are stuck: deleted more than 1m ago.
 "
         );
         assert_eq!(names(&report), "configmap/receipt\n");
         let wide = text(&report, &look(true));
         assert!(wide.contains("\n  configmap/receipt  shop  u\n  and 40 more\n"), "{wide}");
-        assert!(wide.starts_with("NAMESPACE  STUCK"), "{wide}");
+        assert!(wide.starts_with("\nNAMESPACE  STUCK"), "{wide}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub struct Remaining {
     pub deletion: DeletionState,
     /// The owners in foreground deletion that wait for it.
     pub blocks: Vec<Key>,
+    /// Whether it is reported itself, and not only what it holds.
+    pub is_meant: bool,
 }
 
 impl Remaining {
@@ -25,7 +27,8 @@ impl Remaining {
         graph.each_object(|graph, object| {
             let blocks = blocked_owners(graph, object);
             if object.deletion.is_being_deleted() || !blocks.is_empty() {
-                all.push(Self { identity: object.identity.clone(), deletion: object.deletion, blocks });
+                let (identity, deletion) = (object.identity.clone(), object.deletion);
+                all.push(Self { identity, deletion, blocks, is_meant: true });
             }
         });
         in_order(all)
@@ -39,7 +42,8 @@ impl Remaining {
         let mut all: Vec<Self> = Vec::with_capacity(deleted.len());
         for (identity, deletion) in deleted {
             places.insert(identity.key(), all.len());
-            all.push(Self { identity: identity.clone(), deletion: *deletion, blocks: Vec::new() });
+            let (identity, deletion) = (identity.clone(), *deletion);
+            all.push(Self { identity, deletion, blocks: Vec::new(), is_meant: true });
         }
         for (owner, deletion) in deleted {
             if *deletion != DeletionState::DeletingDependents {
@@ -53,7 +57,7 @@ impl Remaining {
                 }
                 let place = *places.entry(dependent.identity.key()).or_insert_with(|| {
                     let (identity, deletion) = (dependent.identity.clone(), dependent.deletion);
-                    all.push(Self { identity, deletion, blocks: Vec::new() });
+                    all.push(Self { identity, deletion, blocks: Vec::new(), is_meant: true });
                     all.len() - 1
                 });
                 all[place].blocks.push(key.clone());

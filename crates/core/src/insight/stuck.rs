@@ -123,11 +123,12 @@ fn look(
     let mut known = Known { stuck_since: None, hold: None };
     let mut is_read = true;
     if one.deletion.is_being_deleted() {
-        report.being_deleted += 1;
+        report.being_deleted += usize::from(one.is_meant);
         match asker.live(&one.identity) {
             Some(Live::Found(live)) => {
                 // The server writes all times in one form, so their order is that of their texts.
-                known.stuck_since = live.details.deleted.clone().filter(|deleted| **deleted < *before);
+                let deleted = live.details.deleted.clone().filter(|deleted| **deleted < *before);
+                known.stuck_since = deleted.filter(|_| one.is_meant);
             }
             // It is gone.
             Some(Live::Absent(_)) => return known,

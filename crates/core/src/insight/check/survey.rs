@@ -31,23 +31,33 @@ pub struct Suspect {
 }
 
 impl Survey {
-    /// Looks at all objects of a graph.
+    /// Looks at all objects of a graph, for what is wrong with those that are selected, or with all.
     #[must_use]
-    pub fn of(graph: &mut LocalGraph) -> Self {
+    pub fn of(graph: &mut LocalGraph, selected: Option<&HashSet<Uid>>) -> Self {
         let mut survey = Self::default();
         let mut edges = Edges::default();
-        graph.each_object(|graph, object| survey.see(graph, object, &mut edges));
+        let mut meant: HashSet<Key> = HashSet::new();
+        graph.each_object(|graph, object| {
+            let is_meant = selected.is_none_or(|uids| uids.contains(&object.identity.uid));
+            if is_meant && selected.is_some() {
+                meant.insert(object.identity.key());
+            }
+            survey.see(graph, object, is_meant, &mut edges);
+        });
         survey.circles = edges.circles();
         // An object that is suspect for two reasons is looked at once.
         let mut known: HashSet<Key> = survey.suspects.iter().cloned().collect();
-        let members = survey.circles.members().filter(|key| known.insert((*key).clone()));
+        let members = survey.circles.members().filter(|key| selected.is_none() || meant.contains(key));
+        let members = members.filter(|key| known.insert((*key).clone()));
         survey.suspects.extend(members.cloned());
         survey
     }
 
-    fn see(&mut self, graph: &LocalGraph, object: &ObjectSnapshot, edges: &mut Edges) {
-        self.objects += 1;
-        self.references += object.references.len();
+    fn see(&mut self, graph: &LocalGraph, object: &ObjectSnapshot, is_meant: bool, edges: &mut Edges) {
+        if is_meant {
+            self.objects += 1;
+            self.references += object.references.len();
+        }
         if object.deletion.is_being_deleted() {
             // It goes already.
             return;
@@ -71,7 +81,7 @@ impl Survey {
                 edges.add(&key, &identity.key());
             }
         }
-        if is_suspect {
+        if is_suspect && is_meant {
             self.suspects.push(key);
         }
     }

@@ -1,10 +1,12 @@
+use std::collections::HashSet;
+
 use super::*;
 use crate::graph::testing::world::*;
 use crate::object::{GroupResource, OwnerReference, Uid};
 
 /// What is wrong in a cluster.
 pub fn check(cluster: &mut Cluster) -> CheckReport {
-    let survey = Survey::of(&mut cluster.graph);
+    let survey = Survey::of(&mut cluster.graph, None);
     let mut report = CheckReport::new(&survey);
     for key in &survey.suspects {
         let suspect = Suspect::of(&mut cluster.graph, key).unwrap();
@@ -199,7 +201,7 @@ fn an_api_that_does_not_answer_leaks_for_now() {
     graph.begin(&pods);
     graph.add(&pods, vec![item.facts]);
     graph.end(&pods, None);
-    let survey = Survey::of(&mut graph);
+    let survey = Survey::of(&mut graph, None);
     let suspect = Suspect::of(&mut graph, &survey.suspects[0]).unwrap();
     let knowledge = Knowledge::default();
     let checked = ask(&knowledge, &catalog, 0, |asker| check_object(asker, &suspect, &survey.circles));
@@ -213,10 +215,26 @@ fn an_api_that_does_not_answer_leaks_for_now() {
 fn owners_beyond_the_limit_are_not_looked_up() {
     let item = pod("p").owned(&config("gone"));
     let mut cluster = Cluster::of(&[&item]);
-    let survey = Survey::of(&mut cluster.graph);
+    let survey = Survey::of(&mut cluster.graph, None);
     let suspect = Suspect::of(&mut cluster.graph, &survey.suspects[0]).unwrap();
     let checked = cluster.ask_with(0, |asker| check_object(asker, &suspect, &survey.circles)).unwrap();
     assert_eq!((checked.findings.len(), checked.not_asked), (0, 1));
+}
+
+#[test]
+fn only_what_is_selected_is_reported_and_all_is_looked_at() {
+    let (a, b) = (config("a"), config("b"));
+    let ring = [a.clone().owned(&b), b.clone().owned(&a)];
+    let (gone, meant) = (config("gone"), pod("meant").owned(&config("owner")));
+    let all = [&ring[0], &ring[1], &config("owner"), &meant, &pod("p").owned(&gone), &pod("q").owned(&gone)];
+    let mut cluster = Cluster::of(&all);
+    let selected: HashSet<Uid> = [&ring[0], &meant, all[4]].map(|obj| obj.identity().uid).into();
+    let survey = Survey::of(&mut cluster.graph, Some(&selected));
+    assert_eq!((survey.objects, survey.references), (3, 3));
+    let mut suspects: Vec<&str> = survey.suspects.iter().map(|key| &*key.name).collect();
+    suspects.sort_unstable();
+    // The owner of one is not selected, but exists. The ring is found by its other member.
+    assert_eq!(suspects, ["a", "p"]);
 }
 
 #[test]
@@ -225,7 +243,7 @@ fn the_worst_findings_are_kept_and_all_are_counted() {
     all = all.iter().map(|item| item.clone().owned(item)).collect();
     all.push(pod("p").owned(&config("gone")).owned(&config("gone")));
     let mut cluster = Cluster::of(&all.iter().collect::<Vec<_>>());
-    let survey = Survey::of(&mut cluster.graph);
+    let survey = Survey::of(&mut cluster.graph, None);
     let mut report = CheckReport::new(&survey);
     for key in &survey.suspects {
         let suspect = Suspect::of(&mut cluster.graph, key).unwrap();

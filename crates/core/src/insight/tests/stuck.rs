@@ -34,6 +34,25 @@ fn nothing_is_stuck_where_nothing_is_being_deleted() {
 }
 
 #[test]
+fn what_is_not_meant_holds_others_and_is_not_counted() {
+    let top = config("top").foreground();
+    let held = config("receipt").blocking(&top).terminating();
+    let other = config("other").terminating();
+    let mut cluster = cluster(&[
+        (&top, &["foregroundDeletion"]),
+        (&held, &["example.com/a"]),
+        (&other, &["example.com/b"]),
+    ]);
+    let mut remaining = Remaining::all(&mut cluster.graph);
+    for one in &mut remaining {
+        one.is_meant = one.identity.name == "top".into();
+    }
+    let report = cluster.ask(|asker| stuck(asker, &remaining, NOW));
+    assert_eq!(sentences(&report), ["1 object waits for ConfigMap/receipt (finalizer example.com/a)"]);
+    assert_eq!((report.stuck, report.being_deleted, report.groups[0].object_count), (1, 1, 1));
+}
+
+#[test]
 fn those_that_wait_are_grouped_by_the_object_that_holds_them() {
     let top = config("top").foreground();
     let middle = config("middle").blocking(&top).foreground();
