@@ -3,7 +3,8 @@
 use crate::ApiVersion;
 use crate::messages::VersionResponse;
 
-/// The first versions that mount images as volumes, as the documentation of Kubernetes has them.
+/// The first versions that mount images as volumes: containerd#10579 came with 2.1, and cri-o#8317 with
+/// 1.31, the release for the Kubernetes that introduced them (KEP-4639).
 const MOUNT_IMAGES: [(&str, (u32, u32)); 2] = [("containerd", (2, 1)), ("cri-o", (1, 31))];
 
 /// Whether containers of a runtime may have images mounted as volumes. v1alpha2 has no field for that.
