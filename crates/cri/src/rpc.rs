@@ -137,6 +137,8 @@ calls! {
     StreamContainers: Runtime, "stream_containers", StreamContainersRequest => StreamContainersResponse;
     /// One container.
     ContainerStatus: Runtime, "container_status", ContainerStatusRequest => ContainerStatusResponse;
+    /// What containers use, each of them.
+    ListContainerStats: Runtime, "list_container_stats", ListContainerStatsRequest => ListContainerStatsResponse;
     /// Creates a container.
     CreateContainer: Runtime, "create_container", CreateContainerRequest => CreateContainerResponse;
     /// Starts a container.
@@ -167,7 +169,10 @@ impl Rpc {
     /// Whether the answer is a list, which may be too long for one message.
     #[must_use]
     pub fn is_list(self) -> bool {
-        matches!(self, Self::ListPodSandbox | Self::ListContainers | Self::ListImages) || self.is_streamed()
+        matches!(
+            self,
+            Self::ListPodSandbox | Self::ListContainers | Self::ListContainerStats | Self::ListImages
+        ) || self.is_streamed()
     }
 
     /// Whether the answer comes in parts.

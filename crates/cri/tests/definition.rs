@@ -51,11 +51,13 @@ macro_rules! messages {
 }
 
 const MESSAGES: &[(&str, Ours)] = messages![
-    Container ContainerConfig ContainerFilter ContainerMetadata ContainerStateValue ContainerStatus
+    Container ContainerAttributes ContainerConfig ContainerFilter ContainerMetadata ContainerStateValue
+    ContainerStats ContainerStatus
     ContainerStatusRequest ContainerStatusResponse CreateContainerRequest CreateContainerResponse
     FilesystemIdentifier FilesystemUsage Image ImageFilter ImageFsInfoRequest ImageFsInfoResponse
     ImageSpec ImageStatusRequest ImageStatusResponse LinuxPodSandboxConfig LinuxSandboxSecurityContext
-    ListContainersRequest ListContainersResponse ListImagesRequest ListImagesResponse
+    ListContainerStatsRequest ListContainerStatsResponse ListContainersRequest ListContainersResponse
+    ListImagesRequest ListImagesResponse
     ListPodSandboxRequest ListPodSandboxResponse Mount NamespaceOption PodSandbox PodSandboxConfig
     PodSandboxFilter PodSandboxMetadata PodSandboxStateValue PodSandboxStatus PodSandboxStatusRequest
     PodSandboxStatusResponse RemoveContainerRequest RemoveContainerResponse RemoveImageRequest

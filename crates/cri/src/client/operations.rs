@@ -1,11 +1,16 @@
 //! The calls that node collection makes.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Client;
 use crate::Error;
 use crate::messages::*;
 use crate::rpc::Call;
+
+/// How long the sizes of layers may take. They are only for people, and some runtimes look through files
+/// for them.
+const SIZES_DEADLINE: Duration = Duration::from_secs(10);
 
 impl Client {
     /// The runtime's status, with its configuration.
@@ -25,6 +30,21 @@ impl Client {
     pub async fn container(&self, id: &str) -> Result<Option<ContainerStatus>, Error> {
         let container_id = named::<ContainerStatusRequest>(id)?;
         absent(self.call(ContainerStatusRequest { container_id }).await.map(|answer| answer.status))
+    }
+
+    /// How many bytes containers have in their own layers, by their ids, as far as the runtime tells.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+        let deadline = self.inner.settings.deadline.min(SIZES_DEADLINE);
+        let answer = self.call_within(ListContainerStatsRequest {}, deadline).await?;
+        let sizes = answer.stats.into_iter().filter_map(|stats| {
+            let bytes = stats.writable_layer?.used_bytes?.value;
+            Some((stats.attributes?.id, bytes))
+        });
+        Ok(sizes.collect())
     }
 
     /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.

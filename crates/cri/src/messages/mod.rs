@@ -11,9 +11,11 @@ mod create;
 mod image;
 mod runtime;
 mod sandbox;
+mod stats;
 
 pub use container::*;
 pub use create::*;
 pub use image::*;
 pub use runtime::*;
 pub use sandbox::*;
+pub use stats::*;

@@ -41,6 +41,7 @@ pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incomin
         Rpc::ListContainers => unary::<ListContainersRequest>(shared, api, request).await,
         Rpc::StreamContainers => in_parts::<StreamContainersRequest>(shared, api, request).await,
         Rpc::ContainerStatus => unary::<ContainerStatusRequest>(shared, api, request).await,
+        Rpc::ListContainerStats => unary::<ListContainerStatsRequest>(shared, api, request).await,
         Rpc::CreateContainer => unary::<CreateContainerRequest>(shared, api, request).await,
         Rpc::StartContainer => unary::<StartContainerRequest>(shared, api, request).await,
         Rpc::StopContainer => unary::<StopContainerRequest>(shared, api, request).await,

@@ -29,7 +29,7 @@ pub(super) struct ContainerRecord {
     pub(super) log_path: String,
     /// Ends at once when it is started, with this code.
     pub(super) ends_with: Option<i32>,
-    written: Space,
+    pub(super) written: Space,
     layers: Vec<Layer>,
 }
 

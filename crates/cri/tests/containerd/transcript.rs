@@ -105,6 +105,7 @@ pub(crate) async fn transcript<U: Future<Output = Result<u64>>>(
         say!(&named("image status"), outcome(client.call(ImageStatusRequest { image: image.clone() }).await));
         say!(&named("image removal"), outcome(client.call(RemoveImageRequest { image }).await));
     }
+    say!("whose layers have a size", with_sizes(client).await?);
     say!("the same name again", outcome(web.create(client, &container("app", 1, app, SLEEP)).await));
     say!(
         "an image that is not there",
@@ -214,6 +215,21 @@ async fn containers(client: &Client, filter: ContainerFilter) -> Result<Vec<Stri
                 metadata.attempt,
                 container.state()
             )
+        })
+        .collect();
+    shown.sort();
+    Ok(shown)
+}
+
+/// The containers of which it is known how much they have written, whether they run or not.
+async fn with_sizes(client: &Client) -> Result<Vec<String>> {
+    let sizes = client.layer_sizes().await?;
+    let known =
+        client.containers(None).await?.into_iter().filter(|container| sizes.contains_key(&container.id));
+    let mut shown: Vec<String> = known
+        .map(|container| {
+            let metadata = container.metadata.clone().unwrap_or_default();
+            format!("{} {} {:?}", metadata.name, metadata.attempt, container.state())
         })
         .collect();
     shown.sort();

@@ -2,7 +2,7 @@
 
 use tonic::Status;
 
-use super::image::resolve;
+use super::image::{filesystem_usage, resolve};
 use super::{Answer, AnswerInParts, by_beginning, find, found, has_labels, not_found};
 use crate::messages::*;
 use crate::server::settings::Settings;
@@ -46,6 +46,16 @@ fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter
         container
     };
     world.containers().filter(fits).map(shown).collect()
+}
+
+impl Answer for ListContainerStatsRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Result<ListContainerStatsResponse, Status> {
+        let stats = world.containers.iter().map(|(id, record)| ContainerStats {
+            attributes: Some(ContainerAttributes { id: id.clone() }),
+            writable_layer: Some(filesystem_usage(settings, record.written)),
+        });
+        Ok(ListContainerStatsResponse { stats: stats.collect() })
+    }
 }
 
 impl Answer for ContainerStatusRequest {

@@ -4,6 +4,7 @@ use tonic::Status;
 
 use super::{Answer, AnswerInParts, by_beginning};
 use crate::messages::*;
+use crate::server::disk::Space;
 use crate::server::settings::Settings;
 use crate::server::world::{World, now};
 
@@ -48,14 +49,18 @@ impl Answer for RemoveImageRequest {
 
 impl Answer for ImageFsInfoRequest {
     fn answer(self, settings: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
-        let used = world.disk.used();
-        let usage = FilesystemUsage {
-            timestamp: now(),
-            fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
-            used_bytes: Some(UInt64Value { value: used.bytes }),
-            inodes_used: Some(UInt64Value { value: used.inodes }),
-        };
+        let usage = filesystem_usage(settings, world.disk.used());
         Ok(ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() })
+    }
+}
+
+/// So much of the file system of the images and containers.
+pub(super) fn filesystem_usage(settings: &Settings, used: Space) -> FilesystemUsage {
+    FilesystemUsage {
+        timestamp: now(),
+        fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
+        used_bytes: Some(UInt64Value { value: used.bytes }),
+        inodes_used: Some(UInt64Value { value: used.inodes }),
     }
 }
 
