@@ -130,6 +130,10 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "400") {
 		t.Fatalf("a version of no type: %v", err)
 	}
+	err = c.WaitIdle(deadline(t), Seen{Resource: "configmaps", Version: "newest"})
+	if err == nil || !strings.Contains(err.Error(), "not a whole number") {
+		t.Fatalf("a version that is not a number: %v", err)
+	}
 }
 
 func TestACollectorThatHasEndedIsAnError(t *testing.T) {

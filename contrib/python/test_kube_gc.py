@@ -47,6 +47,8 @@ def test_waiting_ends_with_its_time_or_a_wrong_version(kube_gc):
         kube_gc.wait_idle(configmaps=999999999, timeout=0.1)
     with pytest.raises(CollectorError, match="400"):
         kube_gc.wait_idle({"": "1"})
+    with pytest.raises(CollectorError, match="400.*not a whole number"):
+        kube_gc.wait_idle(configmaps="newest")
 
 
 def test_a_collector_that_has_ended_is_an_error(gc_kubeconfig):

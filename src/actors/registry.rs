@@ -136,10 +136,13 @@ impl Registry {
         self.entries().values().cloned().collect()
     }
 
-    /// The version up to which the graph contains this resource.
+    /// Whether the graph is known to contain everything up to this version of a resource. Versions
+    /// that cannot be compared show nothing.
     #[must_use]
-    pub fn applied(&self, resource: &GroupResource) -> Option<ResourceVersion> {
-        self.entries().get(resource)?.applied.clone()
+    pub fn has_applied(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
+        let entries = self.entries();
+        let applied = entries.get(resource).and_then(|state| state.applied.as_ref());
+        applied.is_some_and(|applied| applied >= version)
     }
 
     /// Waits until the graph contains everything up to this version of a resource. Returns false if
@@ -181,14 +184,32 @@ mod tests {
     use super::*;
     use kube_gc_core::object::Scope;
 
-    #[test]
-    fn a_failed_list_ends_the_sync_and_a_failed_watch_does_not() {
-        let resource = Arc::new(ResourceType {
+    fn widgets() -> Arc<ResourceType> {
+        Arc::new(ResourceType {
             group_resource: GroupResource::parse("widgets.example.com"),
             version: "v1".into(),
             kind: "Widget".into(),
             scope: Scope::Namespaced,
-        });
+        })
+    }
+
+    /// Some aggregated APIs have versions that are texts.
+    #[test]
+    fn only_a_version_that_is_as_late_shows_that_an_earlier_one_is_applied() {
+        let resource = widgets();
+        let (registry, name) = (Registry::default(), &resource.group_resource);
+        let nine = ResourceVersion::number(9);
+        assert!(!registry.has_applied(name, &nine), "not watched");
+        registry.started(&resource);
+        for (applied, expected) in [("8", false), ("9", true), ("10", true), ("a-text", false), ("", false)] {
+            registry.applied_up_to(name, ResourceVersion::parse(applied));
+            assert_eq!(registry.has_applied(name, &nine), expected, "{applied}");
+        }
+    }
+
+    #[test]
+    fn a_failed_list_ends_the_sync_and_a_failed_watch_does_not() {
+        let resource = widgets();
         let (registry, name) = (Registry::default(), &resource.group_resource);
         registry.started(&resource);
         assert!(

@@ -105,12 +105,15 @@ impl Collector {
     /// or `deployments.apps`. Versions are in the metadata of objects that the API server returns.
     ///
     /// # Errors
-    /// The version is not one that the API server has written, or the collector has failed.
+    /// The version is not a whole number above 0, so no version is known to be later, or the
+    /// collector has failed.
     pub async fn wait_seen(&self, resource: &str, version: &str) -> Result<(), Error> {
-        let Some(version) = ResourceVersion::parse(version) else {
+        let Some(version) = ResourceVersion::parse_number(version) else {
             return Err(Error::new(
                 ErrorKind::Internal,
-                format!("{version:?} is not a resource version; take it from the metadata of an object"),
+                format!(
+                    "the version {version:?} is not a whole number above 0; pass metadata.resourceVersion of an object"
+                ),
             ));
         };
         let seen = vec![(GroupResource::parse(resource), version)];

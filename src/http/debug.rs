@@ -236,19 +236,27 @@ fn idle_query(parameters: Vec<(String, String)>) -> Result<IdleQuery, String> {
     let mut query = IdleQuery::default();
     for (name, value) in parameters {
         match (name.as_str(), value.as_str()) {
-            ("seen", seen) => {
-                let parsed = seen.rsplit_once('=').and_then(|(resource, version)| {
-                    let version = ResourceVersion::parse(version)?;
-                    (!resource.is_empty()).then(|| (GroupResource::parse(resource), version))
-                });
-                query.seen.push(parsed.ok_or_else(|| {
-                    format!("seen={seen:?} is not of the form RESOURCE=VERSION or RESOURCE.GROUP=VERSION")
-                })?);
-            }
+            ("seen", seen) => query.seen.push(seen_version(seen)?),
             ("parked", "ok") => query.parked_ok = true,
             ("parked", other) => return Err(format!("parked={other:?}: the only value is ok")),
             _ => return Err(unknown(&name)),
         }
     }
     Ok(query)
+}
+
+/// A version that is not a number cannot be compared, so nobody could ever wait for it.
+fn seen_version(seen: &str) -> Result<(GroupResource, ResourceVersion), String> {
+    let (resource, version) = seen
+        .rsplit_once('=')
+        .filter(|(resource, version)| !resource.is_empty() && !version.is_empty())
+        .ok_or_else(|| {
+            format!("seen={seen:?} is not of the form RESOURCE=VERSION or RESOURCE.GROUP=VERSION")
+        })?;
+    let number = ResourceVersion::parse_number(version).ok_or_else(|| {
+        format!(
+            "seen={seen:?}: the version {version:?} is not a whole number above 0; pass metadata.resourceVersion of an object"
+        )
+    })?;
+    Ok((GroupResource::parse(resource), number))
 }

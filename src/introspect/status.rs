@@ -21,7 +21,6 @@ use crate::worker::brake::Brake;
 use crate::worker::comparison::Comparison;
 use crate::worker::delete::{DeleteWork, LargeWork};
 use crate::worker::orphan::OrphanWork;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// The number of pools.
 const POOLS: usize = Queue::POOLS.len();
@@ -148,7 +147,7 @@ impl CollectorStatus {
         let not_seen: Vec<_> = query
             .seen
             .iter()
-            .filter(|(resource, version)| !self.has_seen(resource, version))
+            .filter(|(resource, version)| !self.registry.has_applied(resource, version))
             .cloned()
             .collect();
         if let Err(error) = self.graph.fence().await {
@@ -167,10 +166,6 @@ impl CollectorStatus {
         let queues = pools.iter().map(|(queue, status)| (queue.name().to_owned(), counts(status))).collect();
         let unseen_writes = partitions.iter().map(|partition| partition.stats.unseen_writes).sum();
         IdleReport::judge(query, queues, unseen_writes, &not_seen, reasons)
-    }
-
-    fn has_seen(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
-        self.registry.applied(resource).is_some_and(|applied| !version.is_after(&applied))
     }
 
     /// What is still starting or stopping.

@@ -86,5 +86,8 @@ async fn a_server_that_rejects_the_client_is_an_error_that_says_what_to_do() {
 async fn an_invalid_version_is_an_error() {
     let server = server();
     let collector = Collector::builder(server.client()).start().await.unwrap();
-    assert!(collector.wait_seen("configmaps", "").await.is_err());
+    for version in ["", "0", "newest"] {
+        let error = collector.wait_seen("configmaps", version).await.unwrap_err().to_string();
+        assert!(error.contains(&format!("the version {version:?} is not a whole number")), "{error}");
+    }
 }

@@ -34,6 +34,12 @@ impl ResourceVersion {
         }
     }
 
+    /// Like [`parse`](Self::parse), but only a version that can be compared with others.
+    #[must_use]
+    pub fn parse_number(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|version| version.as_number().is_some())
+    }
+
     /// A numeric version, as the Kubernetes API server has them.
     #[must_use]
     pub const fn number(number: u64) -> Self {
@@ -112,6 +118,14 @@ mod tests {
     #[test]
     fn a_version_is_small() {
         assert_eq!(size_of::<Option<ResourceVersion>>(), 16);
+    }
+
+    #[test]
+    fn only_numbers_can_be_waited_for() {
+        assert_eq!(ResourceVersion::parse_number("10"), Some(ResourceVersion::number(10)));
+        for text in ["", "0", "010", "-1", "+1", " 1", "1.5", "1e3", "newest", "18446744073709551616"] {
+            assert_eq!(ResourceVersion::parse_number(text), None, "{text}");
+        }
     }
 
     #[test]
