@@ -7,6 +7,7 @@
 
 mod crowd;
 mod election;
+mod namespaces;
 mod replica;
 mod restore;
 mod takeover;
@@ -15,4 +16,4 @@ mod writes;
 use kube_gc_testkit::harness::Module;
 
 /// All scenarios.
-pub const ALL: &[Module] = &[restore::SCENARIOS, takeover::SCENARIOS];
+pub const ALL: &[Module] = &[restore::SCENARIOS, takeover::SCENARIOS, namespaces::SCENARIOS];

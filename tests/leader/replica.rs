@@ -50,15 +50,26 @@ impl Stage {
 impl Replica {
     /// Starts a replica; see [`Stage::early_replica`].
     pub async fn start(plane: &ControlPlane, name: &str, namespace: &str) -> Result<Self> {
+        let slow = Options::config("[client]\nqps = 40\nburst = 1\n");
+        Self::start_with(plane, name, namespace, slow).await
+    }
+
+    /// Starts a replica with these options, beside those of every replica.
+    pub async fn start_with(
+        plane: &ControlPlane,
+        name: &str,
+        namespace: &str,
+        mut options: Options,
+    ) -> Result<Self> {
         let proxy = Proxy::start(plane).await?;
-        let config = format!(
+        options.config = Some(format!(
             "[leader]\nenabled = true\nnamespace = \"{namespace}\"\nidentity = \"{name}\"\n\
              lease_duration = \"5s\"\nrenew_deadline = \"3s\"\nretry_period = \"400ms\"\n\
-             [client]\nqps = 40\nburst = 1\n\
              [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n\
-             [log]\nfilter = \"info,kube_gc::api::write_gate=debug\"\n"
-        );
-        let collector = Collector::start_with(proxy.kubeconfig(), Options::config(config)).await?;
+             [log]\nfilter = \"info,kube_gc::api::write_gate=debug\"\n{}",
+            options.config.unwrap_or_default()
+        ));
+        let collector = Collector::start_with(proxy.kubeconfig(), options).await?;
         Ok(Self { name: name.to_owned(), proxy, collector })
     }
 

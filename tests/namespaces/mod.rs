@@ -1,5 +1,7 @@
 //! `kube-gc run --finish-namespaces`, on a control plane without kube-controller-manager.
 
+mod many;
+
 use std::time::SystemTime;
 
 use anyhow::{Context as _, Result, ensure};
@@ -21,7 +23,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[SCENARIOS];
+pub const ALL: &[Module] = &[many::SCENARIOS, SCENARIOS];
 
 fn finishing() -> Options {
     Options::default().arg("--finish-namespaces")
