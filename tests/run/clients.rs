@@ -124,7 +124,7 @@ async fn the_go_examples_of_the_page_work() -> Result<()> {
     for directory in [&shop, &suite] {
         let unformatted = run("gofmt", &["-l", "."], directory.path(), &[]).await?;
         ensure!(unformatted.is_empty(), "not formatted: {unformatted}");
-        // Against declarations of what the suite uses of envtest, which is not in this repository.
+        // With a stand-in for envtest, which is not in this repository.
         run(go, &["vet", "."], directory.path(), &[]).await?;
     }
     let turn = Turn::take().await?;
@@ -132,8 +132,33 @@ async fn the_go_examples_of_the_page_work() -> Result<()> {
     let variables = [("KUBECONFIG", turn.plane().kubeconfig()), ("KUBEBUILDER_ASSETS", assets.path())];
     let said = run(go, &["test", "-count=1", "-v", "."], shop.path(), &variables).await?;
     ensure!(said.contains("--- PASS: TestADependentGoesWithItsOwner"), "{said}");
+
+    // A test of the suite that needs a collector and starts none.
+    std::fs::write(suite.path().join("owners_test.go"), OF_THE_SUITE)?;
+    let said = run(go, &["test", "-count=1", "-v", "."], suite.path(), &variables).await?;
+    ensure!(said.contains("--- PASS: TestAForegroundDeletionEnds"), "{said}");
     Ok(())
 }
+
+/// Only a collector removes the finalizer of a foreground deletion, for which kubectl waits.
+const OF_THE_SUITE: &str = r#"package controllers
+
+import (
+	"os/exec"
+	"testing"
+)
+
+func TestAForegroundDeletionEnds(t *testing.T) {
+	for _, args := range [][]string{
+		{"create", "configmap", "of-the-suite"},
+		{"delete", "configmap", "of-the-suite", "--cascade=foreground", "--timeout=30s"},
+	} {
+		if output, err := exec.Command("kubectl", args...).CombinedOutput(); err != nil {
+			t.Fatalf("kubectl %v: %v: %s", args, err, output)
+		}
+	}
+}
+"#;
 
 async fn the_pytest_fixture_works() -> Result<()> {
     pytest("the_pytest_fixture_works", &repository("contrib/python"), "test_a_cascade").await

@@ -23,6 +23,37 @@ async fn the_example_tests_a_controller() {
     test_controller::passes().await.unwrap();
 }
 
+/// The test that `docs/testing.md` leads to.
+mod cascade;
+
+#[test]
+fn the_test_of_the_page_is_the_one_that_runs_here() {
+    let page = include_str!("../../../docs/testing.md");
+    let (_, block) = page.split_once("```rust\n").unwrap();
+    let (block, _) = block.split_once("```\n").unwrap();
+    assert_eq!(block, include_str!("tests/cascade.rs"));
+}
+
+/// A user who took another version of these would have two of them, which do not fit together.
+#[test]
+fn the_versions_of_the_page_are_those_of_the_library() {
+    let page = include_str!("../../../docs/testing.md");
+    let (_, block) = page.split_once("```toml\n").unwrap();
+    let (block, _) = block.split_once("```\n").unwrap();
+    let parsed = |text: &str| toml::from_str::<toml::Table>(text).unwrap();
+    let (page, own) = (parsed(block), parsed(include_str!("../../../Cargo.toml")));
+    for name in ["kube", "k8s-openapi"] {
+        let own = &own["workspace"]["dependencies"][name];
+        let page = &page["dev-dependencies"][name];
+        assert_eq!(page["version"], own["version"], "{name}");
+        let features = page["features"].as_array().unwrap().iter();
+        assert!(
+            features.clone().all(|feature| own["features"].as_array().unwrap().contains(feature)),
+            "{name}"
+        );
+    }
+}
+
 fn server() -> ApiServer {
     ApiServer::new(kube_gc_apiserver::Settings::default())
 }
