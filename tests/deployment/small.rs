@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, plane, repository};
@@ -14,6 +14,7 @@ use kube_gc_testkit::target;
 kube_gc_testkit::scenarios! {
     the_small_overlay_collects_the_cluster_of_a_kubeconfig,
     the_unit_is_valid_and_has_little_exposure,
+    the_command_of_the_unit_starts_a_small_collector,
 }
 
 /// What the kubelet would mount, and the arguments with the paths on this machine.
@@ -28,6 +29,47 @@ fn arguments(container: &Value, mounts: &Path) -> Result<Vec<String>> {
         Some(mount.map_or_else(|| argument.to_owned(), |_| format!("{}{argument}", mounts.display())))
     };
     arguments.iter().map(|argument| on_this_machine(argument).context("not a text")).collect()
+}
+
+/// Fails unless these variables set one partition, and fewer workers of each kind than the default.
+fn needs_less_than_the_default(variables: &[(&str, &str)]) -> Result<()> {
+    let defaults: toml::Table = toml::from_str(&std::fs::read_to_string(repository("config/default.toml"))?)?;
+    let value = |section: &str, key: &str| -> Result<i64> {
+        let name = format!("KUBE_GC__{section}__{key}").to_uppercase();
+        let (_, value) = variables.iter().find(|(known, _)| *known == name).context(name)?;
+        Ok(value.parse()?)
+    };
+    ensure!(value("graph", "partitions")? == 1);
+    let workers = defaults["workers"].as_table().context("no workers")?;
+    ensure!(!workers.is_empty());
+    for (kind, default) in workers {
+        let default = default.as_integer().context("not a number")?;
+        ensure!(value("workers", kind)? < default, "not fewer workers than {default}: {kind}");
+    }
+    Ok(())
+}
+
+/// Starts a collector and waits until it is ready. It must have a partition for all namespaces and
+/// one for objects without a namespace.
+async fn started(mut command: Command, ready: &Path) -> Result<Child> {
+    let path = ready.with_extension("log");
+    let log = std::fs::File::create(&path)?;
+    let collector = command.stderr(Stdio::from(log)).kill_on_drop(true).spawn()?;
+    poll("the collector to be ready", async || Ok(ready.exists()))
+        .await
+        .with_context(|| std::fs::read_to_string(&path).unwrap_or_default())?;
+    let addresses: Value = serde_json::from_slice(&std::fs::read(ready)?)?;
+    let url = format!("http://{}/metrics", addresses["health"].as_str().context("no address")?);
+    let mut partitions = 0;
+    poll("the metrics of the graph", async || {
+        let metrics = Command::new("curl").args(["--silent", "--fail", &url]).output().await?;
+        let metrics = String::from_utf8(metrics.stdout)?;
+        partitions = metrics.lines().filter(|line| line.starts_with("kube_gc_graph_nodes{")).count();
+        Ok(partitions > 0)
+    })
+    .await?;
+    ensure!(partitions == 2, "{partitions} partitions");
+    Ok(collector)
 }
 
 /// One API server is both clusters here: the one where the Deployment is, and the one it collects.
@@ -69,21 +111,16 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
         let value = variable["value"].as_str().context("not a value")?;
         environment.push((variable["name"].as_str().context("no name")?, value));
     }
-    let ready = mounted("ready.json");
-    let log = std::fs::File::create(mounted("log"))?;
-    let _collector = Command::new(target::binary())
+    needs_less_than_the_default(&environment)?;
+    let mut command = Command::new(target::binary());
+    command
         .args(arguments(container, mounts.path())?)
         .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--exit-with-parent"])
         .arg("--ready-file")
-        .arg(&ready)
+        .arg(mounted("ready.json"))
         .env_clear()
-        .envs(environment)
-        .stderr(Stdio::from(log))
-        .kill_on_drop(true)
-        .spawn()?;
-    poll("the collector to be ready", async || Ok(ready.exists()))
-        .await
-        .with_context(|| std::fs::read_to_string(mounted("log")).unwrap_or_default())?;
+        .envs(environment);
+    let _collector = started(command, &mounted("ready.json")).await?;
 
     let ns = installation.cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
@@ -93,6 +130,44 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
         Ok(installation.cluster.send("GET", &dependent.path(), None, None).await.is_err())
     })
     .await
+}
+
+/// systemd itself does not run where the tests do.
+async fn the_command_of_the_unit_starts_a_small_collector() -> Result<()> {
+    let plane = plane()?;
+    let _turn = plane.exclusive().await;
+    let unit = std::fs::read_to_string(repository("deploy/systemd/kube-gc@.service"))?;
+    let values = |key: &'static str| unit.lines().filter_map(move |line| line.strip_prefix(key));
+    let variables: Vec<(&str, &str)> = values("Environment=")
+        .flat_map(str::split_whitespace)
+        .map(|variable| variable.split_once('=').context("no value"))
+        .collect::<Result<_>>()?;
+    needs_less_than_the_default(&variables)?;
+
+    // As LoadCredential and RuntimeDirectory make them.
+    let directory = tempfile::tempdir()?;
+    let (credentials, runtime) = (directory.path().join("credentials"), directory.path().join("run"));
+    std::fs::create_dir(&credentials)?;
+    std::fs::create_dir(&runtime)?;
+    let (credential, _) =
+        values("LoadCredential=").find_map(|value| value.split_once(':')).context("none")?;
+    std::fs::copy(plane.kubeconfig(), credentials.join(credential))?;
+    let directories = [("CREDENTIALS_DIRECTORY", &credentials), ("RUNTIME_DIRECTORY", &runtime)];
+    let line = values("ExecStart=").next().context("no command")?;
+    let line = directories.iter().fold(line.to_owned(), |line, (name, path)| {
+        line.replace(&format!("${{{name}}}"), &path.display().to_string())
+    });
+    let mut words = line.split_whitespace();
+    ensure!(words.next() == Some("/usr/local/bin/kube-gc") && !line.contains('$'), "{line}");
+
+    let mut command = Command::new(target::binary());
+    command.args(words).env_clear().envs(variables);
+    let mut collector = started(command, &runtime.join("ready.json")).await?;
+    let pid = collector.id().context("it has ended")?;
+    let asked = Command::new("kill").arg(pid.to_string()).status().await?;
+    ensure!(asked.success() && collector.wait().await?.success());
+    ensure!(!runtime.join("ready.json").exists(), "the file is still there");
+    Ok(())
 }
 
 async fn the_unit_is_valid_and_has_little_exposure() -> Result<()> {
