@@ -132,6 +132,7 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
             "deploy/archive",
             "deploy/build-image",
             "deploy/build-static",
+            "deploy/check-release",
             "deploy/release",
             "deploy/release-notes",
             "benches/small.sh",

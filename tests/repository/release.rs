@@ -1,5 +1,6 @@
-//! The small scripts of `deploy/release`: notes from the changelog, and archives that depend only on
-//! their content. The build itself takes minutes; `deploy/release --twice` checks it.
+//! The small scripts of `deploy/release`: notes from the changelog, archives that depend only on
+//! their content, and the checks at its end. The build itself takes minutes; `deploy/release --twice`
+//! checks it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -78,5 +79,50 @@ fn a_release_needs_a_clean_tree() -> Result<()> {
 fn the_output_of_a_release_is_not_part_of_the_sources() -> Result<()> {
     ensure!(read(".gitignore")?.lines().any(|line| line == "/dist"));
     ensure!(read("deploy/release")?.contains("\nrm -rf dist\n"));
+    Ok(())
+}
+
+#[test]
+fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<()> {
+    let directory = tempfile::tempdir()?;
+    let version = Path::new("0.2.0");
+    let refused = |why: &str| -> Result<()> {
+        let found = script("check-release", &[version, directory.path()])?;
+        let says = String::from_utf8(found.stderr)?;
+        ensure!(!found.status.success() && says.contains(why), "not {why:?}: {says}");
+        Ok(())
+    };
+    refused("not one archive and one image")?;
+    let files = ["tar.gz", "oci.tar"].map(|kind| format!("kube-gc-v0.2.0-linux-amd64.{kind}"));
+    let others = ["kube-gc-v0.2.0.cdx.json", "gc.yaml", "NOTES.md"].map(str::to_owned);
+    for file in files.iter().chain(&others) {
+        std::fs::write(directory.path().join(file), file)?;
+    }
+    refused("SHA256SUMS is missing or empty")?;
+    let sums = |files: &mut dyn Iterator<Item = &String>| -> Result<()> {
+        let sums = Command::new("sha256sum").args(files).current_dir(directory.path()).output()?;
+        Ok(std::fs::write(directory.path().join("SHA256SUMS"), sums.stdout)?)
+    };
+    sums(&mut files.iter().chain(&others[..2]))?;
+    refused("SHA256SUMS does not have NOTES.md")?;
+    sums(&mut files.iter().chain(&others))?;
+    std::fs::write(directory.path().join(&files[0]), "another archive")?;
+    refused("a checksum is wrong")
+}
+
+/// What a tag builds must be what everybody can build.
+#[test]
+fn the_workflow_of_a_release_runs_the_same_command_and_publishes_all_of_it() -> Result<()> {
+    let workflow = read(".github/workflows/release.yaml")?;
+    let lines: Vec<&str> = workflow.lines().map(str::trim).collect();
+    for line in [
+        r#"tags: ["v*"]"#,
+        "run: deploy/release --twice",
+        "body_path: dist/NOTES.md",
+        "files: dist/*",
+        "fail_on_unmatched_files: true",
+    ] {
+        ensure!(lines.contains(&line), "release.yaml has no line {line:?}");
+    }
     Ok(())
 }
