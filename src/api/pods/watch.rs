@@ -226,15 +226,17 @@ impl Follower {
     fn event(&self, line: &[u8], position: &mut Position) -> Result<(), ApiError> {
         let unusable = |error: &serde_json::Error| self.error(ErrorClass::Unusable, json_fault(error));
         let Keyed(Event { kind, object }) = serde_json::from_slice(line).map_err(|error| unusable(&error))?;
+        // As bytes, as in a list: the program then has the code that reads a pod once.
+        let object = object.get().as_bytes();
         if kind == "ERROR" {
             let Keyed(status): Keyed<Status> =
-                serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
+                serde_json::from_slice(object).map_err(|error| unusable(&error))?;
             let class = error::classify(status.code, &status, None, None);
             let code = (status.code != 0).then_some(status.code);
             return Err(ApiError { code, ..self.error(class, error::message(&status, NO_TEXT)) });
         }
         let Keyed(object): Keyed<Object> =
-            serde_json::from_str(object.get()).map_err(|error| unusable(&error))?;
+            serde_json::from_slice(object).map_err(|error| unusable(&error))?;
         let version = object.metadata.resource_version.clone();
         if version.is_empty() || (kind != "BOOKMARK" && object.metadata.uid.is_empty()) {
             return Err(self.error(ErrorClass::Unusable, "an event has no version or no uid"));
