@@ -23,6 +23,9 @@ pub struct NodeCollector {
     pub(super) ledger: Ledger,
     /// The images that each container mounts as volumes, which never change.
     pub(super) volumes: HashMap<String, Vec<String>>,
+    /// What each dead container has in its own layer, which no longer changes; nothing if the runtime does
+    /// not tell.
+    pub(super) layers: HashMap<String, Option<u64>>,
     /// The image of sandboxes, by the last status of the runtime; nothing before the first one.
     pub(super) sandbox_image: Option<Option<String>>,
 }
@@ -49,6 +52,7 @@ impl NodeCollector {
             rules: rules.clone(),
             ledger,
             volumes: HashMap::new(),
+            layers: HashMap::new(),
             sandbox_image: None,
         })
     }

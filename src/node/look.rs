@@ -50,6 +50,7 @@ impl NodeCollector {
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
 
+        self.add_layers(&mut runtime, &mut notes).await;
         self.forget_volumes(&runtime);
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);

@@ -8,6 +8,7 @@
 //! | `settings` | the settings of the rules, and where everything is |
 //! | `collector` | one node: its runtime, its pods, its files |
 //! | `look` | everything that a plan needs, at one time |
+//! | `layers` | how much dead containers have written |
 //! | `act` | carries out a plan, step by step |
 //! | `blocking` | work that waits for the file system |
 //! | `view` | what a container runtime says, as plain data |
@@ -25,6 +26,7 @@ mod disk;
 mod error;
 mod files;
 mod kubelet;
+mod layers;
 mod look;
 mod pods;
 mod report;

@@ -90,6 +90,12 @@ async fn a_full_disk_is_brought_below_low_by_exactly_what_the_plan_said() -> Res
         "period = \"1s\"\n[node.images]\nmin_age = \"1h\"\nperiod = \"1s\"\nkeep_local = false\nkeep = [\"*/image-03:*\"]",
     )?;
 
+    // containerd measures every ten seconds what containers have written.
+    eventually("the size of a dead container", async || {
+        let plan = place.run(&["plan", "-o", "json"]).await.ok()?.json().ok()?;
+        (plan["breakdown"]["dead_containers"].as_u64()? > 0).then_some(())
+    })
+    .await?;
     let plan = place.run(&["plan", "-o", "json"]).await?.json()?;
     let planned = removed(&plan);
     let of = |image: usize| ids[&names[image]].clone();

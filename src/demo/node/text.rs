@@ -58,14 +58,15 @@ pub fn plan(plan: &Plan) -> String {
         for item in stay {
             entry(out, item, STAYS, "keep")?;
         }
-        let Breakdown { in_use, unused, kept, dead_containers: _, other } = plan.breakdown;
+        let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
         writeln!(
             out,
-            "  {} Images in use {}, unused {}, kept {}; all else {}.",
+            "  {} Images in use {}, unused {}, kept {}; dead containers {}; all else {}.",
             Styled(ITEM, format_args!("{} to free.", size(plan.wanted_bytes))),
             size(in_use),
             size(unused),
             size(kept),
+            size(dead_containers),
             size(other)
         )
     })

@@ -3,6 +3,7 @@
 mod actor;
 mod better;
 mod faults;
+mod layers;
 mod passes;
 mod safety;
 mod schema;
