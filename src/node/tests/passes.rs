@@ -163,6 +163,34 @@ async fn i1_an_image_that_a_container_mounts_stays() {
 }
 
 #[tokio::test]
+async fn i2_a_pinned_image_stays_however_much_has_to_be_freed() {
+    let mut node = Node::new();
+    let pinned = node.add_image(NewImage { pinned: true, ..image("pinned", 50) });
+    let others = node.images(17, 50);
+    node.rules.free = Some(99);
+    let (look, _) = node.pass().await;
+    assert_eq!(rule(&look, What::Image, &pinned), "I2");
+    let left = node.image_ids();
+    assert!(left.contains(&pinned) && left.is_disjoint(&set(&others)), "{left:?}");
+}
+
+/// With runtime handlers, an id alone could be the image of another one.
+#[tokio::test]
+async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {
+    let settings = server::Settings { handlers: vec!["gvisor".to_owned()], ..server::Settings::default() };
+    let mut node = Node::with(settings);
+    let handled = NewImage { handler: "gvisor".to_owned(), ..image("handled", 50) };
+    let id = node.server.world(|world| world.add_image(handled));
+    let record = Record { first_detected: long_ago(), last_used: None };
+    node.ledger.set(&format!("{id},gvisor"), record);
+    node.images(17, 50);
+    let (_, carried) = node.pass().await;
+    assert_eq!(removed(&carried)[0], (What::Image, id.clone()));
+    assert_eq!(node.changes()[0], (Rpc::RemoveImage, format!("{id},gvisor")));
+    assert!(!node.image_ids().contains(&id));
+}
+
+#[tokio::test]
 async fn an_end_that_is_asked_for_leaves_the_rest() {
     let mut node = Node::new();
     let gone = node.gone_pod();

@@ -35,12 +35,15 @@ impl Answer for ImageStatusRequest {
 }
 
 impl Answer for RemoveImageRequest {
+    /// The image, and the runtime handler if one is named.
     fn about(&self) -> String {
-        self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
+        let Some(ImageSpec { image, runtime_handler, .. }) = &self.image else { return String::new() };
+        if runtime_handler.is_empty() { image.clone() } else { format!("{image},{runtime_handler}") }
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveImageResponse, Status> {
-        if let Some(id) = resolve(world, &self.about())? {
+        let image = self.image.unwrap_or_default().image;
+        if let Some(id) = resolve(world, &image)? {
             world.remove_image(&id);
         }
         Ok(RemoveImageResponse {})
