@@ -250,7 +250,7 @@ metrics! {
     NODE_REMOVALS = "kube_gc_node_removals_total", Kind::Counter, Count, ["what", "rule", "outcome"];
     /// What the file system of the images is filled with, by the last look; sizes of images count shared layers several times.
     NODE_FILESYSTEM_BYTES = "kube_gc_node_filesystem_bytes", Kind::Gauge, Bytes, ["state"];
-    /// Bytes that the last pass was to free and could not.
+    /// Bytes that the last pass of images was to free and could not.
     NODE_WANTED_BYTES = "kube_gc_node_wanted_bytes", Kind::Gauge, Bytes, [];
     /// Duration of passes, from the look to the last removal.
     NODE_PASS = "kube_gc_node_pass_seconds", Kind::Histogram(PASS_SECONDS), Seconds, ["scope"];

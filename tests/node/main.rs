@@ -1,9 +1,10 @@
-//! `kube-gc node` as a process: bad input, kills, and a real containerd.
+//! `kube-gc node` as a process: bad input, kills, a disk that stays full, and a real containerd.
 //!
 //! Tests with real containers need root; without it, they are skipped and say why. With
 //! `KUBE_GC_CONTAINERD=required`, as in continuous integration, that is a failure.
 
 mod containerd;
+mod full;
 mod input;
 mod kills;
 mod pods;

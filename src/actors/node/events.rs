@@ -50,7 +50,7 @@ impl NodeEvents {
 }
 
 /// What could not be freed, and what fills the file system (B9).
-fn missing(report: &Report, result: &PassResult) -> Option<String> {
+pub(super) fn missing(report: &Report, result: &PassResult) -> Option<String> {
     let PassResult { freed_bytes, missing_bytes, missing_inodes, .. } = *result;
     if missing_bytes == 0 && missing_inodes == 0 {
         return None;

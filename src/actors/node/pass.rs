@@ -5,7 +5,7 @@ use kube_gc_node::plan::{Breakdown, What};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::events::NodeEvents;
+use super::events::{NodeEvents, missing};
 use super::{Node, NodeStatus};
 use crate::node::{NodeError, Presence, Report, blocking, now};
 use crate::telemetry::record;
@@ -75,13 +75,17 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
     if report.dry_run.is_some() {
+        record::node_wanted(0);
         return Ok(report);
     }
     let carried = collector.carry_out(&look, scope, cancel).await?;
     if let Some(usage) = carried.usage {
         record::node_filesystem("free", usage.available);
     }
-    record::node_wanted(carried.summary.missing.map_or(0, |missing| missing.bytes));
+    // A pass of containers measures nothing, so it says nothing of what a pass of images has left.
+    if scope != Scope::Containers || report.plan.goal.is_none() {
+        record::node_wanted(carried.summary.missing.map_or(0, |missing| missing.bytes));
+    }
     Ok(report.with(&carried))
 }
 
@@ -148,6 +152,10 @@ fn summarize(report: &Report, last: Option<&Report>) {
             seconds = result.seconds,
             "pass ended"
         ),
+    }
+    // Without an API server, no event says it.
+    if let Some(missing) = report.result.as_ref().and_then(|result| missing(report, result)) {
+        tracing::warn!("{missing}");
     }
     let known = last.map(|last| last.notes.as_slice()).unwrap_or_default();
     for note in report.notes.iter().filter(|note| !known.contains(note)) {

@@ -1,0 +1,72 @@
+//! A file system that stays too full: everything that is told says what fills it (B9).
+
+use anyhow::{Context as _, Result, ensure};
+use kube_gc_cri::server::{CriServer, Disk, Settings, World};
+use tempfile::TempDir;
+
+use crate::eventually;
+use crate::process::{Place, get};
+
+/// Something is on each file system, and with these thresholds that is too much.
+const TOO_FULL: &str = "high = 1\nlow = 0";
+
+/// A runtime whose images are on the file system of a directory.
+fn runtime() -> Result<(CriServer, TempDir)> {
+    let directory = tempfile::tempdir()?;
+    let mountpoint = directory.path().display().to_string();
+    let settings = Settings { mountpoint, ..Settings::default() };
+    Ok((CriServer::start(settings, World::new(Disk::default()))?, directory))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn b9_a_pass_that_cannot_free_enough_ends_with_what_fills_the_disk() -> Result<()> {
+    let (server, _directory) = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    place.configure(TOO_FULL)?;
+    let once = place.run(&["once"]).await?;
+    once.expect(7, &[])?;
+    for said in [
+        "Not all that was wanted",
+        "images in use",
+        "images unused",
+        "images kept",
+        "dead containers",
+        "other",
+    ] {
+        ensure!(once.stdout.contains(said), "does not say {said:?}: {}", once.stdout);
+    }
+    Ok(())
+}
+
+/// Passes of containers are more frequent than those of images, and say nothing of space.
+#[tokio::test(flavor = "multi_thread")]
+async fn b9_what_is_missing_is_warned_of_and_stays_in_the_metric_until_the_next_pass_of_images() -> Result<()>
+{
+    let (server, _directory) = runtime()?;
+    let place = Place::new(server.endpoint())?;
+    place.configure(&format!("{TOO_FULL}\nperiod = \"1s\"\nimages.period = \"1d\""))?;
+    let mut run = place.start(&["run", "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])?;
+    let health = run.address("health").await?;
+    let warning = run
+        .line(|line| {
+            line["level"] == "WARN" && line["message"].as_str().is_some_and(|m| m.contains("missing"))
+        })
+        .await?;
+    let warning = warning.with_context(|| format!("no warning:\n{}", run.log()))?.to_string();
+    for said in ["Images in use have", "unused", "kept", "dead containers", "the rest"] {
+        ensure!(warning.contains(said), "does not say {said:?}: {warning}");
+    }
+    let page = eventually("three passes of containers", async || {
+        let (_, page) = get(&health, "/metrics").await.ok()?;
+        (value(&page, "kube_gc_node_pass_seconds_count{scope=\"containers\"}")? >= 3.0).then_some(page)
+    })
+    .await?;
+    ensure!(value(&page, "kube_gc_node_pass_seconds_count{scope=\"images\"}") == Some(1.0), "{page}");
+    ensure!(value(&page, "kube_gc_node_wanted_bytes").is_some_and(|bytes| bytes > 0.0), "{page}");
+    run.stop().await
+}
+
+/// The value of a series.
+fn value(page: &str, series: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
