@@ -253,12 +253,14 @@ async fn the_debug_page_has_the_same_plan() -> Result<()> {
         ensure!(asked.code == 0 && asked.json()? == page, "{policy}: {asked:?} {page}");
     }
     let line = format!("plan uid:{} {url}", root.uid);
+    let file = tempfile::NamedTempFile::new()?;
     let ran = kube_gc(stage.plane.kubeconfig(), &format!("{line} --fail-above 20")).await?;
     ensure!(ran.code == 1 && ran.out.contains("The brake of the collector engages: "), "{ran:?}");
     ensure!(ran.out.contains("more objects; -o wide lists them"), "{ran:?}");
-    for (flag, says) in
-        [("--kinds secrets", "--kinds and --exclude"), ("--config /a", "--config has the limits")]
-    {
+    for (flag, says) in [
+        ("--kinds secrets", "--kinds and --exclude"),
+        (&format!("--config {}", file.path().display()) as &str, "--config has the limits"),
+    ] {
         let ran = kube_gc(stage.plane.kubeconfig(), &format!("{line} {flag}")).await?;
         ensure!(ran.code == 2 && ran.err.contains(says), "{flag}: {ran:?}");
     }

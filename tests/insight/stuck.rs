@@ -202,12 +202,15 @@ async fn a_selector_says_what_is_reported() -> Result<()> {
     stage.clear().await
 }
 
-/// Asks as a user who may list Secrets, and get none.
+/// Asks as a user who may list Secrets and get none, and may read ConfigMaps.
 async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
     let stage = Stage::set().await?;
     let cluster = &stage.cluster;
     let ns = cluster.namespace().await?;
-    let rules = json!([{ "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] }]);
+    let rules = json!([
+        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] },
+    ]);
     let user = User::create(stage.plane, cluster, &ns, rules).await?;
     let held = ns.secret("held").finalizer(HOLD).create().await?;
     cluster.delete(&held, Policy::Background).await?;
@@ -217,11 +220,6 @@ async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
     ensure!(ran.out.contains("0 of 1 object that is being deleted are stuck"), "{ran:?}");
 
     // The cause of what waits for it is not known.
-    let rules = json!([
-        { "apiGroups": [""], "resources": ["secrets"], "verbs": ["list"] },
-        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] },
-    ]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
     let root = ns.configmap("root").create().await?;
     own(cluster, &root, &held, true).await?;
     cluster.delete(&root, Policy::Foreground).await?;

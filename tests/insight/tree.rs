@@ -102,16 +102,20 @@ async fn many_dependents_are_counted() -> Result<()> {
     let ns = cluster.namespace().await?;
     let root = ns.configmap("root").create().await?;
     let all = (0..30).map(|number| ns.secret(format!("s{number:02}")).owned_by(&root));
-    kube_gc_testkit::cluster::create_all(all).await?;
+    let all = kube_gc_testkit::cluster::create_all(all).await?;
     let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --max 4", ns.name())).await?;
     let lines = words(&ran.out);
     ensure!(lines.len() == 7 && lines[5] == "├─ Secret/s03 live", "{lines:?}");
     ensure!(lines[6] == "└─ 26 more Secrets live --all shows them", "{lines:?}");
-    let ran = kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --down 0", ns.name())).await?;
-    ensure!(words(&ran.out)[2] == "└─ 30 more Secrets live --down 1 shows them", "{ran:?}");
+    ns.configmap("below").owned_by(&all[0]).create().await?;
+    let line = format!("tree cm/root -n {} --max 1 --down 1", ns.name());
+    let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
+    let lines = words(&ran.out);
+    ensure!(lines[3] == "│ └─ 1 more ConfigMap live --down 2 shows them", "{lines:?}");
+    ensure!(lines[4] == "└─ 29 more Secrets live --all shows them", "{lines:?}");
     let ran =
         kube_gc(stage.plane.kubeconfig(), &format!("tree cm/root -n {} --all -o name", ns.name())).await?;
-    ensure!(ran.out.lines().count() == 31, "{ran:?}");
+    ensure!(ran.out.lines().count() == 32, "{ran:?}");
     stage.clear().await
 }
 
