@@ -40,10 +40,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
+use tokio::time::sleep;
 
 use self::cluster::{BLOCK, Cluster, Custom, DEPLOYMENT, Number, object};
 use self::report::{Report, Row};
 use self::subject::{Setup, Subject};
+
+/// How often a collector is asked whether it has read everything.
+const WHOLE: Duration = Duration::from_millis(100);
 
 /// Measures the cost of answers, and compares it with the targets.
 ///
@@ -123,6 +127,14 @@ async fn started(program: &std::path::Path, cluster: Cluster) -> Result<Subject>
     progress(&format!("a collector of {} objects", cluster.objects()));
     let subject = Subject::start(program, cluster, Setup::default()).await?;
     subject.synced().await?;
+    // On a busy machine, it begins to work before it has read everything.
+    loop {
+        let summary = subject.collector.get_debug("/debug/summary").await?.json()?;
+        if summary["synced"] == true {
+            break;
+        }
+        sleep(WHOLE).await;
+    }
     subject.seen(None).await?;
     Ok(subject)
 }
