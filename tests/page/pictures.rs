@@ -174,6 +174,17 @@ async fn the_pictures_can_be_taken() -> Result<()> {
     browser.goto(&format!("{}?theme=light", stage.url())).await?;
     let full = "document.querySelectorAll('#stuck-body .badge').length > 1 && document.querySelectorAll('#decisions-body li').length > 20";
     browser.until("the overview", full).await?;
+    // A cascade, so that there is something to draw.
+    let batch = create(&stage.cluster, CONFIG_MAP, "batch", None, false).await?;
+    for number in 0..40 {
+        create(&stage.cluster, CONFIG_MAP, &format!("batch-{number}"), Some(&batch), true).await?;
+    }
+    delete(&stage.cluster, CONFIG_MAP, "batch").await?;
+    let drawn = "[...document.querySelectorAll('#pulse .latency')].every((of) => of.querySelector('[d^=M]'))";
+    browser.until("its latencies", drawn).await?;
+    browser
+        .until("the next seconds", "document.querySelector('#pulse .measure .value').textContent === '0/s'")
+        .await?;
     take(&browser, "page-overview.png").await?;
     browser.close().await?;
 

@@ -1,7 +1,7 @@
 // Latencies as histograms over time: a column for each 5 s, a row for each bucket, the darker the more.
 
 import { h, s } from "./dom.js";
-import { duration, number } from "./words.js";
+import { number } from "./words.js";
 
 /** How many columns are kept: five minutes. */
 const KEPT = 60;
@@ -17,6 +17,9 @@ const LATENCIES = [
   ["deletion_lag", "Deletion lag", "From the end of an owner to the deletion of its dependent, last five minutes"],
   ["requests", "Requests", "How long the API server takes to answer, last five minutes"],
 ];
+
+/** The bound of a bucket, which is exact. @param {number} seconds */
+const bounded = (seconds) => seconds < 1 ? `${Number((seconds * 1000).toPrecision(6))} ms` : `${seconds} s`;
 
 /**
  * The bucket that has a part of all values.
@@ -73,7 +76,7 @@ class Latency {
     /** @param {number} part */
     const within = (part) => {
       const bound = bounds[bucket(totals, part)];
-      return bound === undefined ? `> ${duration(bounds.at(-1) ?? 0)}` : `≤ ${duration(bound)}`;
+      return bound === undefined ? `> ${bounded(bounds.at(-1) ?? 0)}` : `≤ ${bounded(bound)}`;
     };
     this.value.textContent = all > 0 ? within(0.5) : "–";
     this.rest.textContent = all > 0 ? `99 % ${within(0.99)}` : "";
