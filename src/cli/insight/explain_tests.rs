@@ -6,22 +6,17 @@ fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {
     let now = humantime::parse_rfc3339_weak("2026-02-11T00:00:00Z").unwrap();
     let look = Look { wide: false, headers: true, style: Style::plain(), now };
     let of = |manager: Option<&str>, times: [Option<&str>; 2], api_is_served| {
-        let setter = manager.map(|manager| FinalizerSetter {
+        let set_by = manager.map(|manager| FinalizerSetter {
             finalizer: "example.com/backup".into(),
             manager: manager.into(),
             time: None,
             last_write: None,
         });
         let (remover, when) = (None, None);
-        let finalizer = FinalizerReport {
-            name: "example.com/backup".into(),
-            remover,
-            when,
-            set_by: setter,
-            api_is_served,
-        };
+        let finalizer =
+            FinalizerReport { name: "example.com/backup".into(), remover, when, set_by, api_is_served };
         let [first_set, last_write] = times.map(|time| time.map(str::to_owned));
-        set_by(&HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() }, &look)
+        super::set_by(&HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() }, &look)
     };
     let times = [Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z")];
     assert_eq!(

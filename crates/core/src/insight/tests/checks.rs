@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::*;
 use crate::graph::testing::world::*;
-use crate::object::{GroupResource, OwnerReference, Uid};
+use crate::object::{GroupResource, Key, OwnerReference, Uid};
 
 /// What is wrong in a cluster.
 pub fn check(cluster: &mut Cluster) -> CheckReport {
@@ -231,9 +231,9 @@ fn only_what_is_selected_is_reported_and_all_is_looked_at() {
     let selected: HashSet<Uid> = [&ring[0], &meant, all[4]].map(|obj| obj.identity().uid).into();
     let survey = Survey::of(&mut cluster.graph, Some(&selected));
     assert_eq!((survey.objects, survey.references), (3, 3));
-    let suspects: HashSet<Uid> = survey.suspects.iter().map(|key| key.uid.clone()).collect();
+    let suspects: HashSet<Key> = survey.suspects.into_iter().collect();
     // The owner of one is not selected, but exists. The ring is found by its other member.
-    assert_eq!(suspects, [&ring[0], all[4]].map(|obj| obj.identity().uid).into());
+    assert_eq!(suspects, [ring[0].key(), all[4].key()].into());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn what_is_not_meant_holds_others_and_is_not_counted() {
     ]);
     let mut remaining = Remaining::all(&mut cluster.graph);
     for one in &mut remaining {
-        one.is_meant = one.identity.name == "top".into();
+        one.is_meant = &*one.identity.name == "top";
     }
     let report = cluster.ask(|asker| stuck(asker, &remaining, NOW));
     assert_eq!(sentences(&report), ["1 object waits for ConfigMap/receipt (finalizer example.com/a)"]);
