@@ -6,13 +6,17 @@
 # The scenarios take most of the time and often wait, so the other suites run beside them. With
 # less priority, their API servers would not answer in time on a small machine. Their output comes
 # in one piece when they have ended. The first suite that fails ends everything.
+#
+# KUBE_GC_SIMULATION_PROFILE=soak runs the simulation optimized, which takes a fraction of the time
+# but needs a build of its own. Whoever runs `make mutations` has that build.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo=${CARGO:-cargo}
 
-# The name of each suite but `scenarios` fits one of these patterns.
-others=(--lib --bins --examples --test '[!s]*' --test 's[!c]*' --test 'sc[!e]*')
+# The name of each suite but `scenarios` and `simulation` fits one of these patterns.
+others=(--lib --bins --examples --test '[!s]*' --test 'sc[!e]*')
+profile=${KUBE_GC_SIMULATION_PROFILE:-test}
 
 log=$(mktemp)
 declare -A pid=()
@@ -28,12 +32,15 @@ trap end EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-"$cargo" test --locked --no-run
+"$cargo" test --locked --no-run "${others[@]}" --test scenarios
 # Job control gives each its own process group.
 set -m
 "$cargo" test --locked --test scenarios </dev/null &
 pid[scenarios]=$!
-{ "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc; } </dev/null >"$log" 2>&1 &
+{
+  "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc &&
+    "$cargo" test --locked --profile "$profile" --test simulation
+} </dev/null >"$log" 2>&1 &
 pid[others]=$!
 set +m
 
