@@ -1,6 +1,10 @@
 //! The part of the WebDriver protocol that these tests need: JSON over HTTP on loopback. A library
 //! for it would bring forty crates, among them Unicode tables twice.
 
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -32,6 +36,47 @@ struct Driver {
     _directory: TempDir,
 }
 
+impl Driver {
+    /// Starts a driver, and gives the port that it listens on. `None` if there is no such program.
+    ///
+    /// The driver takes a port that is free for IPv6, and ends if another process has the same one
+    /// for IPv4. So it is started again, a few times.
+    async fn start(program: &Path) -> Result<Option<(Self, u16)>> {
+        const STARTS: usize = 10;
+        let mut printed = String::new();
+        for _ in 0..STARTS {
+            let directory = TempDir::new()?;
+            let spawned = Command::new(program)
+                .arg("--port=0")
+                .envs([("HOME", directory.path()), ("TMPDIR", directory.path())])
+                .process_group(0)
+                .stdin(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn();
+            let mut child = match spawned {
+                Ok(child) => child,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error).with_context(|| program.display().to_string()),
+            };
+            let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
+            let driver = Self { child, _directory: directory };
+            printed.clear();
+            while let Some(line) = lines.next_line().await? {
+                if let Some((_, port)) = line.split_once("successfully on port ") {
+                    let port = port.trim_end_matches('.').parse()?;
+                    // The driver must not wait for a reader.
+                    tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                    return Ok(Some((driver, port)));
+                }
+                printed.push_str(&line);
+                printed.push('\n');
+            }
+        }
+        bail!("{} ended {STARTS} times before it listened:\n{printed}", program.display())
+    }
+}
+
 impl Drop for Driver {
     fn drop(&mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
@@ -45,26 +90,7 @@ impl Drop for Driver {
 impl Session {
     /// Starts a driver and a browser. `None` if there is no driver on this machine.
     pub async fn start(capabilities: &Value) -> Result<Option<Self>> {
-        let directory = TempDir::new()?;
-        let spawned = Command::new("chromedriver")
-            .arg("--port=0")
-            .envs([("HOME", directory.path()), ("TMPDIR", directory.path())])
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(mut child) = spawned else { return Ok(None) };
-        let mut lines = BufReader::new(child.stdout.take().context("no output")?).lines();
-        let driver = Driver { child, _directory: directory };
-        let port: u16 = loop {
-            let line = lines.next_line().await?.context("chromedriver has ended")?;
-            if let Some((_, port)) = line.split_once("successfully on port ") {
-                break port.trim_end_matches('.').parse()?;
-            }
-        };
-        // The driver must not wait for a reader.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+        let Some((driver, port)) = Driver::start("chromedriver".as_ref()).await? else { return Ok(None) };
         let http = Client::builder(TokioExecutor::new()).build_http();
         let mut session = Self { http, url: format!("http://127.0.0.1:{port}/session"), driver };
         let body = json!({ "capabilities": { "alwaysMatch": capabilities } });
@@ -102,4 +128,43 @@ impl Session {
         }
         Ok(value)
     }
+}
+
+/// A program that does as a driver whose port is taken, until it has been started `times` times.
+fn fake_driver(directory: &Path, times: usize) -> Result<PathBuf> {
+    let program = directory.join("driver");
+    let script = format!(
+        "#!/bin/sh\ncd \"${{0%/*}}\"\necho start >>starts\n\
+         [ \"$(wc -l <starts)\" -ge {times} ] || {{ echo 'IPv4 port not available. Exiting...'; exit 1; }}\n\
+         echo 'ChromeDriver was started successfully on port 4711.'\nexec sleep 60\n"
+    );
+    fs::write(&program, script)?;
+    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
+    Ok(program)
+}
+
+#[tokio::test]
+async fn a_driver_whose_port_is_taken_is_started_again() -> Result<()> {
+    let directory = TempDir::new()?;
+    let program = fake_driver(directory.path(), 3)?;
+    let (_driver, port) = Driver::start(&program).await?.context("no driver")?;
+    assert_eq!(port, 4711);
+    assert_eq!(fs::read_to_string(directory.path().join("starts"))?.lines().count(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_driver_that_never_listens_is_given_up_with_what_it_said() -> Result<()> {
+    let directory = TempDir::new()?;
+    let program = fake_driver(directory.path(), usize::MAX)?;
+    let error = Driver::start(&program).await.map(drop).expect_err("it never listens");
+    assert!(error.to_string().contains("IPv4 port not available"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_missing_driver_is_no_error() -> Result<()> {
+    let directory = TempDir::new()?;
+    assert!(Driver::start(&directory.path().join("driver")).await?.is_none());
+    Ok(())
 }
