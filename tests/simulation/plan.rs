@@ -290,6 +290,11 @@ impl Plan {
         }
     }
 
+    /// Whether the run can do this.
+    pub fn includes(&self, wanted: Action) -> bool {
+        ACTIONS.iter().zip(&self.weights).any(|((action, _), weight)| *action == wanted && *weight > 0)
+    }
+
     /// Draws the action of a step.
     pub fn action(&self, random: &mut Random) -> Action {
         ACTIONS.get(random.weighted(&self.weights)).map_or(Action::Pass, |(action, _)| *action)
