@@ -7,8 +7,9 @@
 # less priority, their API servers would not answer in time on a small machine. Their output comes
 # in one piece when they have ended. The first suite that fails ends everything.
 #
-# KUBE_GC_SIMULATION_PROFILE=soak runs the simulation optimized, which takes a fraction of the time
-# but needs a build of its own. Whoever runs `make mutations` has that build.
+# KUBE_GC_OPTIMIZED_PROFILE=soak runs the simulation, and the collectors of scenarios, optimized. They
+# take a fraction of the processor time then, but need a build of their own. Whoever runs
+# `make mutations` has that build.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,7 +17,7 @@ cargo=${CARGO:-cargo}
 
 # The name of each suite but `scenarios` and `simulation` fits one of these patterns.
 others=(--lib --bins --examples --test '[!s]*' --test 'sc[!e]*')
-profile=${KUBE_GC_SIMULATION_PROFILE:-test}
+profile=${KUBE_GC_OPTIMIZED_PROFILE:-test}
 
 log=$(mktemp)
 declare -A pid=()
@@ -33,9 +34,20 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 "$cargo" test --locked --no-run "${others[@]}" --test scenarios
+optimized=()
+if [[ $profile != test ]]; then
+  # cargo reports the path. It builds the program with the tests that run it.
+  binary=$("$cargo" test --locked --no-run --profile "$profile" --test simulation --message-format json |
+    sed -n 's/.*"executable":"\([^"]*\/kube-gc\)".*/\1/p')
+  [[ -x $binary ]] || {
+    printf 'all.sh: cargo did not report the path of the optimized binary\n' >&2
+    exit 1
+  }
+  optimized=(env KUBE_GC_BINARY="$binary")
+fi
 # Job control gives each its own process group.
 set -m
-"$cargo" test --locked --test scenarios </dev/null &
+"${optimized[@]}" "$cargo" test --locked --test scenarios </dev/null &
 pid[scenarios]=$!
 {
   "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc &&

@@ -13,8 +13,12 @@ pub fn repository() -> &'static Path {
     })
 }
 
-/// The binary of the collector. cargo builds it next to the directory of the test binaries.
+/// The binary of the collector: `KUBE_GC_BINARY`, or the one that cargo builds next to the directory
+/// of the test binaries.
 pub fn binary() -> PathBuf {
+    if let Some(path) = env::var_os("KUBE_GC_BINARY") {
+        return path.into();
+    }
     let test = env::current_exe().expect("the path of the running binary");
     let profile = test.ancestors().nth(2).expect("test binaries are in <profile>/deps");
     profile.join("kube-gc")

@@ -141,8 +141,7 @@ impl Pod {
     }
 
     fn install_image(&self) -> Result<()> {
-        let binary = std::env::var_os("KUBE_GC_BINARY").map_or_else(target::binary, PathBuf::from);
-        self.install_program(&binary, "kube-gc")?;
+        self.install_program(&target::binary(), "kube-gc")?;
         if self.is_root() {
             let found = Command::new("sh").args(["-c", &format!("command -v {SETPRIV}")]).output()?;
             let path = String::from_utf8(found.stdout)?;
