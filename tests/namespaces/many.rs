@@ -15,13 +15,10 @@ kube_gc_testkit::scenarios! {
 
 /// How many types there are.
 const TYPES: usize = 3;
-/// The objects of each of them on the embedded server: more than three pages.
-const EMBEDDED: [usize; TYPES] = [1_700, 1_700, 1_700];
-/// The same on a real server, which deletes the objects of a collection one after another and may be
-/// busy: more than a page of one type.
-const REAL: [usize; TYPES] = [600, 200, 200];
-/// What each of them contains, in bytes.
-const CONTENT: usize = 8_192;
+/// The objects of each of them: three pages of one type.
+const COUNTS: [usize; TYPES] = [1_001, 20, 20];
+/// What each of them contains, in bytes: a page of whole objects would be larger than the bound.
+const CONTENT: usize = 16_384;
 
 /// The most memory that a process has had so far, in bytes.
 fn peak(collector: &Collector) -> Result<usize> {
@@ -42,7 +39,6 @@ async fn many_objects_take_few_requests_and_little_memory() -> Result<()> {
     let proxy = Proxy::start(stage.plane).await?;
     let collector = Collector::start_with(proxy.kubeconfig(), finishing()).await?;
     collector.ready().await?;
-    let counts = if stage.plane.embedded().is_some() { EMBEDDED } else { REAL };
     let data = json!({ "content": "AAAA".repeat(CONTENT / 4) });
     let of_a_type = |of_type: usize, number: usize| -> Builder {
         let name = format!("a-{number}");
@@ -52,7 +48,7 @@ async fn many_objects_take_few_requests_and_little_memory() -> Result<()> {
             _ => ns.object(widgets.resource(), name).field("spec", data.clone()),
         }
     };
-    let objects = counts
+    let objects = COUNTS
         .iter()
         .enumerate()
         .flat_map(|(of_type, count)| (0..*count).map(move |number| (of_type, number)))
@@ -65,7 +61,7 @@ async fn many_objects_take_few_requests_and_little_memory() -> Result<()> {
     gone(cluster, &ns).await?;
     // Content without a namespace would still be listed.
     for of_type in 0..TYPES {
-        let first: usize = counts[..of_type].iter().sum();
+        let first: usize = COUNTS[..of_type].iter().sum();
         let left = cluster.list(&objects[first].resource, Some(ns.name())).await?;
         ensure!(left.is_empty(), "{} objects are left behind", left.len());
     }

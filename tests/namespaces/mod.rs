@@ -1,6 +1,7 @@
 //! `kube-gc run --finish-namespaces`, on a control plane without kube-controller-manager.
 
 mod many;
+mod pages;
 
 use std::time::SystemTime;
 
@@ -23,7 +24,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[many::SCENARIOS, SCENARIOS];
+pub const ALL: &[Module] = &[many::SCENARIOS, pages::SCENARIOS, SCENARIOS];
 
 fn finishing() -> Options {
     Options::default().arg("--finish-namespaces")

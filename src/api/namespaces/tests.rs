@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::api::scripted::{Reply, Server, widget};
-use kube_gc_core::object::Scope;
+use kube_gc_core::object::{ResourceType, Scope};
 
 fn namespace() -> Identity {
     let resource = ResourceType {
@@ -129,10 +129,32 @@ async fn a_lease_that_is_not_there_is_distinguished_from_one_that_cannot_be_read
 
 /// Rule 11.3.
 #[tokio::test]
-async fn a_collection_is_deleted_in_the_background() {
-    let server = Server::replying([Reply::ok("{}")]);
-    server.api().delete_content(&widget().resource, "ns").await.unwrap();
-    let seen = &server.seen()[0];
-    assert_eq!(seen.line(), "DELETE /apis/example.com/v1/namespaces/ns/widgets");
-    assert_eq!(seen.json()["propagationPolicy"], "Background");
+async fn a_collection_is_deleted_in_the_background_and_in_pages() {
+    let page = |next| format!(r#"{{"kind":"WidgetList","metadata":{{"continue":"{next}"}},"items":[]}}"#);
+    let status = r#"{"kind":"Status","metadata":{},"status":"Success"}"#;
+    let server =
+        Server::replying([page("a/b="), page(""), status.to_owned(), "{}".to_owned()].map(Reply::ok));
+    let api = server.api();
+    let delete = async |next| api.delete_content_page(&widget().resource, "ns", next).await.unwrap();
+    assert_eq!(delete("").await, "a/b=");
+    assert_eq!(delete("a/b=").await, "");
+    assert_eq!(delete("").await, "");
+    assert_eq!(delete("").await, "");
+    let seen = server.seen();
+    assert_eq!(seen[0].line(), "DELETE /apis/example.com/v1/namespaces/ns/widgets?limit=500");
+    let next = "DELETE /apis/example.com/v1/namespaces/ns/widgets?limit=500&continue=a%2Fb%3D";
+    assert_eq!(seen[1].line(), next);
+    assert_eq!(seen[1].json()["propagationPolicy"], "Background");
+}
+
+#[tokio::test]
+async fn a_deletion_in_pages_that_would_never_end_is_an_error() {
+    let page =
+        |next: &str| format!(r#"{{"kind":"WidgetList","metadata":{{"continue":"{next}"}},"items":[]}}"#);
+    let server = Server::replying([page("a"), page(&"a".repeat(1 << 20))].map(Reply::ok));
+    let api = server.api();
+    for next in ["a", ""] {
+        let error = api.delete_content_page(&widget().resource, "ns", next).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unusable, "{error}");
+    }
 }

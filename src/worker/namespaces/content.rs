@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use tokio::time::Instant;
 
+use super::places::Places;
 use crate::api::{Api, ApiError, ContentType, ErrorClass, Page, PageItem};
 use kube_gc_core::namespaces::{Found, TypeSurvey};
 use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
@@ -17,8 +19,11 @@ const OBJECTS: usize = 8;
 const PAGES: usize = 10;
 /// The time limit of a list. An aggregated API that hangs must not hold up the namespace.
 const LIST: Duration = Duration::from_secs(10);
-/// The time limit of the deletion of a collection. What was deleted by then is deleted.
-const COLLECTION: Duration = Duration::from_secs(5);
+/// How many pages of a type a turn deletes.
+const DELETED_PAGES: usize = 20;
+/// The time limit of the deletion of a page, and how long a turn begins new pages of a type. What was
+/// deleted by then is deleted.
+const DELETION: Duration = Duration::from_secs(5);
 /// The longest finalizer that is named.
 const LONGEST_FINALIZER: usize = 256;
 /// The most finalizers of a type that are counted apart.
@@ -69,32 +74,89 @@ async fn found(api: &Api, namespace: &Namespace, of_type: &ContentType) -> Resul
     Ok(found)
 }
 
-/// Deletes the objects of these types that are not being deleted. Returns why that has failed.
-pub(super) async fn delete(api: &Api, namespace: &Identity, types: &[&ContentType]) -> Vec<String> {
-    let deletions: Vec<_> = types.iter().map(|of_type| delete_type(api, namespace, of_type)).collect();
-    let failures: Vec<Vec<String>> = stream::iter(deletions).buffered(TYPES).collect().await;
-    failures.into_iter().flatten().collect()
+/// Deletes objects of these types, each from its place on. Changes the places to where the next turn
+/// has to go on, and returns why deletions have failed.
+pub(super) async fn delete(
+    api: &Api,
+    namespace: &Identity,
+    types: &[&ContentType],
+    places: &mut Places,
+) -> Vec<String> {
+    let deletions: Vec<_> = types
+        .iter()
+        .map(|of_type| {
+            let place = places.remove(&of_type.resource.group_resource).unwrap_or_default();
+            delete_type(api, namespace, of_type, place)
+        })
+        .collect();
+    let deleted: Vec<Deletion> = stream::iter(deletions).buffered(TYPES).collect().await;
+    let mut failures = Vec::new();
+    for (of_type, deletion) in types.iter().zip(deleted) {
+        failures.extend(deletion.failures);
+        if !deletion.place.is_empty() {
+            places.insert(of_type.resource.group_resource.clone(), deletion.place);
+        }
+    }
+    failures
 }
 
-async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType) -> Vec<String> {
-    // A collection has no uid, so nothing but this look binds the request to the namespace.
-    match api.live_namespace(namespace).await {
-        Ok(Some(live)) if live.uid == namespace.uid && live.is_terminating() => {}
-        Ok(_) => return vec!["the namespace has changed".to_owned()],
-        Err(error) => return vec![bounded(&error)],
+/// What was done about a type.
+#[derive(Default)]
+struct Deletion {
+    failures: Vec<String>,
+    /// The token of the next page; empty if the next deletion begins at the first page.
+    place: String,
+}
+
+impl Deletion {
+    fn failed(why: String) -> Self {
+        Self { failures: vec![why], place: String::new() }
     }
+}
+
+async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType, place: String) -> Deletion {
     if of_type.can_delete_collection {
-        let deleted = api.within(COLLECTION).delete_content(&of_type.resource, &namespace.name).await;
-        return deleted
-            .err()
-            .filter(|error| !is_under_way(error))
-            .map(|error| bounded(&error))
-            .into_iter()
-            .collect();
+        return delete_pages(api, namespace, of_type, place).await;
+    }
+    if let Err(why) = still_terminating(api, namespace).await {
+        return Deletion::failed(why);
     }
     match delete_one_by_one(api, namespace, of_type).await {
-        Ok(failures) => failures,
-        Err(error) => vec![bounded(&error)],
+        Ok(failures) => Deletion { failures, ..Deletion::default() },
+        Err(error) => Deletion::failed(bounded(&error)),
+    }
+}
+
+/// A page may consist of objects that are held by finalizers, so the next one follows whatever is left
+/// of it.
+async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mut place: String) -> Deletion {
+    let limited = api.within(DELETION);
+    let began = Instant::now();
+    for _ in 0..DELETED_PAGES {
+        if let Err(why) = still_terminating(api, namespace).await {
+            return Deletion::failed(why);
+        }
+        match limited.delete_content_page(&of_type.resource, &namespace.name, &place).await {
+            Ok(next) if next.is_empty() => return Deletion::default(),
+            Ok(next) => place = next,
+            // The pages before have been deleted, so it is not in vain to begin again.
+            Err(error) if error.class == ErrorClass::Expired && !place.is_empty() => place.clear(),
+            Err(error) if is_under_way(&error) => break,
+            Err(error) => return Deletion::failed(bounded(&error)),
+        }
+        if began.elapsed() >= DELETION {
+            break;
+        }
+    }
+    Deletion { failures: Vec::new(), place }
+}
+
+/// A collection has no uid, so nothing but this look binds a request to the namespace.
+async fn still_terminating(api: &Api, namespace: &Identity) -> Result<(), String> {
+    match api.live_namespace(namespace).await {
+        Ok(Some(live)) if live.uid == namespace.uid && live.is_terminating() => Ok(()),
+        Ok(_) => Err("the namespace has changed".to_owned()),
+        Err(error) => Err(bounded(&error)),
     }
 }
 
@@ -141,3 +203,6 @@ async fn delete_object(
     // An object that has changed is decided on in the next turn.
     deleted.err().filter(|error| error.class != ErrorClass::Conflict).map(|error| bounded(&error))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
 //! (`finish_namespaces`, rules 11.1 to 11.10).
 //!
-//! `turn` works on one namespace for a short time, `content` lists and deletes, `rivals` looks for
-//! another controller that does the same. What follows from what is decided by
+//! `turn` works on one namespace for a short time, `content` lists and deletes, `places` keeps where a
+//! deletion goes on, `rivals` looks for another controller that does the same. What follows from what is decided by
 //! [`kube_gc_core::namespaces`].
 
 mod content;
+mod places;
 mod rivals;
 mod turn;
 

@@ -6,6 +6,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::content;
+use super::places::{Kept, Places};
 use super::rivals::{Looked, Rivals};
 use crate::api::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use crate::telemetry::record;
@@ -41,6 +42,7 @@ pub(super) struct Turns {
     namespaces: Arc<ResourceType>,
     /// The last discovery, and when it began.
     types: Mutex<Option<(Instant, Arc<ContentTypes>)>>,
+    kept: Kept,
 }
 
 impl Turns {
@@ -51,7 +53,7 @@ impl Turns {
             kind: "Namespace".into(),
             scope: Scope::Cluster,
         };
-        Self { api, rivals, namespaces: Arc::new(namespaces), types: Mutex::default() }
+        Self { api, rivals, namespaces: Arc::new(namespaces), types: Mutex::default(), kept: Kept::default() }
     }
 
     /// Works on a namespace for a short time.
@@ -81,7 +83,12 @@ impl Turns {
             }
             Looked::Rival(rival) => return Err(Stop::Rival(rival)),
         }
-        let (outcome, ended) = self.empty(&api, &namespace, live).await?;
+        let mut places = self.kept.take(name, uid).await;
+        let emptied = self.empty(&api, &namespace, live, &mut places).await;
+        if !matches!(emptied, Ok((_, Ended::Done))) {
+            self.kept.keep(name, uid, places).await;
+        }
+        let (outcome, ended) = emptied?;
         record::namespace_turn(outcome);
         Ok(ended)
     }
@@ -92,6 +99,7 @@ impl Turns {
         api: &Api,
         namespace: &Identity,
         live: LiveNamespace,
+        places: &mut Places,
     ) -> Result<(&'static str, Ended), ApiError> {
         let discovered = self.discover(Instant::now()).await;
         let Some(inside) = Namespace::parse(&namespace.name) else { return Ok(("gone", Ended::Done)) };
@@ -120,20 +128,24 @@ impl Turns {
                 Step::Wait => break,
                 Step::Delete(types) => types,
             };
-            let before = survey.remaining();
+            let before = survey.clone();
             let chosen: Vec<_> = all
                 .iter()
                 .copied()
                 .filter(|known| deletable.contains(&known.resource.group_resource))
                 .collect();
-            survey.failures = content::delete(api, namespace, &chosen).await;
+            survey.failures = content::delete(api, namespace, &chosen, places).await;
             for newer in content::look(api, &inside, &chosen).await {
                 survey.update(newer);
             }
-            if survey.remaining() >= before {
+            if !survey.has_less_than(&before) {
                 break;
             }
             progress = true;
+            // The rest of such a type is for the next turn, and other namespaces come first.
+            if !places.is_empty() {
+                break;
+            }
         }
         self.report(api, namespace, live, &survey).await?;
         Ok(if progress { ("progress", Ended::Progress) } else { ("held", Ended::Held) })

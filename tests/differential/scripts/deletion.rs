@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{MERGE, ask, new, patch, place, send};
 use crate::generate::NO_UID;
-use crate::request::Step;
+use crate::request::{Kind, Request, Step};
 use crate::types::{CONFIG_MAPS, PODS, Type};
 
 /// Every policy after every other one, with each finalizer set before.
@@ -114,6 +114,48 @@ pub(super) fn generations() -> Vec<Step> {
         ask("DELETE", one.clone()),
         patch(&one, MERGE, json!({"metadata": {"finalizers": null}})),
     ]
+}
+
+/// Collections that are deleted page by page, behind objects that are held.
+pub(super) fn pages(of: &Type) -> Vec<Step> {
+    let (path, _) = place(of);
+    let mut steps = Vec::new();
+    let held = ["a", "b"].map(|name| (name, json!(["a.b/c"])));
+    for (name, finalizers) in held.into_iter().chain(["c", "d", "e"].map(|name| (name, json!([])))) {
+        steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
+    }
+    let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    for accept in [metadata, "application/json"] {
+        let page = |limit: Option<&str>, next: Option<String>| {
+            let request = Request::new(Kind::Odd, "DELETE", path.clone()).accept(accept);
+            let request = limit.into_iter().fold(request, |request, limit| request.with("limit", limit));
+            let request = next.into_iter().fold(request, |request, next| request.with("continue", next));
+            Step::Send(request.json(json!({"propagationPolicy": "Background"})))
+        };
+        // After the namespace, the marker and the watch.
+        let next = |step: usize| Some(format!("<{}/metadata/continue>", step + 3));
+        let first = steps.len();
+        steps.push(page(Some("2"), None));
+        steps.push(ask("GET", path.clone()));
+        let second = steps.len();
+        steps.push(page(Some("2"), next(first)));
+        steps.push(ask("GET", path.clone()));
+        // A page that was deleted before, but for an object that was created again.
+        steps.push(send("POST", path.clone(), of.object(new("c", &json!([])))));
+        steps.push(page(Some("2"), next(first)));
+        steps.push(page(Some("500"), next(second)));
+        steps.push(ask("GET", path.clone()));
+        steps.push(page(Some("1"), None));
+        steps.push(page(Some("1"), Some("abc".to_owned())));
+        steps.push(page(None, next(first)));
+        for name in ["f", "g"] {
+            steps.push(send("POST", path.clone(), of.object(new(name, &json!([])))));
+        }
+    }
+    for name in ["a", "b"] {
+        steps.push(patch(&format!("{path}/{name}"), MERGE, json!({"metadata": {"finalizers": null}})));
+    }
+    steps
 }
 
 /// Pods with a grace period.

@@ -11,7 +11,7 @@ mod updates;
 use serde_json::{Value, json};
 
 use definitions::{definition, definition_held};
-use deletion::{dry_runs, generations, grace, namespace, policies, versions};
+use deletion::{dry_runs, generations, grace, namespace, pages, policies, versions};
 use discovery::documents;
 use patches::{json_patches, patches, references};
 use reads::{bookmarks, forms, paths, selectors};
@@ -47,6 +47,8 @@ pub fn all() -> Vec<Script> {
         script("dry-runs", watched(&CONFIG_MAPS, dry_runs(&CONFIG_MAPS))),
         script("dry-runs-custom", watched(&WIDGETS, dry_runs(&WIDGETS))),
         script("dry-runs-pods", watched(&PODS, dry_runs(&PODS))),
+        script("pages", watched(&CONFIG_MAPS, pages(&CONFIG_MAPS))),
+        script("pages-custom", watched(&WIDGETS, pages(&WIDGETS))),
         script("generations", generations()),
         script("grace", watched(&PODS, grace())),
         script("patches", patches(&CONFIG_MAPS)),

@@ -64,8 +64,20 @@ impl Survey {
     /// How many objects are known to be left.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        let counts = self.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
-        counts.fold(0, |sum, found| sum.saturating_add(found.count))
+        self.sum(|found| found.count)
+    }
+
+    /// Whether fewer objects are left than in an earlier look, or fewer of them wait for their
+    /// deletion: one that is held by a finalizer is left for now, but its deletion is done.
+    #[must_use]
+    pub fn has_less_than(&self, earlier: &Self) -> bool {
+        let alive = |survey: &Self| survey.sum(|found| found.alive);
+        self.remaining() < earlier.remaining() || alive(self) < alive(earlier)
+    }
+
+    fn sum(&self, of: impl Fn(&Found) -> u64) -> u64 {
+        let found = self.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
+        found.fold(0, |sum, found| sum.saturating_add(of(found)))
     }
 
     /// Replaces what an earlier look has shown of this type.

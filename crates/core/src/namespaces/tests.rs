@@ -56,6 +56,16 @@ fn pods_are_deleted_before_everything_else() {
 
 /// Rule 11.4.
 #[test]
+fn an_object_that_begins_to_be_deleted_is_progress() {
+    let before = survey([of("secrets", 3, 3), of("events", 1, 0)]);
+    for (count, alive, is_progress) in [(3, 3, false), (3, 2, true), (2, 2, true), (4, 3, false)] {
+        let after = survey([of("secrets", count, alive), of("events", 1, 0)]);
+        assert_eq!(after.has_less_than(&before), is_progress, "{count} with {alive} alive");
+    }
+}
+
+/// Rule 11.4.
+#[test]
 fn what_is_being_deleted_is_not_deleted_again_and_a_type_that_fails_stops_no_other() {
     let found =
         survey([of("a.example.com", 5, 0), unlisted("b.example.com", "no"), of("c.example.com", 1, 1)]);
