@@ -64,8 +64,8 @@ impl Api {
         page(&answer.body).map_err(|fault| unusable("LIST", target, fault, answer.code))
     }
 
-    /// Deletes a page of the objects of a type in a namespace, and returns the token for the next
-    /// page; empty at the end. A request that takes too long has deleted a part of the page.
+    /// Deletes a page of the objects of a type in a namespace, and returns the page as it was before.
+    /// A request that takes too long has deleted a part of the page.
     ///
     /// The token names objects as they were when the first page was read, and the server deletes them
     /// by name. So the caller has to look first whether this is still the same namespace.
@@ -78,11 +78,7 @@ impl Api {
         resource: &ResourceType,
         namespace: &str,
         next: &str,
-    ) -> Result<String, ApiError> {
-        #[derive(Deserialize)]
-        struct Deleted {
-            metadata: Keyed<ListMeta>,
-        }
+    ) -> Result<Page, ApiError> {
         let options =
             json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
         let path = page_path(resource, namespace, next);
@@ -94,14 +90,13 @@ impl Api {
         let target = call.target.clone();
         let answer = self.call(call).await?;
         // Some aggregated APIs answer with a `Status`, and delete everything at once.
-        let deleted = serde_json::from_slice::<Keyed<Deleted>>(&answer.body).ok();
-        let token = deleted.and_then(|Keyed(deleted)| deleted.metadata.0.next).unwrap_or_default();
+        let deleted = page(&answer.body).unwrap_or_default();
         let mut pages = Pagination::default();
         pages
             .go_on(next, 1)
-            .and_then(|()| pages.go_on(&token, 1))
+            .and_then(|()| pages.go_on(&deleted.next, 1))
             .map_err(|fault| unusable("DELETE", target, fault.to_owned(), answer.code))?;
-        Ok(token)
+        Ok(deleted)
     }
 }
 

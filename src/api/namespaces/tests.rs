@@ -135,7 +135,7 @@ async fn a_collection_is_deleted_in_the_background_and_in_pages() {
     let server =
         Server::replying([page("a/b="), page(""), status.to_owned(), "{}".to_owned()].map(Reply::ok));
     let api = server.api();
-    let delete = async |next| api.delete_content_page(&widget().resource, "ns", next).await.unwrap();
+    let delete = async |next| api.delete_content_page(&widget().resource, "ns", next).await.unwrap().next;
     assert_eq!(delete("").await, "a/b=");
     assert_eq!(delete("a/b=").await, "");
     assert_eq!(delete("").await, "");

@@ -74,14 +74,24 @@ async fn found(api: &Api, namespace: &Namespace, of_type: &ContentType) -> Resul
     Ok(found)
 }
 
+/// What was deleted in a turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Deleted {
+    /// Why deletions have failed.
+    pub(super) failures: Vec<String>,
+    /// Whether objects were deleted of a type that has further pages. A look does not show that: it
+    /// ends after some pages, and not every server counts what is behind them.
+    pub(super) goes_on: bool,
+}
+
 /// Deletes objects of these types, each from its place on. Changes the places to where the next turn
-/// has to go on, and returns why deletions have failed.
+/// has to go on.
 pub(super) async fn delete(
     api: &Api,
     namespace: &Identity,
     types: &[&ContentType],
     places: &mut Places,
-) -> Vec<String> {
+) -> Deleted {
     let deletions: Vec<_> = types
         .iter()
         .map(|of_type| {
@@ -89,15 +99,16 @@ pub(super) async fn delete(
             delete_type(api, namespace, of_type, place)
         })
         .collect();
-    let deleted: Vec<Deletion> = stream::iter(deletions).buffered(TYPES).collect().await;
-    let mut failures = Vec::new();
-    for (of_type, deletion) in types.iter().zip(deleted) {
-        failures.extend(deletion.failures);
+    let deletions: Vec<Deletion> = stream::iter(deletions).buffered(TYPES).collect().await;
+    let mut deleted = Deleted::default();
+    for (of_type, deletion) in types.iter().zip(deletions) {
+        deleted.failures.extend(deletion.failures);
         if !deletion.place.is_empty() {
+            deleted.goes_on |= deletion.had_living;
             places.insert(of_type.resource.group_resource.clone(), deletion.place);
         }
     }
-    failures
+    deleted
 }
 
 /// What was done about a type.
@@ -106,11 +117,13 @@ struct Deletion {
     failures: Vec<String>,
     /// The token of the next page; empty if the next deletion begins at the first page.
     place: String,
+    /// Whether one of the objects was not being deleted yet.
+    had_living: bool,
 }
 
 impl Deletion {
     fn failed(why: String) -> Self {
-        Self { failures: vec![why], place: String::new() }
+        Self { failures: vec![why], ..Self::default() }
     }
 }
 
@@ -132,13 +145,17 @@ async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType, pla
 async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mut place: String) -> Deletion {
     let limited = api.within(DELETION);
     let began = Instant::now();
+    let mut had_living = false;
     for _ in 0..DELETED_PAGES {
         if let Err(why) = still_terminating(api, namespace).await {
             return Deletion::failed(why);
         }
         match limited.delete_content_page(&of_type.resource, &namespace.name, &place).await {
-            Ok(next) if next.is_empty() => return Deletion::default(),
-            Ok(next) => place = next,
+            Ok(page) if page.next.is_empty() => return Deletion::default(),
+            Ok(page) => {
+                had_living |= page.items.iter().any(|item| !item.being_deleted);
+                place = page.next;
+            }
             // The pages before have been deleted, so it is not in vain to begin again.
             Err(error) if error.class == ErrorClass::Expired && !place.is_empty() => place.clear(),
             Err(error) if is_under_way(&error) => break,
@@ -148,7 +165,7 @@ async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mu
             break;
         }
     }
-    Deletion { failures: Vec::new(), place }
+    Deletion { failures: Vec::new(), place, had_living }
 }
 
 /// A collection has no uid, so nothing but this look binds a request to the namespace.

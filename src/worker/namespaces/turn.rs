@@ -134,11 +134,12 @@ impl Turns {
                 .copied()
                 .filter(|known| deletable.contains(&known.resource.group_resource))
                 .collect();
-            survey.failures = content::delete(api, namespace, &chosen, places).await;
+            let deleted = content::delete(api, namespace, &chosen, places).await;
+            survey.failures = deleted.failures;
             for newer in content::look(api, &inside, &chosen).await {
                 survey.update(newer);
             }
-            if !survey.has_less_than(&before) {
+            if !deleted.goes_on && !survey.has_less_than(&before) {
                 break;
             }
             progress = true;

@@ -45,14 +45,18 @@ impl World {
         let rest = self.objects.range(start..).map(|(name, _)| name.clone());
         let mut page: Vec<String> = rest.take(PAGE + 1).collect();
         let next = if page.len() > PAGE { page.pop().unwrap() } else { String::new() };
+        let mut items = Vec::new();
         for name in page {
+            let deleted = if self.objects[&name] { r#","deletionTimestamp":"t""# } else { "" };
+            items.push(format!(r#"{{"metadata":{{"name":"{name}"{deleted}}}}}"#));
             if name.starts_with('h') {
                 self.objects.insert(name, true);
             } else {
                 self.objects.remove(&name);
             }
         }
-        let list = format!(r#"{{"kind":"List","metadata":{{"continue":"{next}"}},"items":[]}}"#);
+        let items = items.join(",");
+        let list = format!(r#"{{"kind":"List","metadata":{{"continue":"{next}"}},"items":[{items}]}}"#);
         Reply::stream([Part::Pause(self.delay), Part::Data(list.into())])
     }
 }
@@ -77,9 +81,13 @@ fn namespace() -> Identity {
     }
 }
 
-async fn turn(server: &Server, places: &mut Places) -> Vec<String> {
+async fn deleted(server: &Server, places: &mut Places) -> Deleted {
     let of_type = ContentType { resource: widgets(), can_list: true, can_delete_collection: true };
     delete(&server.api(), &namespace(), &[&of_type], places).await
+}
+
+async fn turn(server: &Server, places: &mut Places) -> Vec<String> {
+    deleted(server, places).await.failures
 }
 
 fn deletions(server: &Server) -> Vec<ReceivedRequest> {
@@ -88,7 +96,7 @@ fn deletions(server: &Server) -> Vec<ReceivedRequest> {
 
 /// Rule 11.3.
 #[tokio::test]
-async fn objects_that_are_held_do_not_starve_those_behind_them() {
+async fn the_next_page_follows_objects_that_are_held() {
     let world = World::of(600, 500);
     let (server, mut places) = (serving(&world), Places::new());
     assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
@@ -154,6 +162,19 @@ async fn a_turn_deletes_a_bounded_number_of_pages_and_the_next_one_goes_on() {
     assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
     assert_eq!(deletions(&server).len(), DELETED_PAGES + 2, "nothing is deleted twice");
     assert_eq!((world.lock().unwrap().living(), places.len()), (0, 0));
+}
+
+/// Rule 11.7: a look at the first pages cannot show it.
+#[tokio::test]
+async fn a_turn_that_deletes_behind_what_a_look_shows_is_progress() {
+    let world = World::of(PAGE * DELETED_PAGES + 700, 0);
+    let (server, mut places) = (serving(&world), Places::new());
+    let goes_on = |goes_on| Deleted { goes_on, ..Deleted::default() };
+    assert_eq!(deleted(&server, &mut places).await, goes_on(true));
+    assert_eq!(deleted(&server, &mut places).await, goes_on(false), "that was the last page");
+    // All of them are held now.
+    assert_eq!(deleted(&server, &mut places).await, goes_on(false));
+    assert_eq!(places.len(), 1);
 }
 
 /// Rule 11.7.
