@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
 }
 
 /// The objects of each type.
-const EACH: usize = 100;
+const EACH: usize = 10;
 
 async fn finishing(stage: &Stage, name: &str) -> Result<Replica> {
     let options = Options::default().arg("--finish-namespaces");
