@@ -98,7 +98,7 @@ bench-insight: prerequisites control-plane ## measure what answers about 1,000,0
 bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/scale.md (ARGS=--quick, --full, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
-bench-small: prerequisites control-plane ## measure eight small collectors on one API server (ARGS="--collectors N")
+bench-small: prerequisites control-plane ## measure one and eight small collectors on one API server (ARGS="--collectors N")
 	benches/small.sh $(ARGS)
 
 ci: ## run everything that continuous integration checks

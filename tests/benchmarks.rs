@@ -1,4 +1,5 @@
-//! What the end-to-end benchmark computes from its measurements.
+//! What the end-to-end benchmark computes from its measurements, and whether the one of small
+//! collectors works.
 
 // The benchmark's own files, of which only these can be tested without a server.
 #![allow(dead_code)]
@@ -23,7 +24,10 @@ mod rest;
 mod statistics;
 
 use std::cell::Cell;
+use std::process::Command;
 use std::time::Duration;
+
+use kube_gc_testkit::target;
 
 use figure::{Contestant, Figure, Samples, Target};
 use statistics::{Spread, bucket_of_percentile, percentile};
@@ -297,4 +301,25 @@ fn a_collector_counts_as_synced_only_when_it_knows_all_objects() {
         r#"{"level":"INFO","message":"collecting","reason":"timeout","unsynced":["pods"]}"#
     ));
     assert!(!kube_gc::is_synced("collecting synced"));
+}
+
+/// With as little as it can measure, and a program that is not optimized, so only whether it works.
+#[test]
+fn the_benchmark_of_small_collectors_runs_to_its_end() {
+    let script = target::repository().join("benches/small.sh");
+    let output = Command::new(script)
+        .args(["--starts", "1", "--collectors", "2", "--rest", "1", "--frozen", "1"])
+        .env("KUBE_GC_BINARY", target::binary())
+        .output()
+        .unwrap();
+    let table = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {table}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let rows: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|row| row.trim_matches(['|', ' ']).split(" | ").collect()).collect();
+    assert_eq!(rows.len(), 7, "{table}");
+    for row in rows {
+        let [_, _, measured] = row[..] else { panic!("{row:?}") };
+        let figure: f64 = measured.split([' ', ',']).next().unwrap().parse().expect("a figure");
+        assert!(figure > 0.0, "{row:?}");
+    }
 }
