@@ -65,12 +65,16 @@ impl Store {
         });
         self.link_dependent(edge, owner);
         self.set_name(edge, owner, &reference.name);
+        self.reference_changed(dependent, owner);
         edge
     }
 
     /// Moves an edge to another owner node.
     pub(super) fn set_edge_owner(&mut self, edge: EdgeId, owner: NodeId) {
         let name: Box<str> = self.reference_name(edge).into();
+        let Edge { dependent, owner: before, .. } = self.edges[edge];
+        self.reference_changed(dependent, before);
+        self.reference_changed(dependent, owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         self.edges[edge].owner = owner;
@@ -80,6 +84,8 @@ impl Store {
 
     /// Frees an edge that is no longer in its dependent's list of references.
     pub(super) fn remove_edge(&mut self, edge: EdgeId) {
+        let Edge { dependent, owner, .. } = self.edges[edge];
+        self.reference_changed(dependent, owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         if let Some(edge) = self.edges.remove(edge) {

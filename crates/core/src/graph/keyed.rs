@@ -18,6 +18,7 @@ pub(super) enum Purpose {
     Types,
     Nodes,
     Edges,
+    Followers,
 }
 
 impl Purpose {

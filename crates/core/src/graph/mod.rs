@@ -16,6 +16,7 @@
 //! | `cross_partition`, `sharding` | owners in partition 0 with dependents elsewhere |
 //! | `shared_uid`, `large` | objects served under two resources; objects with very many owners |
 //! | `disturbance` | what is no longer proved after watches broke |
+//! | `followers` | who is woken when an answer may have changed |
 //! | `query`, `scan`, `inspect`, `members`, `stuck`, `dump` | what workers and people ask |
 //!
 //! `state` has what single rules keep from one call to the next.
@@ -31,6 +32,7 @@ pub mod dump;
 mod edges;
 mod effect;
 mod event;
+mod followers;
 mod foreground;
 mod index;
 mod inspect;
@@ -64,6 +66,7 @@ pub use dump::Dump;
 
 pub use effect::{Effects, Report};
 pub use event::{DeletesProve, Epoch, Intake, Link, PeerMessage, WatchEvent};
+pub use followers::Follower;
 pub use inspect::{DependentSummary, NodePresence, NodeView, SearchPage, SearchQuery, TypeCount, ViewLimits};
 pub use large::LARGE;
 pub use members::{Member, MemberMark, MemberPage, MembersOf};

@@ -115,6 +115,9 @@ impl Partition {
 
     /// Applies what a monitor or discovery reports.
     pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
+        if !matches!(intake, Intake::Events { .. }) {
+            self.everything_changed();
+        }
         match intake {
             Intake::MonitorStarted { resource, epoch, deletes_prove } => {
                 self.monitor_started(&resource, epoch, deletes_prove)
@@ -208,8 +211,11 @@ impl Partition {
     /// Forgets everything, because the store was restored from a backup: versions went back and
     /// uids may return. The caller restarts the monitors.
     pub fn reset(&mut self) {
-        let disturbance = std::mem::take(&mut self.disturbance);
-        *self = Self { disturbance, ..Self::new(self.id, self.sharding, Arc::clone(&self.catalog)) };
+        let mut empty = Self::new(self.id, self.sharding, Arc::clone(&self.catalog));
+        empty.disturbance = std::mem::take(&mut self.disturbance);
+        std::mem::swap(&mut empty.store.followers, &mut self.store.followers);
+        *self = empty;
+        self.everything_changed();
     }
 
     /// Records that a worker's write succeeded and that its event is awaited, unless the node is

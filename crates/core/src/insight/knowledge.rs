@@ -127,6 +127,12 @@ impl Knowledge {
         self.owners.clear();
     }
 
+    /// Whether anything is known from a live read.
+    #[must_use]
+    pub fn has_reads(&self) -> bool {
+        !self.live.is_empty()
+    }
+
     /// The object that a live read has found.
     #[must_use]
     pub fn found(&self, identity: &Identity) -> Option<&LiveObject> {

@@ -4,8 +4,8 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use crate::graph::{
-    DeletesProve, Effects, Epoch, Intake, MemberPage, MembersOf, ObjectSnapshot, OwnerState, Partition,
-    SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
+    DeletesProve, Effects, Epoch, Follower, Intake, MemberPage, MembersOf, ObjectSnapshot, OwnerState,
+    Partition, SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
 };
 use crate::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
@@ -26,6 +26,52 @@ pub fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Optio
     })
 }
 
+/// The first of the facts that a question needs, as many as fit into one turn of the partition, and
+/// how many needs they are for: at least one. `follower` is woken when one of them may have changed.
+pub fn facts(
+    partition: &mut Partition,
+    needs: &[Need],
+    limits: ViewLimits,
+    follower: Option<&Follower>,
+) -> (Vec<Fact>, usize) {
+    let (mut facts, mut visits, mut done) = (Vec::new(), 0, 0);
+    for need in needs {
+        if visits > VISITS_OF_A_TURN {
+            break;
+        }
+        done += 1;
+        let Some(fact) = fact(partition, need, limits) else { continue };
+        if let Some(follower) = follower {
+            follow(partition, follower, &fact);
+        }
+        visits += match &fact {
+            Fact::Node(_, Some(view)) => {
+                view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len()
+            }
+            Fact::Node(_, None) | Fact::Object(..) | Fact::Owner(..) | Fact::Live(..) => 0,
+        } + 1;
+        facts.push(fact);
+    }
+    (facts, done)
+}
+
+/// Follows what a fact is about. What a fact says of a reference also depends on its owner.
+fn follow(partition: &mut Partition, follower: &Follower, fact: &Fact) {
+    let (uid, references) = match fact {
+        Fact::Node(key, view) => (&key.uid, view.as_ref().map(|view| view.references.as_slice())),
+        Fact::Object(key, object) => (&key.uid, object.as_ref().map(|object| object.references.as_slice())),
+        Fact::Owner(identity, _) => (&identity.uid, None),
+        Fact::Live(..) => return,
+    };
+    partition.follow(follower, uid);
+    for seen in references.unwrap_or_default() {
+        partition.follow(follower, &seen.reference.uid);
+    }
+}
+
+/// The dependents and references that are visited before a partition returns to its work: about
+/// 2 ms. Only the first fact of a turn may exceed it.
+const VISITS_OF_A_TURN: usize = 4_000;
 /// How many objects are found before they are visited.
 const PAGE: usize = 1024;
 /// The only run of each monitor.

@@ -59,7 +59,7 @@ pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, Need, ask,
 };
 pub use layout::{Row, RowKind, rows};
-pub use local::{LocalGraph, fact};
+pub use local::{LocalGraph, fact, facts};
 pub use name::{ObjectName, Unseen};
 pub use namespace::explain_namespace;
 pub use neighbourhood::{Edge, More, Neighbourhood, NeighbourhoodQuery, Shown, State, neighbourhood};

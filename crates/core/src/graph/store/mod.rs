@@ -14,6 +14,7 @@ use crate::object::{
 
 use crate::graph::DeletesProve;
 use crate::graph::arena::{Arena, grow_by_an_eighth, is_sparse};
+use crate::graph::followers::Followers;
 use crate::graph::index::Index;
 use crate::graph::intern::{Interned, Interner, NamespaceId, ReferenceType};
 use crate::graph::keyed::{KeyedMap, KeyedSet, Purpose};
@@ -57,6 +58,8 @@ pub(super) struct Store {
     /// The last generation that was given out. It is shared by all nodes, so that a node which
     /// was freed and created again never gets a generation that some verdict still carries.
     clock: u32,
+    /// Who follows answers about these nodes.
+    pub(super) followers: Followers,
 }
 
 /// The memory of a partition in bytes, by purpose: everything allocated, spare capacity
@@ -105,6 +108,7 @@ impl Store {
             formerly_absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
             unresolved_edges: 0,
             clock: 0,
+            followers: Followers::new(seed),
         }
     }
 
@@ -214,6 +218,7 @@ impl Store {
     /// Begins a new generation of a node. Verdicts on the old one no longer hold.
     pub(super) fn bump(&mut self, id: NodeId) {
         self.nodes[id].generation = self.tick();
+        self.changed(id);
     }
 
     fn tick(&mut self) -> u32 {

@@ -3,6 +3,7 @@
 mod check_oracle;
 mod checks;
 mod explanations;
+mod followers;
 mod local;
 mod neighbourhoods;
 mod pages;
