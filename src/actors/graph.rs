@@ -5,10 +5,11 @@ mod questions;
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, WrapFuture,
+    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Recipient, ResponseFuture,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -16,9 +17,10 @@ use tokio::time::Instant;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_queue::Arrival;
 use crate::actors::messages::{
-    Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
+    AnswerQuestion, Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
 };
 use crate::actors::outbox::{Outbox, Sequence};
+use crate::actors::question_queue::{QuestionQueue, QuestionSender};
 use crate::actors::supervision::{Fatal, die};
 use crate::api::EventRecorder;
 use crate::api::RestoreFence;
@@ -62,8 +64,17 @@ pub struct GraphActor {
     through: Vec<(Sequence, oneshot::Sender<()>)>,
     /// The origin of the partition's clock.
     began: Instant,
-    /// How often the partition may have changed.
-    changes: Arc<AtomicU64>,
+    /// Questions of people.
+    questions: QuestionQueue,
+}
+
+/// Where a partition takes messages, and questions of people.
+#[derive(Clone, Debug)]
+pub struct GraphAddress {
+    /// Takes messages.
+    pub messages: Addr<GraphActor>,
+    /// Takes questions. Each needs an [`AnswerQuestion`] to follow it.
+    pub questions: QuestionSender,
 }
 
 impl GraphActor {
@@ -80,14 +91,20 @@ impl GraphActor {
             peers: Vec::new(),
             through: Vec::new(),
             began: Instant::now(),
-            changes: Arc::default(),
+            questions: QuestionQueue::default(),
         }
     }
 
-    /// Counts how often the partition may have changed.
-    #[must_use]
-    pub fn changes(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.changes)
+    /// Starts on this thread.
+    pub fn start_here(self) -> GraphAddress {
+        let questions = self.questions.sender();
+        GraphAddress { messages: self.start(), questions }
+    }
+
+    /// Starts on another thread.
+    pub fn start_on(self, thread: &ArbiterHandle) -> GraphAddress {
+        let questions = self.questions.sender();
+        GraphAddress { messages: Self::start_in_arbiter(thread, |_| self), questions }
     }
 
     /// Changes the partition and forwards the effects.
@@ -104,7 +121,7 @@ impl GraphActor {
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
     /// there are never more of them than nodes.
     fn forward(&mut self, ctx: &mut Context<Self>) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.wake_followers();
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // This comes first, because writes continue until the fence knows.
@@ -140,6 +157,11 @@ impl GraphActor {
             self.sinks.event_recorder.report(report);
         }
         self.pump(ctx);
+    }
+
+    /// Wakes who follows what has changed.
+    fn wake_followers(&mut self) {
+        self.partition.outdated().for_each(Waker::wake_by_ref);
     }
 
     /// Sends the next batch of the outbox, if none is in flight.
@@ -247,7 +269,16 @@ impl Handler<TakeInChanges> for GraphActor {
             self.bereaved.extend(self.effects.cascaded.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
+        self.questions.answer_one(&mut self.partition);
         if list_ended { self.when_delivered() } else { Box::pin(std::future::ready(())) }
+    }
+}
+
+impl Handler<AnswerQuestion> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, AnswerQuestion: AnswerQuestion, _: &mut Context<Self>) {
+        self.questions.answer_one(&mut self.partition);
     }
 }
 
@@ -293,7 +324,7 @@ impl Handler<Reset> for GraphActor {
     fn handle(&mut self, Reset: Reset, _: &mut Self::Context) {
         self.partition.reset();
         self.outbox.clear();
-        self.changes.fetch_add(1, Ordering::Relaxed);
+        self.wake_followers();
     }
 }
 

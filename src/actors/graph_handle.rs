@@ -2,41 +2,34 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use actix::dev::ToEnvelope;
-use actix::{Addr, Handler, MailboxError, Message};
+use actix::{Handler, MailboxError, Message};
 use futures::future::try_join_all;
 
-use crate::actors::graph::GraphActor;
+use crate::actors::graph::{GraphActor, GraphAddress};
+use crate::actors::graph_follower::GraphFollower;
 use crate::actors::messages::{
-    AskCatalog, AskConcerned, AskFacts, AskMembers, AskOwner, AskPopulation, AskSearch, AskSnapshot,
-    AskStatus, AskUnread, AskWaiting, Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate,
-    LookAtSmall, Page, PageOfDependents, PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges,
-    UseCatalog, Verified,
+    AnswerQuestion, AskConcerned, AskOwner, AskPopulation, AskSnapshot, AskStatus, AskUnread, AskWaiting,
+    Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall, Page, PageOfDependents,
+    PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
 };
 use kube_gc_core::graph::{
-    Bookmark, Cursor, ExpectedChange, Generation, MemberMark, MemberPage, MembersOf, ObservedObject,
-    OwnerState, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot, StuckFilter, StuckObjects,
-    Verification, ViewLimits,
+    Bookmark, Cursor, ExpectedChange, Follower, Generation, MemberMark, MemberPage, MembersOf,
+    ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot,
+    StuckFilter, StuckObjects, Verification, ViewLimits,
 };
-use kube_gc_core::insight::{Fact, Need};
+use kube_gc_core::insight::{Fact, Need, facts};
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 
 /// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
 
-/// The number of facts in one question of a person: each can take as long as a view of a node with
-/// many dependents.
-const NEEDS_PER_QUESTION: usize = 16;
-
 /// The addresses of all partitions. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct GraphHandle {
     sharding: Sharding,
-    partitions: Arc<[Addr<GraphActor>]>,
-    /// How often each partition has changed.
-    changes: Arc<[Arc<AtomicU64>]>,
+    partitions: Arc<[GraphAddress]>,
     /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
 }
@@ -57,25 +50,9 @@ type Answer<T> = Result<T, PartitionEnded>;
 impl GraphHandle {
     /// A handle for partitions in the order of their ids.
     #[must_use]
-    pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
+    pub fn new(sharding: Sharding, partitions: Vec<GraphAddress>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
-        Self { sharding, partitions: partitions.into(), changes: Arc::default(), under: None }
-    }
-
-    /// The same with the counters of the partitions' changes, in the order of their ids.
-    #[must_use]
-    pub fn counting(self, changes: Vec<Arc<AtomicU64>>) -> Self {
-        Self { changes: changes.into(), ..self }
-    }
-
-    /// How often the partitions have changed that objects of a namespace depend on: its own and
-    /// that of cluster-scoped objects. For `None`, all partitions count.
-    #[must_use]
-    pub fn changes(&self, namespace: Option<&Namespace>) -> u64 {
-        let here = namespace.map(|namespace| [self.sharding.of(Some(namespace)), Sharding::CLUSTER]);
-        let counts = self.partitions().filter(|id| here.is_none_or(|here| here.contains(id)));
-        let counts = counts.filter_map(|PartitionId(id)| self.changes.get(usize::from(id)));
-        counts.map(|count| count.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        Self { sharding, partitions: partitions.into(), under: None }
     }
 
     /// A handle for work that began under this disturbance. Its reports are void after another
@@ -104,8 +81,24 @@ impl GraphHandle {
         GraphActor: Handler<M>,
         <GraphActor as actix::Actor>::Context: ToEnvelope<GraphActor, M>,
     {
-        let address = self.partitions.get(usize::from(partition.0)).ok_or(PartitionEnded)?;
-        Ok(address.send(message).await?)
+        Ok(self.address(partition)?.messages.send(message).await?)
+    }
+
+    fn address(&self, PartitionId(partition): PartitionId) -> Answer<&GraphAddress> {
+        self.partitions.get(usize::from(partition)).ok_or(PartitionEnded)
+    }
+
+    /// Asks one partition a question of a person, which it answers between two batches of changes.
+    async fn ask_between<A: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        question: impl FnOnce(&mut Partition) -> A + Send + 'static,
+    ) -> Answer<A> {
+        let GraphAddress { messages, questions } = self.address(partition)?;
+        let answered = questions.send(question);
+        // For a partition that has nothing else to do.
+        messages.do_send(AnswerQuestion);
+        answered.await.map_err(|_| PartitionEnded)
     }
 
     async fn ask_all<M>(&self, message: impl Fn() -> M) -> Answer<Vec<M::Result>>
@@ -227,8 +220,8 @@ impl GraphHandle {
     /// later question about the object after this.
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
         let partition = self.sharding.of(key.namespace.as_ref());
-        if let Some(address) = self.partitions.get(usize::from(partition.0)) {
-            address.do_send(Expect { key: key.clone(), change, under: self.under });
+        if let Ok(address) = self.address(partition) {
+            address.messages.do_send(Expect { key: key.clone(), change, under: self.under });
         }
     }
 
@@ -267,17 +260,59 @@ impl GraphHandle {
         self.ask_all(|| AskWaiting(filter.clone())).await
     }
 
-    /// Facts that a question needs. Live reads are left out.
-    pub async fn facts(&self, needs: &[Need], limits: ViewLimits) -> Answer<Vec<Fact>> {
-        let mut facts = Vec::new();
+    /// The first observed object with this uid in each partition. `follower` is woken when another
+    /// look may find others.
+    pub async fn locate_for(&self, uid: &Uid, follower: Option<&Follower>) -> Answer<Vec<Identity>> {
+        let asked = self.partitions().map(|partition| {
+            let (uid, follower) = (uid.clone(), follower.cloned());
+            self.ask_between(partition, move |partition| {
+                if let Some(follower) = follower {
+                    partition.follow(&follower, &uid);
+                }
+                partition.observed(&uid)
+            })
+        });
+        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
+    }
+
+    /// Facts that a question needs. Live reads are left out. `follower` is woken when one of them
+    /// may have changed.
+    pub async fn facts(
+        &self,
+        needs: &[Need],
+        limits: ViewLimits,
+        follower: Option<&Follower>,
+    ) -> Answer<Vec<Fact>> {
+        let mut all = Vec::new();
         for partition in self.partitions() {
             let here = |need: &&Need| self.sharding.of(need.namespace()) == partition;
-            let here: Vec<Need> = needs.iter().filter(here).cloned().collect();
-            for needs in here.chunks(NEEDS_PER_QUESTION) {
-                facts.extend(self.ask(partition, AskFacts { needs: needs.to_vec(), limits }).await?);
+            let mut here: Vec<Need> = needs.iter().filter(here).cloned().collect();
+            while !here.is_empty() {
+                let follower = follower.cloned();
+                let answer = self.ask_between(partition, move |partition| {
+                    let (found, done) = facts(partition, &here, limits, follower.as_ref());
+                    (found, here.split_off(done))
+                });
+                let (found, rest) = answer.await?;
+                all.extend(found);
+                here = rest;
             }
         }
-        Ok(facts)
+        Ok(all)
+    }
+
+    /// Follows the answers to a question.
+    #[must_use]
+    pub fn follower(&self) -> GraphFollower {
+        GraphFollower::new(self.clone())
+    }
+
+    /// Forgets a follower. Does not wait.
+    pub(super) fn unfollow(&self, id: u64) {
+        for GraphAddress { messages, questions } in &*self.partitions {
+            questions.tell(move |partition| partition.unfollow(id));
+            messages.do_send(AnswerQuestion);
+        }
     }
 
     /// A page of a search in one partition.
@@ -288,7 +323,8 @@ impl GraphHandle {
         after: Option<Cursor>,
         slots: usize,
     ) -> Answer<SearchPage> {
-        self.ask(of, AskSearch { query: Arc::clone(query), after, slots }).await
+        let query = Arc::clone(query);
+        self.ask_between(of, move |partition| partition.page_of_search(&query, after, slots)).await
     }
 
     /// Pages of these objects in one partition: one for each question, up to the one that brings
@@ -299,7 +335,16 @@ impl GraphHandle {
         of: Vec<(MembersOf, Option<MemberMark>)>,
         visits: usize,
     ) -> Answer<Vec<MemberPage>> {
-        self.ask(partition, AskMembers { of, visits }).await
+        let pages = move |partition: &mut Partition| {
+            let mut left = visits;
+            let pages = of.iter().map_while(|(of, after)| {
+                let page = (left > 0).then(|| partition.members(of, *after, left))?;
+                left = left.saturating_sub(page.visits.max(1));
+                Some(page)
+            });
+            pages.collect()
+        };
+        self.ask_between(partition, pages).await
     }
 
     /// The partitions that may have these objects.
@@ -309,7 +354,7 @@ impl GraphHandle {
 
     /// The types that the API server serves.
     pub async fn catalog(&self) -> Answer<Arc<Catalog>> {
-        self.ask(Sharding::CLUSTER, AskCatalog).await
+        self.ask_between(Sharding::CLUSTER, |partition| Arc::clone(partition.catalog())).await
     }
 
     /// The identities of these keys, in their order; see [`identify`](Self::identify).

@@ -258,22 +258,19 @@ fn start_partitions(
     sinks: &EffectSinks,
 ) -> std::io::Result<GraphHandle> {
     let catalog = Arc::new(Catalog::default());
-    let (mut partitions, mut changes) = (Vec::new(), Vec::new());
+    let mut partitions = Vec::new();
     for id in sharding.all() {
         let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks.clone());
-        changes.push(actor.changes());
         partitions.push(match placement.graph() {
-            GraphThreads::Each => {
-                let thread = threads.start(&format!("graph partition {}", id.0))?;
-                GraphActor::start_in_arbiter(&thread, |_| actor)
-            }
-            GraphThreads::Callers => actor.start(),
+            GraphThreads::Each => actor.start_on(&threads.start(&format!("graph partition {}", id.0))?),
+            GraphThreads::Callers => actor.start_here(),
         });
     }
-    for partition in &partitions {
-        partition.do_send(Introduce(partitions.clone()));
+    let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
+    for partition in &addresses {
+        partition.do_send(Introduce(addresses.clone()));
     }
-    Ok(GraphHandle::new(sharding, partitions).counting(changes))
+    Ok(GraphHandle::new(sharding, partitions))
 }
 
 fn recipients<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {

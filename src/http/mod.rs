@@ -112,9 +112,8 @@ pub trait Introspection: Send + Sync + 'static {
     /// The owners and dependents of an object; `None` if it is not in the graph.
     fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
 
-    /// A number that differs if the graph has changed: the part of it that objects of a namespace
-    /// depend on, or for `None` all of it. This is not a future, because streams ask often.
-    fn changes(&self, namespace: Option<&str>) -> u64;
+    /// The owners and dependents of an object again and again, whenever they may have changed.
+    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow>;
 
     /// Why an object is still there; `None` if it is not in the graph.
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>>;
@@ -153,6 +152,16 @@ pub trait Introspection: Send + Sync + 'static {
     /// Whether the collector can work. This is not a future, because probes must be answered
     /// even if an actor is busy.
     fn readiness(&self) -> Readiness;
+}
+
+/// An object that somebody follows.
+pub trait Follow: Send + Sync {
+    /// Its owners and dependents now; `None` if it is not in the graph.
+    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
+
+    /// Resolves when another look may show something else than the last one. Who waits for this has
+    /// to give up and ask again each second. Cancel safe.
+    fn outdated(&self) -> BoxFuture<'_, ()>;
 }
 
 #[cfg(test)]

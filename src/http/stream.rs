@@ -19,17 +19,15 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::page::{TIMEOUT, json_line, text};
-use super::{Ended, Introspection, NeighbourhoodPage, ObjectQuery};
+use super::{Ended, Follow, Introspection, ObjectQuery};
 
 /// The path of the page.
 pub(super) const PATH: &str = "/debug/stream";
 /// The most streams at a time. They do not count as requests.
 pub(super) const MAX_STREAMS: usize = 8;
 
-/// The time between two summaries.
+/// The time between two summaries, which all streams share.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
-/// All streams share a summary that is not older.
-const SUMMARY_AGE: Duration = Duration::from_millis(900);
 /// The least time between two looks at an object.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A look that takes long is followed by a pause of this many times its duration, so that a stream
@@ -37,9 +35,6 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const PAUSE_FACTOR: u32 = 64;
 /// The longest such pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// The longest time between two looks. The graph does not tell about changes of types that it does
-/// not watch.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// The time without any event after which a comment shows that the connection is alive.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// A stream ends after this time. Its client connects again, and its rights are checked again.
@@ -77,12 +72,13 @@ impl Streams {
             Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
         };
         let now = Instant::now();
+        let introspection = Arc::clone(&self.introspection);
         let following = Following {
             streams: self,
             closing: closing.map(|Closing(token)| token).unwrap_or_default(),
             ends: now + LONGEST_STREAM,
             summary_due: now,
-            object: query.map(|query| Followed::new(query, now)),
+            object: query.map(|query| Followed::new(introspection.follow(query), now)),
         };
         let events = unfold(following, async |following| {
             let (event, following) = following.next().await?;
@@ -94,26 +90,19 @@ impl Streams {
         response
     }
 
-    /// The collector at a glance. `None` if the collector ends.
-    async fn summary(&self) -> Option<Arc<str>> {
+    /// The collector at a glance, and since when. `None` if the collector ends.
+    async fn summary(&self) -> Option<(Instant, Arc<str>)> {
         let mut shared = self.summary.lock().await;
         if let Some((made, summary)) = &*shared
-            && made.elapsed() < SUMMARY_AGE
+            && made.elapsed() < SUMMARY_INTERVAL
         {
-            return Some(Arc::clone(summary));
+            return Some((*made, Arc::clone(summary)));
         }
         let summary: Arc<str> = json_line(&in_time(self.introspection.summary()).await?)?.into();
-        *shared = Some((Instant::now(), Arc::clone(&summary)));
-        Some(summary)
-    }
-
-    /// What belongs to an object. `None` if the collector ends.
-    async fn neighbourhood(&self, query: ObjectQuery) -> Option<NeighbourhoodPage> {
-        // The semaphore is never closed, so this cannot fail.
-        let _permit = self.questions.acquire().await;
-        let page = in_time(self.introspection.neighbourhood(query)).await?;
-        // An object that is not in the graph has no nodes. It may come, for example after a start.
-        Some(page.unwrap_or_default())
+        // Not before it: one that takes longer than a second would be due again at once, always.
+        let made = Instant::now();
+        *shared = Some((made, Arc::clone(&summary)));
+        Some((made, summary))
     }
 }
 
@@ -153,64 +142,73 @@ impl Following {
                 return None;
             }
             if self.summary_due <= now {
-                let summary = self.streams.summary().await?;
-                self.summary_due = now + SUMMARY_INTERVAL;
-                return Some((Event::default().event("summary").retry(RECONNECT).data(summary), self));
+                let (made, summary) = self.streams.summary().await?;
+                // So all streams ask at the same time, and share each summary.
+                self.summary_due = made + SUMMARY_INTERVAL;
+                return Some((Event::default().event("summary").retry(RECONNECT).data(&*summary), self));
             }
-            if let Some(object) = self.object.as_mut().filter(|object| object.due <= now) {
-                match object.look(&self.streams).await? {
-                    Some(page) => return Some((Event::default().event("neighbourhood").data(page), self)),
-                    None => continue,
+            let mut due = self.summary_due;
+            if let Some(object) = self.object.as_mut().filter(|object| object.is_outdated) {
+                if object.due <= now {
+                    match object.look(&self.streams).await? {
+                        Some(page) => {
+                            return Some((Event::default().event("neighbourhood").data(page), self));
+                        }
+                        None => continue,
+                    }
                 }
+                due = due.min(object.due);
             }
-            let due =
-                self.object.as_ref().map_or(self.summary_due, |object| object.due.min(self.summary_due));
             tokio::select! {
                 () = sleep_until(due) => {}
+                () = outdated(self.object.as_mut()) => {}
                 () = self.closing.cancelled() => return None,
             }
         }
     }
 }
 
+/// Notes that an object may have changed. Never resolves if that is known already.
+async fn outdated(object: Option<&mut Followed>) {
+    match object.filter(|object| !object.is_outdated) {
+        Some(object) => {
+            object.object.outdated().await;
+            object.is_outdated = true;
+        }
+        None => std::future::pending().await,
+    }
+}
+
 /// The object that a stream follows.
 struct Followed {
-    query: ObjectQuery,
-    /// The namespace of the object, once it is known.
-    namespace: Option<String>,
-    /// When to look whether anything has changed.
+    object: Box<dyn Follow>,
+    /// Whether it may have changed since the last look began.
+    is_outdated: bool,
+    /// The time before which it is not looked at again.
     due: Instant,
-    /// When to look even if the graph has not changed.
-    refresh: Instant,
-    /// How often the graph had changed before the last look.
-    changes: Option<u64>,
     /// The hash of what was sent last.
     sent: Option<u64>,
 }
 
 impl Followed {
-    const fn new(query: ObjectQuery, now: Instant) -> Self {
-        Self { query, namespace: None, due: now, refresh: now, changes: None, sent: None }
+    const fn new(object: Box<dyn Follow>, now: Instant) -> Self {
+        Self { object, is_outdated: true, due: now, sent: None }
     }
 
     /// The new state, if it is another than the last one. The outer `None` ends the stream.
     async fn look(&mut self, streams: &Streams) -> Option<Option<String>> {
-        let began = Instant::now();
-        // Before the question, so that a change during its answer is not missed.
-        let changes = streams.introspection.changes(self.namespace.as_deref());
-        self.due = began + LOOK_INTERVAL;
-        if self.changes == Some(changes) && began < self.refresh {
-            return Some(None);
-        }
-        let page = streams.neighbourhood(self.query.clone()).await?;
-        let namespace = page.shown.nodes.first().and_then(|root| root.name.namespace.clone());
-        // Another count counts for another namespace, so it cannot be compared.
-        self.changes = (namespace == self.namespace).then_some(changes);
-        self.namespace = namespace;
-        let now = Instant::now();
-        self.due = now + (PAUSE_FACTOR * (now - began)).clamp(LOOK_INTERVAL, LONGEST_PAUSE);
-        self.refresh = now + REFRESH_INTERVAL;
-        let text = json_line(&page)?;
+        let page = {
+            // The semaphore is never closed, so this cannot fail.
+            let _permit = streams.questions.acquire().await;
+            let began = Instant::now();
+            self.is_outdated = false;
+            let page = in_time(self.object.look()).await?;
+            let now = Instant::now();
+            self.due = now + (PAUSE_FACTOR * (now - began)).clamp(LOOK_INTERVAL, LONGEST_PAUSE);
+            page
+        };
+        // An object that is not in the graph has no nodes. It may come, for example after a start.
+        let text = json_line(&page.unwrap_or_default())?;
         let hash = streams.hash_keys.hash_one(&text);
         Some((self.sent.replace(hash) != Some(hash)).then_some(text))
     }

@@ -95,8 +95,8 @@ impl Introspection for Fake {
         async move { Ok(is_known.then(NeighbourhoodPage::default)) }.boxed()
     }
 
-    fn changes(&self, _: Option<&str>) -> u64 {
-        0
+    fn follow(&self, _: ObjectQuery) -> Box<dyn Follow> {
+        unimplemented!("nobody follows anything here")
     }
 
     fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {

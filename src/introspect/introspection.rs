@@ -11,21 +11,21 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
     CausesPage, CausesQuery, DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts,
-    FailingItem, FindQuery, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport, Introspection,
-    LatencyHistogram, Leadership, MOST_PAGED, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
+    FailingItem, FindQuery, Follow, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport,
+    Introspection, LatencyHistogram, Leadership, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
     PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage,
     TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
-use crate::introspect::questions::{Freshness, Questions};
+use crate::introspect::neighbourhoods::FollowedObject;
+use crate::introspect::questions::Questions;
 use crate::introspect::status::{CollectorStatus, counts};
 use crate::telemetry::Exporter;
 use crate::worker::comparison::Comparison;
-use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::insight::{NeighbourhoodQuery, State, neighbourhood, page};
-use kube_gc_core::object::{Key, Namespace, Uid};
+use kube_gc_core::insight::State;
+use kube_gc_core::object::{Key, Uid};
 use kube_gc_core::text::LISTED;
 
 /// The maximum number of failing keys that the page of a queue names.
@@ -131,33 +131,8 @@ impl CollectorIntrospection {
         Ok(FoundPage { found: found.collect(), more })
     }
 
-    async fn neighbourhood_of(
-        &self,
-        query: ObjectQuery,
-    ) -> Result<Option<NeighbourhoodPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
-            return Ok(None);
-        };
-        let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
-        // One more than the page, which shows whether there is another page.
-        let limit = query.after + query.limit + 1;
-        let is_namespaced = root.namespace.is_some();
-        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
-        let (shown, mut incomplete) =
-            self.questions.ask(limits, Freshness::Recent, |asker| neighbourhood(asker, &question)).await?;
-        incomplete.extend(self.undiscovered_types());
-        if query.down > 0 {
-            incomplete.extend(self.unsynced_types(is_namespaced));
-        }
-        incomplete.sort();
-        let (mut shown, next) = page(&shown, query.after, query.limit);
-        shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
-        let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
-        Ok(Some(NeighbourhoodPage { shown, incomplete, next }))
-    }
-
     async fn planned(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
+        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref(), None).await? else {
             return Ok(None);
         };
         self.questions.plan(root, &request, self.status.brake()).await.map(Some)
@@ -252,11 +227,11 @@ impl Introspection for CollectorIntrospection {
     }
 
     fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        async move { Ok(self.neighbourhood_of(query).await?) }.boxed()
+        async move { Ok(self.neighbourhood_of(&query, None).await?.page) }.boxed()
     }
 
-    fn changes(&self, namespace: Option<&str>) -> u64 {
-        self.status.graph().changes(namespace.and_then(Namespace::parse).as_ref())
+    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
+        Box::new(FollowedObject::new(self.clone(), query))
     }
 
     fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {

@@ -7,6 +7,7 @@ mod explanation;
 pub mod graph_export;
 pub mod introspection;
 pub mod metrics;
+mod neighbourhoods;
 #[cfg(feature = "node")]
 pub mod node;
 pub mod plans;

@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::{Api, ApiError};
 use crate::introspect::recent_reads::RecentReads;
-use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
 use kube_gc_core::object::{DeletionState, Identity, Namespace};
 
@@ -43,6 +43,16 @@ pub enum Freshness {
     Recent,
 }
 
+/// The answer to a question.
+#[derive(Debug)]
+pub struct Answered<A> {
+    pub answer: A,
+    /// What could not be read.
+    pub unseen: Vec<Unseen>,
+    /// Whether it rests on live reads, too, which nobody follows.
+    pub rests_on_reads: bool,
+}
+
 impl std::fmt::Debug for Questions {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Questions").finish_non_exhaustive()
@@ -71,6 +81,21 @@ impl Questions {
         freshness: Freshness,
         question: impl Fn(&mut Asker<'_>) -> A,
     ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
+        let Answered { answer, unseen, .. } = self.ask_for(None, limits, freshness, question).await?;
+        Ok((answer, unseen))
+    }
+
+    /// The same, and wakes the follower when what the graph said may have changed.
+    ///
+    /// # Errors
+    /// When a partition has ended.
+    pub async fn ask_for<A>(
+        &self,
+        follower: Option<&Follower>,
+        limits: ViewLimits,
+        freshness: Freshness,
+        question: impl Fn(&mut Asker<'_>) -> A,
+    ) -> Result<Answered<A>, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
         let mut known = Knowledge::default();
         loop {
@@ -82,11 +107,11 @@ impl Questions {
                     });
                     let mut unseen: Vec<Unseen> = failed.collect();
                     unseen.sort();
-                    return Ok((answer, unseen));
+                    return Ok(Answered { answer, unseen, rests_on_reads: known.has_reads() });
                 }
                 Err(needs) => needs,
             };
-            for fact in self.graph.facts(&needs, limits).await? {
+            for fact in self.graph.facts(&needs, limits, follower).await? {
                 known.learn(fact);
             }
             let reads = needs.into_iter().filter_map(|need| match need {
@@ -195,7 +220,7 @@ impl Questions {
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else
-    /// the first one.
+    /// the first one. The follower is woken when there may be another one.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -203,8 +228,9 @@ impl Questions {
         &self,
         uid: &kube_gc_core::object::Uid,
         resource: Option<&kube_gc_core::object::GroupResource>,
+        follower: Option<&Follower>,
     ) -> Result<Option<Identity>, PartitionEnded> {
-        let found = self.graph.locate(uid).await?;
+        let found = self.graph.locate_for(uid, follower).await?;
         let fits = |identity: &Identity| {
             resource.is_none_or(|resource| identity.resource.group_resource == *resource)
         };

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 
 use crate::faults::stage::{Stage, requests};
+use crate::insight::stream::Events;
 use kube_gc_testkit::proxy::{Fault, Hold, Matcher, Reply, Request, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Obj, Policy};
 
@@ -14,6 +15,7 @@ kube_gc_testkit::scenarios! {
     a_watch_that_ends_with_a_410_event_costs_one_list,
     breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm,
     a_list_that_fails_proves_nothing,
+    a_stream_tells_which_types_are_not_watched,
 }
 
 /// A collector whose watch of Secrets was ended, and the changes since then.
@@ -220,5 +222,30 @@ async fn a_list_that_fails_proves_nothing() -> Result<()> {
     stage.cluster.settled(&collector).await?;
     stage.assert_owners(&dependent, &[&owner]).await?;
     ensure!(stage.of(Verb::Delete, &dependent).is_empty(), "the collector tried to delete {dependent}");
+    collector.stop().await
+}
+
+/// A list fails and is tried again, which changes nothing in the graph. Fails if a stream looks only
+/// when the graph changes.
+async fn a_stream_tells_which_types_are_not_watched() -> Result<()> {
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let root = stage.ns.configmap("root").create().await?;
+    let item = stage.ns.secret("item").owned_by(&root).create().await?;
+    stage.cluster.settled(&collector).await?;
+    let mut events = Events::of(&collector, &format!("/debug/stream?uid={}", root.uid)).await?;
+    let shows = |page: &serde_json::Value, unseen: usize| {
+        let count = |field: &str| page[field].as_array().map(Vec::len);
+        count("nodes") == Some(2) && count("incomplete") == Some(unseen)
+    };
+    events.until("neighbourhood", |page| shows(page, 0)).await?;
+    let rule = stage.proxy.always(Matcher::verb(Verb::List).of("secrets"), Fault::Instead(Reply::broken()));
+    ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Expired) == 1);
+    events.until("neighbourhood", |page| shows(page, 1)).await?;
+    drop(rule);
+    events.until("neighbourhood", |page| shows(page, 0)).await?;
+    stage.cluster.delete(&root, Policy::Background).await?;
+    stage.cluster.settled(&collector).await?;
+    stage.cluster.assert_gone([&item]).await?;
     collector.stop().await
 }

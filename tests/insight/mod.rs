@@ -12,7 +12,7 @@ mod plan;
 pub mod proof;
 mod samples;
 mod sources;
-mod stream;
+pub mod stream;
 mod stuck;
 mod tree;
 

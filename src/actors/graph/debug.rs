@@ -1,16 +1,13 @@
 //! Answers metrics and debug pages, one page at a time, so that the partition soon returns to its
 //! work.
 
-use std::sync::Arc;
-
 use actix::{Context, Handler, MessageResult};
 
 use super::GraphActor;
 use crate::actors::messages::{
-    AskAround, AskBetter, AskCatalog, AskEdges, AskFacts, AskMembers, AskNodes, AskNodesOf, AskPopulation,
-    AskSearch, AskStatus, AskWaiting, IdentifyAll, PartitionStatus,
+    AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf, AskPopulation, AskStatus, AskWaiting, IdentifyAll,
+    PartitionStatus,
 };
-use kube_gc_core::insight::fact;
 
 impl Handler<AskNodes> for GraphActor {
     type Result = MessageResult<AskNodes>;
@@ -84,44 +81,5 @@ impl Handler<AskPopulation> for GraphActor {
 
     fn handle(&mut self, AskPopulation(resource): AskPopulation, _: &mut Context<Self>) -> Self::Result {
         self.partition.population(&resource)
-    }
-}
-
-impl Handler<AskFacts> for GraphActor {
-    type Result = MessageResult<AskFacts>;
-
-    fn handle(&mut self, AskFacts { needs, limits }: AskFacts, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(needs.iter().filter_map(|need| fact(&mut self.partition, need, limits)).collect())
-    }
-}
-
-impl Handler<AskSearch> for GraphActor {
-    type Result = MessageResult<AskSearch>;
-
-    fn handle(&mut self, asked: AskSearch, _: &mut Context<Self>) -> Self::Result {
-        let AskSearch { query, after, slots } = asked;
-        MessageResult(self.partition.page_of_search(&query, after, slots))
-    }
-}
-
-impl Handler<AskMembers> for GraphActor {
-    type Result = MessageResult<AskMembers>;
-
-    fn handle(&mut self, AskMembers { of, visits }: AskMembers, _: &mut Context<Self>) -> Self::Result {
-        let mut left = visits;
-        let pages = of.iter().map_while(|(of, after)| {
-            let page = (left > 0).then(|| self.partition.members(of, *after, left))?;
-            left = left.saturating_sub(page.visits.max(1));
-            Some(page)
-        });
-        MessageResult(pages.collect())
-    }
-}
-
-impl Handler<AskCatalog> for GraphActor {
-    type Result = MessageResult<AskCatalog>;
-
-    fn handle(&mut self, AskCatalog: AskCatalog, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(Arc::clone(self.partition.catalog()))
     }
 }

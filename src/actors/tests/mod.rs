@@ -8,10 +8,10 @@ mod pool;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
+use actix::{Actor, ArbiterHandle, Context, Handler, System};
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph::{EffectSinks, GraphActor};
+use crate::actors::graph::{EffectSinks, GraphActor, GraphAddress};
 use crate::actors::messages::Enqueue;
 use crate::actors::supervision::Threads;
 use crate::api::EventRecorder;
@@ -40,13 +40,13 @@ pub(crate) fn sharding() -> Sharding {
 }
 
 /// A partition of a small graph, on its own thread.
-pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
+pub(crate) fn start_partition(id: PartitionId) -> GraphAddress {
     let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
     start_partition_on(&thread, id)
 }
 
 /// A partition of a small graph, on this thread.
-pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
+pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> GraphAddress {
     let sharding = sharding();
     let partition = Partition::new(id, sharding, Arc::new(Catalog::default()));
     let sink = Sink.start();
@@ -57,7 +57,7 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Add
         event_recorder: EventRecorder::silent(),
         restore_fence: None,
     };
-    GraphActor::start_in_arbiter(thread, move |_| GraphActor::new(id, partition, sinks))
+    GraphActor::new(id, partition, sinks).start_on(thread)
 }
 
 /// Accepts keys and does nothing.

@@ -7,8 +7,8 @@ use crate::demo::fixtures::{SHOP, WEB, WEB_NEW};
 use crate::demo::output::Format;
 use crate::demo::scenarios::scenarios;
 use crate::http::{
-    DecisionQuery, DecisionsPage, Ended, ExplanationPage, FindQuery, FoundPage, GraphFormat, IdleReport,
-    MonitorStatus, NeighbourhoodPage, ObjectQuery, QueueStatus, Readiness, StuckPage, StuckQuery,
+    DecisionQuery, DecisionsPage, Ended, ExplanationPage, FindQuery, Follow, FoundPage, GraphFormat,
+    IdleReport, MonitorStatus, NeighbourhoodPage, ObjectQuery, QueueStatus, Readiness, StuckPage, StuckQuery,
     SummaryPage, TextStream, Undiscovered,
 };
 use kube_gc_apiserver::{self, ApiServer};
@@ -73,8 +73,8 @@ impl Introspection for IdleCollector {
         std::future::ready(Ok(None)).boxed()
     }
 
-    fn changes(&self, _: Option<&str>) -> u64 {
-        0
+    fn follow(&self, _: ObjectQuery) -> Box<dyn Follow> {
+        unimplemented!("nobody follows anything here")
     }
 
     fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {

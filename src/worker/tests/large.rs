@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr};
+use actix::Actor;
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
@@ -64,7 +64,7 @@ impl Stage {
         let catalog = Arc::new(catalog.build());
         let (sharding, sink) = (sharding(), Sink.start());
         let absent_owners = Arc::new(AbsentOwnerCache::new(500));
-        let start = |id| -> Addr<GraphActor> {
+        let start = |id| {
             let sinks = EffectSinks {
                 delete: sink.clone().recipient(),
                 orphan: sink.clone().recipient(),
@@ -72,7 +72,7 @@ impl Stage {
                 event_recorder: EventRecorder::silent(),
                 restore_fence: None,
             };
-            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks).start()
+            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks).start_here()
         };
         let graph = GraphHandle::new(sharding, sharding.all().map(start).collect());
         let facts = ObjectFacts {

@@ -132,11 +132,12 @@ impl Scene {
                     restore_fence: None,
                 };
                 let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
-                GraphActor::new(PartitionId(id), partition, sinks).start()
+                GraphActor::new(PartitionId(id), partition, sinks).start_here()
             })
             .collect();
-        for partition in &partitions {
-            partition.send(Introduce(partitions.clone())).await.unwrap();
+        let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
+        for partition in &addresses {
+            partition.send(Introduce(addresses.clone())).await.unwrap();
         }
         let graph = GraphHandle::new(sharding, partitions);
         let started = || {

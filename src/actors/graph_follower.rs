@@ -1,0 +1,229 @@
+//! Follows an answer from the graph.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Wake, Waker};
+
+use futures::FutureExt as _;
+use tokio::sync::Notify;
+
+use super::graph_handle::GraphHandle;
+use kube_gc_core::graph::Follower;
+
+/// Notes which facts a question rests on, and notices when one of them may have changed.
+#[derive(Debug)]
+pub struct GraphFollower {
+    graph: GraphHandle,
+    follower: Follower,
+    outdated: Arc<Outdated>,
+}
+
+/// Notified when an answer may have changed.
+#[derive(Debug, Default)]
+struct Outdated(Notify);
+
+impl Wake for Outdated {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
+impl GraphFollower {
+    /// Follows nothing yet.
+    pub(super) fn new(graph: GraphHandle) -> Self {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        let outdated = Arc::new(Outdated::default());
+        let id = LAST.fetch_add(1, Ordering::Relaxed);
+        let follower = Follower { id, question: 0, waker: Waker::from(Arc::clone(&outdated)) };
+        Self { graph, follower, outdated }
+    }
+
+    /// Begins to ask again, and forgets what earlier answers rested on. The question has to look
+    /// its object up in every partition, which makes each of them forget, too.
+    pub fn ask_again(&mut self) -> &Follower {
+        self.follower.question += 1;
+        // What is noticed from now on may be about an answer that is read after this.
+        self.outdated.0.notified().now_or_never();
+        &self.follower
+    }
+
+    /// Resolves when the answer may have changed since the facts were read that it rests on.
+    /// Cancel safe.
+    pub async fn outdated(&self) {
+        self.outdated.0.notified().await;
+    }
+}
+
+impl Drop for GraphFollower {
+    fn drop(&mut self) {
+        self.graph.unfollow(self.follower.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix::ArbiterHandle;
+
+    use super::*;
+    use crate::actors::graph_queue::GraphQueue;
+    use crate::actors::messages::{TakeIn, TakeInChanges};
+    use crate::actors::supervision::Threads;
+    use crate::actors::tests::{identity, in_system, sharding, start_partition_on};
+    use kube_gc_core::graph::{
+        DeletesProve, Epoch, Intake, PartitionId, SearchQuery, ViewLimits, WatchEvent,
+    };
+    use kube_gc_core::insight::Need;
+    use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, ResourceVersion};
+    use tokio::time::Instant;
+
+    const EPOCH: Epoch = Epoch(1);
+
+    /// A small graph whose partitions share a thread.
+    async fn graph() -> GraphHandle {
+        let thread: ArbiterHandle = Threads::default().start("graph partitions").unwrap();
+        let ids = (0..sharding().count()).map(PartitionId);
+        let graph = GraphHandle::new(sharding(), ids.map(|id| start_partition_on(&thread, id)).collect());
+        let resource = identity("a", "any").resource;
+        let started = || {
+            let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
+            TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
+        };
+        graph.take_in_everywhere(started).await.unwrap();
+        graph
+    }
+
+    fn facts(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectFacts {
+        ObjectFacts {
+            uid: of.uid.clone(),
+            namespace: of.namespace.clone(),
+            name: of.name.clone(),
+            resource_version: Some(ResourceVersion::number(version)),
+            owners,
+            being_deleted: false,
+            finalizers: Finalizers::default(),
+            held_by_others: false,
+        }
+    }
+
+    fn message(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> TakeInChanges {
+        let mut arrival = GraphQueue::new().arrival(Instant::now());
+        arrival.push(WatchEvent::Apply(facts(of, version, owners)));
+        TakeInChanges { resource: Arc::clone(&of.resource), epoch: EPOCH, arrivals: vec![arrival] }
+    }
+
+    async fn see(graph: &GraphHandle, of: &Identity, version: u64, owners: Vec<OwnerReference>) {
+        let partition = graph.partition_of(of.namespace.as_ref());
+        graph.take_in(partition, message(of, version, owners)).await.unwrap();
+    }
+
+    /// Asks again for one object, and what belongs to it.
+    async fn look(follower: &mut GraphFollower, graph: &GraphHandle, of: &Identity) {
+        let asked = follower.ask_again();
+        graph.locate_for(&of.uid, Some(asked)).await.unwrap();
+        let needs = [Need::Node(of.key())];
+        assert_eq!(graph.facts(&needs, ViewLimits::default(), Some(asked)).await.unwrap().len(), 1);
+    }
+
+    /// Counts looks, not time: whoever looks when told to never looks for the events of others.
+    #[test]
+    fn thousands_of_events_about_other_objects_need_no_look() {
+        in_system(async {
+            let graph = graph().await;
+            let [root, other] = ["root", "other"].map(|name| identity("a", name));
+            see(&graph, &root, 1, Vec::new()).await;
+            let mut follower = graph.follower();
+            let mut looks = 0;
+            look(&mut follower, &graph, &root).await;
+            for version in 1..=2000 {
+                see(&graph, &other, version, Vec::new()).await;
+                see(&graph, &root, version, Vec::new()).await;
+                while follower.outdated().now_or_never().is_some() {
+                    look(&mut follower, &graph, &root).await;
+                    looks += 1;
+                }
+            }
+            assert_eq!(looks, 0);
+            let reference = OwnerReference {
+                api_version: "v1".into(),
+                kind: "ConfigMap".into(),
+                name: root.name.clone().into(),
+                uid: root.uid.clone(),
+                controller: false,
+                block_owner_deletion: false,
+            };
+            let resolves = catalog();
+            graph.use_catalog(&resolves).await.unwrap();
+            look(&mut follower, &graph, &root).await;
+            see(&graph, &other, 3000, vec![reference]).await;
+            follower.outdated().await;
+        });
+    }
+
+    /// The types of these tests.
+    fn catalog() -> Arc<kube_gc_core::object::Catalog> {
+        let mut catalog = kube_gc_core::object::Catalog::builder();
+        let resource = identity("a", "any").resource;
+        catalog.add(kube_gc_core::object::ServedKind { version: "v1".into(), resource });
+        Arc::new(catalog.build())
+    }
+
+    #[test]
+    fn a_new_question_forgets_what_has_changed_before_it() {
+        in_system(async {
+            let graph = graph().await;
+            let [root, other] = ["root", "other"].map(|name| identity("a", name));
+            see(&graph, &root, 1, Vec::new()).await;
+            let mut follower = graph.follower();
+            look(&mut follower, &graph, &root).await;
+            graph.use_catalog(&catalog()).await.unwrap();
+            look(&mut follower, &graph, &other).await;
+            assert!(follower.outdated().now_or_never().is_none(), "it has been read since");
+            let renamed = Identity { name: "renamed".into(), ..root };
+            see(&graph, &renamed, 2, Vec::new()).await;
+            assert!(follower.outdated().now_or_never().is_none(), "nobody asks for it any more");
+        });
+    }
+
+    #[test]
+    fn the_graph_forgets_who_no_longer_follows() {
+        in_system(async {
+            let graph = graph().await;
+            let root = identity("a", "root");
+            see(&graph, &root, 1, Vec::new()).await;
+            let mut follower = graph.follower();
+            look(&mut follower, &graph, &root).await;
+            let kept = Arc::downgrade(&follower.outdated);
+            drop(follower);
+            // Partitions answer questions in order.
+            graph.locate_for(&root.uid, None).await.unwrap();
+            assert!(kept.upgrade().is_none());
+        });
+    }
+
+    /// Ten messages wait, each with a new object. The answer to a question comes after the first.
+    #[test]
+    fn a_question_is_answered_between_two_batches_of_changes() {
+        in_system(async {
+            let thread = actix::Arbiter::current();
+            let partitions: Vec<_> =
+                (0..sharding().count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
+            let graph = GraphHandle::new(sharding(), partitions.clone());
+            let resource = identity("a", "any").resource;
+            let started = || {
+                let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
+                TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
+            };
+            graph.take_in_everywhere(started).await.unwrap();
+            let partition = graph.partition_of(identity("a", "any").namespace.as_ref());
+            let address = &partitions[usize::from(partition.0)].messages;
+            for number in 0..10 {
+                address.do_send(message(&identity("a", &format!("o{number}")), 1, Vec::new()));
+            }
+            let all = Arc::new(SearchQuery::default());
+            let page = graph.search(partition, &all, None, 1000).await.unwrap();
+            assert_eq!(page.found.len(), 1);
+            let page = graph.search(partition, &all, None, 1000).await.unwrap();
+            assert_eq!(page.found.len(), 10, "nothing is lost");
+        });
+    }
+}
