@@ -10,6 +10,7 @@ use tokio::time::{sleep, timeout};
 use crate::cluster::Number;
 use crate::pages::get;
 use crate::report::Row;
+use crate::scenarios::as_many_as_possible;
 use crate::subject::Subject;
 use crate::{milliseconds, quantile, streams, uid};
 
@@ -99,7 +100,7 @@ pub async fn beside_events(subject: &Subject, roots: &[String], events: u64) -> 
             Ok(())
         };
         tokio::select! {
-            measured = saturated(subject, events) => *rate = measured?,
+            seconds = as_many_as_possible(subject, events) => *rate = events as f64 / seconds?,
             looked = looking => looked?,
         }
     }
@@ -117,22 +118,6 @@ pub async fn beside_events(subject: &Subject, roots: &[String], events: u64) -> 
         milliseconds(format!("`/debug/neighbourhood` {during}"), quantile(&mut looks, 0.99), SECOND),
         milliseconds(format!("`/debug/search` {during}"), quantile(&mut searches, 0.99), SECOND),
     ])
-}
-
-/// Events per second.
-async fn saturated(subject: &Subject, events: u64) -> Result<f64> {
-    subject.seen(None).await?;
-    let began = Instant::now();
-    let feeder = &subject.feeder;
-    let mut last = std::collections::BTreeMap::new();
-    for turn in 0..events {
-        let (resource, version) = feeder.update(feeder.cluster.any(turn)).await;
-        last.insert(resource, version);
-    }
-    for told in last {
-        subject.seen(Some(told)).await?;
-    }
-    Ok(events as f64 / began.elapsed().as_secs_f64())
 }
 
 /// A stream, of which the end is kept.

@@ -54,14 +54,19 @@ impl Report {
         let mut text =
             format!("{}\n\n| | target | measured | met |\n|---|---|---|---|\n", self.circumstances);
         for Row { what, measured, unit, target } in &self.rows {
-            let (goal, met) = match target {
-                Some(target) if measured <= target => (format!("≤ {target} {unit}"), "yes"),
-                Some(target) => (format!("≤ {target} {unit}"), "no"),
+            let (wanted, met) = match target {
+                Some(target) if measured <= target => (format!("≤ {} {unit}", goal(*target)), "yes"),
+                Some(target) => (format!("≤ {} {unit}", goal(*target)), "no"),
                 None => ("–".to_owned(), "–"),
             };
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "| {what} | {goal} | {measured:.2} {unit} | {met} |");
+            let _ = writeln!(text, "| {what} | {wanted} | {measured:.2} {unit} | {met} |");
         }
         text
     }
+}
+
+/// A target as people write it: with two decimals, unless it is a whole number.
+fn goal(target: f64) -> String {
+    if target.fract() == 0.0 { format!("{target}") } else { format!("{target:.2}") }
 }
