@@ -9,7 +9,9 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use tokio::sync::Semaphore;
 
-use super::page::{JSON, ended, json, not_found, page, stream as streamed, text, within_timeout};
+use super::page::{
+    JSON, answered, asked, ended, json, not_found, page, stream as streamed, text, within_timeout,
+};
 use super::parameters::unknown;
 use super::stream::{self, Closing, Streams};
 use super::turns::{about_an_object, in_turn};
@@ -135,10 +137,7 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
 async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
     let Debug { introspection, questions, .. } = &debug;
     in_turn(questions, FindQuery::read(parameters), |query| async move {
-        match introspection.search(query).await {
-            Ok(found) => json(StatusCode::OK, &found),
-            Err(error) => ended(error),
-        }
+        answered(introspection.search(query).await)
     })
     .await
 }
@@ -160,13 +159,7 @@ async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> R
 }
 
 async fn summary(State(debug): State<Debug>) -> Response {
-    within_timeout(async {
-        match debug.introspection.summary().await {
-            Ok(summary) => json(StatusCode::OK, &summary),
-            Err(error) => ended(error),
-        }
-    })
-    .await
+    within_timeout(async { answered(debug.introspection.summary().await) }).await
 }
 
 async fn follow(
@@ -178,25 +171,11 @@ async fn follow(
 }
 
 async fn stuck(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match StuckQuery::read(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
-        match debug.introspection.stuck(query).await {
-            Ok(page) => json(StatusCode::OK, &page),
-            Err(error) => ended(error),
-        }
-    })
-    .await
+    asked(StuckQuery::read(parameters), async |query| answered(debug.introspection.stuck(query).await)).await
 }
 
 async fn decisions(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match DecisionQuery::read(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
+    asked(DecisionQuery::read(parameters), |query| async move {
         let mut page = debug.introspection.decisions(&query);
         page.disagreements = debug.introspection.disagreements().await;
         json(StatusCode::OK, &page)
@@ -220,11 +199,7 @@ fn graph_query(parameters: Vec<(String, String)>) -> Result<(Vec<Uid>, GraphForm
 }
 
 async fn idle(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
-    let query = match idle_query(parameters) {
-        Ok(query) => query,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
+    asked(idle_query(parameters), |query| async {
         let report = debug.introspection.idle(query).await;
         let status = if report.idle { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         json(status, &report)

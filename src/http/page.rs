@@ -87,6 +87,25 @@ pub(super) async fn within_timeout(answer: impl Future<Output = Response>) -> Re
     })
 }
 
+/// The response to a question to the collector.
+pub(super) fn answered(answer: Result<impl Serialize, Ended>) -> Response {
+    match answer {
+        Ok(answer) => json(StatusCode::OK, &answer),
+        Err(error) => ended(error),
+    }
+}
+
+/// Answers a request within the timeout, unless its parameters are wrong.
+pub(super) async fn asked<Q, A: Future<Output = Response>>(
+    request: Result<Q, String>,
+    answer: impl FnOnce(Q) -> A,
+) -> Response {
+    match request {
+        Ok(request) => within_timeout(answer(request)).await,
+        Err(problem) => text(StatusCode::BAD_REQUEST, problem),
+    }
+}
+
 /// The response for unknown paths.
 pub(super) async fn not_found() -> Response {
     text(StatusCode::NOT_FOUND, "there is no such page; / lists all pages")

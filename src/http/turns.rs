@@ -10,7 +10,7 @@ use axum::routing::get;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::page::{ended, json, text, within_timeout};
+use super::page::{answered, asked, ended, json, text};
 use super::{CausesQuery, Ended, Introspection, PlanRequest};
 use kube_gc_core::insight::Document;
 
@@ -50,10 +50,8 @@ async fn plan(State(turns): State<Turns>, Query(parameters): Parameters) -> Resp
 async fn causes(State(turns): State<Turns>, Query(parameters): Parameters) -> Response {
     let Turns { introspection, causes, .. } = &turns;
     in_turn(causes, CausesQuery::read(parameters), |query| async move {
-        match introspection.causes(query).await {
-            Ok(page) => json(StatusCode::OK, &Document::new("Stuck", &page)),
-            Err(error) => ended(error),
-        }
+        let page = introspection.causes(query).await;
+        answered(page.as_ref().map(|page| Document::new("Stuck", page)).map_err(|ended| *ended))
     })
     .await
 }
@@ -64,11 +62,7 @@ pub(super) async fn in_turn<Q, A: Future<Output = Response>>(
     request: Result<Q, String>,
     answer: impl FnOnce(Q) -> A,
 ) -> Response {
-    let request = match request {
-        Ok(request) => request,
-        Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
-    };
-    within_timeout(async {
+    asked(request, |request| async {
         // The semaphore is never closed, so this cannot fail.
         let _permit = turns.acquire().await;
         answer(request).await

@@ -79,7 +79,7 @@ impl Session {
             incomplete.push(unseen(not_asked, "reference", why));
         }
         incomplete.append(&mut lists.unseen);
-        selection.iter().for_each(|selection| selection.complain(&mut incomplete));
+        selection.iter().for_each(|selection| selection.add_unseen_to(&mut incomplete));
         incomplete.extend(lists.unread());
         incomplete.sort();
         Ok(CheckAnswer { report, incomplete, left_out: lists.left_out })

@@ -20,7 +20,7 @@ mod watch;
 
 pub use answer::{ExplainAnswer, Hidden, NodeExtra, TreeAnswer, TreeQuery};
 pub use check::{CheckAnswer, CheckQuery};
-pub use collector::{CollectorError, Credentials, Decision, Stuck};
+pub use collector::{Collector, CollectorError, Credentials, Decision, Stuck};
 pub use error::InsightError;
 pub use glob::TypeFilter;
 pub use lists::Watcher;

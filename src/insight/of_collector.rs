@@ -36,6 +36,19 @@ impl Session {
         })
     }
 
+    /// Asks a collector about an object that people name.
+    async fn page_about<P, E: Into<InsightError>>(
+        &self,
+        object: &ObjectArgument,
+        watcher: &Watcher<'_>,
+        ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<P>, E>,
+    ) -> Result<(ObjectRef, P), InsightError> {
+        let object = watcher.wait(self.object_ref(object)).await?;
+        let page = Box::pin(watcher.wait(ask(&object))).await?;
+        let page = page.ok_or_else(|| not_in_the_graph(&object.uid))?;
+        Ok((object, page))
+    }
+
     /// What belongs to an object, from a collector.
     ///
     /// # Errors
@@ -47,14 +60,14 @@ impl Session {
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
-        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(&query.object)).await?;
-        let page = collector.neighbourhood(&uid, resource.as_ref(), reach(query));
-        let mut page = Box::pin(watcher.wait(page)).await?.ok_or_else(|| not_in_the_graph(&uid))?;
+        let ask =
+            async |of: &ObjectRef| collector.neighbourhood(&of.uid, of.resource.as_ref(), reach(query)).await;
+        let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
         if query.compares(&page.shown)
             && let Some(most) = query.candidates().nth(1)
         {
             let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
-            let found = collector.neighbourhood(&uid, resource.as_ref(), wider);
+            let found = collector.neighbourhood(&object.uid, object.resource.as_ref(), wider);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
                 && found.next.is_none()
@@ -104,9 +117,8 @@ impl Session {
         object: &ObjectArgument,
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(object)).await?;
-        let page = watcher.wait(collector.explain(&uid, resource.as_ref())).await?;
-        let page = page.ok_or_else(|| not_in_the_graph(&uid))?;
+        let ask = async |of: &ObjectRef| collector.explain(&of.uid, of.resource.as_ref()).await;
+        let (_, page) = self.page_about(object, watcher, ask).await?;
         Ok(ExplainAnswer {
             explanation: page.explanation,
             incomplete: page.incomplete,
@@ -127,9 +139,10 @@ impl Session {
         asked: &PlanArgument,
         watcher: &Watcher<'_>,
     ) -> Result<PlanAnswer, InsightError> {
-        let ObjectRef { uid, resource } = watcher.wait(self.object_ref(&asked.object)).await?;
-        let page = collector.plan(&uid, resource.as_ref(), asked.policy, asked.listed);
-        let page = watcher.wait(page).await?.ok_or_else(|| not_in_the_graph(&uid))?;
+        let ask = async |of: &ObjectRef| {
+            collector.plan(&of.uid, of.resource.as_ref(), asked.policy, asked.listed).await
+        };
+        let (_, page) = self.page_about(&asked.object, watcher, ask).await?;
         Ok(PlanAnswer { plan: page.plan, incomplete: page.incomplete, left_out: 0 })
     }
 

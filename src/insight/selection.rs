@@ -27,7 +27,7 @@ pub(super) struct Selection {
 
 impl Selection {
     /// Adds what could not be listed, unless it is named already.
-    pub fn complain(&self, unseen: &mut Vec<Unseen>) {
+    pub fn add_unseen_to(&self, unseen: &mut Vec<Unseen>) {
         for missing in &self.unseen {
             if !unseen.iter().any(|known| known.what == missing.what) {
                 unseen.push(missing.clone());

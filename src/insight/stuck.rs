@@ -69,7 +69,7 @@ impl Session {
         lists.list(namespace, &query.filter, watcher).await;
         let report = lists.stuck(&query.before(), selection.as_ref().map(|selection| &selection.uids)).await;
         let mut incomplete = std::mem::take(&mut lists.unseen);
-        selection.iter().for_each(|selection| selection.complain(&mut incomplete));
+        selection.iter().for_each(|selection| selection.add_unseen_to(&mut incomplete));
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             let plural = if report.not_read == 1 { "" } else { "s" };

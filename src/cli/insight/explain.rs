@@ -6,13 +6,12 @@ use clap::Args;
 
 use super::answer::Format;
 use super::arguments::CommonArgs;
-use super::source::{Auto, SourceArgs};
+use super::source::{Auto, SourceArgs, ask};
 use super::style::Style;
-use super::{answer, explain_text, footer, progress};
-use crate::app::insight::ask;
+use super::{answer, explain_text, footer};
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
-use crate::insight::{ExplainAnswer, ObjectArgument, Watcher};
+use crate::insight::{ExplainAnswer, ObjectArgument};
 
 /// The end of `kube-gc explain --help`.
 const EXAMPLES: &str = "\
@@ -53,17 +52,12 @@ fn explained(args: &ExplainArgs) -> Result<Exit, Error> {
     let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
     let filter = args.common.filter();
     let source = args.source.source(Auto::Looks)?;
-    let answer = ask(&args.common.connection(), async |session, interrupted| {
-        let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(&source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| session.explain_from(collector, &object, &watcher).await,
-                async || session.explain(&object, &filter, &watcher).await,
-            )
-            .await
-    })?;
+    let answer = ask(
+        &args.common.connection(),
+        &source,
+        async |session, collector, watcher| session.explain_from(collector, &object, watcher).await,
+        async |session, watcher| session.explain(&object, &filter, watcher).await,
+    )?;
     answer::end(
         answer,
         |(answer, note)| args.written(answer, note.as_deref()),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use super::style::{Colour, Style};
-use super::table::{Cell, age, columns};
+use super::table::{Cell, age, section};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
 use kube_gc_core::insight::{
     Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
@@ -79,17 +79,6 @@ pub fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
     text
 }
 
-fn section(text: &mut String, names: &[&str], mut rows: Vec<Vec<Cell>>, look: &Look) {
-    if rows.is_empty() {
-        return;
-    }
-    text.push('\n');
-    if look.headers {
-        rows.insert(0, names.iter().map(Cell::new).collect());
-    }
-    text.push_str(&columns(&rows, look.style));
-}
-
 fn references(text: &mut String, explanation: &Explanation, look: &Look) {
     let row = |reference: &JudgedReference| {
         let colour = match reference.class {
@@ -118,7 +107,7 @@ fn references(text: &mut String, explanation: &Explanation, look: &Look) {
     } else {
         &["OWNER", "CLASS", "FLAGS", "EVIDENCE"]
     };
-    section(text, names, explanation.references.iter().map(row).collect(), look);
+    section(text, names, explanation.references.iter().map(row).collect(), look.headers, look.style);
     let rest = explanation.reference_count.saturating_sub(explanation.references.len());
     if rest > 0 && !explanation.references.is_empty() {
         let _ = writeln!(text, "and {} more owner references", Thousands(rest));
@@ -174,7 +163,7 @@ fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
         ]
     };
     let names = ["FINALIZER", "SET BY", "LAST WRITTEN", "API", "REMOVED BY"];
-    section(text, &names, finalizers.iter().map(row).collect(), look);
+    section(text, &names, finalizers.iter().map(row).collect(), look.headers, look.style);
 }
 
 fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
@@ -192,7 +181,7 @@ fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
         ]
     };
     let names = ["HELD BY", "BECAUSE", "DELETED", "BLOCKS"];
-    section(text, &names, chain.leaves.iter().map(row).collect(), look);
+    section(text, &names, chain.leaves.iter().map(row).collect(), look.headers, look.style);
     let between: Vec<String> = chain
         .links
         .iter()
@@ -223,13 +212,19 @@ fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
             Cell::new(set_by(held, look)),
         ]
     });
-    section(text, &["HELD BY FINALIZER", "COUNT", "OBJECTS", "SET BY"], held.collect(), look);
+    section(
+        text,
+        &["HELD BY FINALIZER", "COUNT", "OBJECTS", "SET BY"],
+        held.collect(),
+        look.headers,
+        look.style,
+    );
     let left = report.by_type.iter().map(|left| vec![Cell::new(&left.resource), Cell::new(left.count)]);
-    section(text, &["LEFT", "COUNT"], left.collect(), look);
+    section(text, &["LEFT", "COUNT"], left.collect(), look.headers, look.style);
     let conditions = report.conditions.iter();
     let conditions =
         conditions.map(|condition| vec![Cell::new(&condition.kind), Cell::new(&condition.message)]);
-    section(text, &["CONDITION", "MESSAGE"], conditions.collect(), look);
+    section(text, &["CONDITION", "MESSAGE"], conditions.collect(), look.headers, look.style);
     if report.not_read > 0 {
         let _ =
             writeln!(text, "The finalizers of {} more objects were not read.", Thousands(report.not_read));

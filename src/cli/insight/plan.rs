@@ -6,14 +6,13 @@ use clap::{Args, ValueEnum};
 
 use super::answer::Format;
 use super::arguments::CommonArgs;
-use super::source::{Auto, SourceArgs};
+use super::source::{Auto, SourceArgs, ask};
 use super::style::Style;
-use super::{answer, footer, plan_text, progress};
-use crate::app::insight::ask;
+use super::{answer, footer, plan_text};
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::config::Loader;
-use crate::insight::{ObjectArgument, PlanAnswer, PlanArgument, Source, Watcher};
+use crate::insight::{ObjectArgument, PlanAnswer, PlanArgument, Source};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::object::PropagationPolicy;
 
@@ -93,6 +92,8 @@ pub fn run(args: &PlanArgs) -> Exit {
 fn planned(args: &PlanArgs) -> Result<Exit, Error> {
     let object = ObjectArgument::read(&args.common.object);
     let object = object.map_err(|error| Error::new(ErrorKind::Settings, error))?;
+    // Before the file is read, which may be needless.
+    let source = args.source()?;
     let asked = PlanArgument {
         object,
         policy: args.cascade.into(),
@@ -103,18 +104,12 @@ fn planned(args: &PlanArgs) -> Result<Exit, Error> {
         },
         brake: args.brake()?,
     };
-    let source = args.source(&asked)?;
-    let answer = ask(&args.common.connection(), async |session, interrupted| {
-        let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(&source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| session.plan_from(collector, &asked, &watcher).await,
-                async || session.plan(&asked, &watcher).await,
-            )
-            .await
-    })?;
+    let answer = ask(
+        &args.common.connection(),
+        &source,
+        async |session, collector, watcher| session.plan_from(collector, &asked, watcher).await,
+        async |session, watcher| session.plan(&asked, watcher).await,
+    )?;
     answer::end(
         answer,
         |(answer, note)| args.written(answer, note.as_deref()),
@@ -124,21 +119,15 @@ fn planned(args: &PlanArgs) -> Result<Exit, Error> {
 
 impl PlanArgs {
     /// A collector has all types in its graph, and its own limits.
-    fn source(&self, asked: &PlanArgument) -> Result<Source, Error> {
-        let source = self.source.source(Auto::Lists)?;
-        let of_lists = if !asked.filter.is_empty() {
+    fn source(&self) -> Result<Source, Error> {
+        let of_lists = if !self.common.filter().is_empty() {
             "--kinds and --exclude choose what is listed"
         } else if self.config.is_some() {
             "--config has the limits of the brake, and a running collector knows its own"
         } else {
-            return Ok(source);
+            return self.source.source(Auto::Lists);
         };
-        match source {
-            Source::Lists => Ok(source),
-            Source::Collector(_) | Source::Found { .. } => {
-                Err(Error::new(ErrorKind::Settings, format!("{of_lists}, so the plan needs --from lists")))
-            }
-        }
+        self.source.only_lists(&format!("{of_lists}, so the plan needs --from lists"))
     }
 
     /// The limits of the brake. Without a file they are not known: the collector has its own.
@@ -165,5 +154,32 @@ impl PlanArgs {
             let look = plan_text::Look { wide, headers: self.common.headers(), style: Style::detect() };
             plan_text::text(&answer.plan, &look) + &footer(&answer.incomplete, answer.left_out, note)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        plan: PlanArgs,
+    }
+
+    fn refused(more: &[&str]) -> String {
+        let line = ["plan", "pod/a", "--config", "/nowhere/kube-gc.toml"].iter().chain(more);
+        planned(&Line::parse_from(line).plan).unwrap_err().to_string()
+    }
+
+    /// The file may not exist, and what it says would not matter.
+    #[test]
+    fn a_configuration_beside_a_collector_is_refused_before_it_is_read() {
+        let why = refused(&["--collector", "http://127.0.0.1:1"]);
+        assert!(why.contains("needs --from lists"), "{why}");
+        let why = refused(&[]);
+        assert!(why.contains("/nowhere/kube-gc.toml"), "{why}");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::names::kubectl_name;
 use super::style::{Colour, Style};
-use super::table::{Cell, columns};
+use super::table::{Cell, section};
 use kube_gc_core::insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -32,13 +32,14 @@ pub fn text(plan: &Plan, look: &Look) -> String {
         &mut text,
         &["TYPE", "DELETED", "HELD", "BLOCKS", "ORPHANED", "KEPT", "UNKNOWN"],
         counts(plan),
-        look,
+        look.headers,
+        look.style,
     );
     let shown = shown(plan, look);
     let names: &[&str] =
         if look.wide { &["EFFECT", "OBJECT", "NAMESPACE", "NOTE"] } else { &["EFFECT", "OBJECT", "NOTE"] };
     let rows = shown.iter().map(|object| row(object, look)).collect();
-    section(&mut text, names, rows, look);
+    section(&mut text, names, rows, look.headers, look.style);
     let rest = plan.objects.len() - shown.len() + plan.not_listed;
     if rest > 0 && look.wide {
         let _ = writeln!(text, "and {} more objects", Thousands(rest));
@@ -58,17 +59,6 @@ pub fn text(plan: &Plan, look: &Look) -> String {
         let _ = writeln!(text, "{}", Escaped(note));
     }
     text
-}
-
-fn section(text: &mut String, names: &[&str], mut rows: Vec<Vec<Cell>>, look: &Look) {
-    if rows.is_empty() {
-        return;
-    }
-    text.push('\n');
-    if look.headers {
-        rows.insert(0, names.iter().map(Cell::new).collect());
-    }
-    text.push_str(&columns(&rows, look.style));
 }
 
 fn counts(plan: &Plan) -> Vec<Vec<Cell>> {

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::progress;
+use crate::app::insight::Connection;
 use crate::app::{Error, ErrorKind};
-use crate::insight::{self, Credentials, Source, SourceChoice};
+use crate::insight::{self, Collector, Credentials, InsightError, Session, Source, SourceChoice, Watcher};
 
 /// Where the answer comes from.
 #[derive(Args, Clone, Debug, Default)]
@@ -112,4 +114,38 @@ impl SourceArgs {
         };
         Source::choose(choice).map_err(|error| Error::new(ErrorKind::Settings, error))
     }
+
+    /// Lists, which alone can answer.
+    ///
+    /// # Errors
+    /// A collector is meant; the error says `why` it cannot answer.
+    pub fn only_lists(&self, why: &str) -> Result<Source, Error> {
+        match self.source(Auto::Lists)? {
+            Source::Lists => Ok(Source::Lists),
+            Source::Collector(_) | Source::Found { .. } => Err(Error::new(ErrorKind::Settings, why)),
+        }
+    }
+}
+
+/// Asks the collector that a source stands for, or lists, and says where the answer is from.
+///
+/// # Errors
+/// The API server cannot be used.
+pub fn ask<A>(
+    connection: &Connection,
+    source: &Source,
+    of_collector: impl AsyncFnOnce(&Session, &Collector, &Watcher<'_>) -> Result<A, InsightError>,
+    of_lists: impl AsyncFnOnce(&Session, &Watcher<'_>) -> Result<A, InsightError>,
+) -> Result<Result<(A, Option<String>), InsightError>, Error> {
+    crate::app::insight::ask(connection, async |session, interrupted| {
+        let watcher = Watcher { progress: &progress, interrupted };
+        let chosen = session.choose(source, &watcher).await?;
+        chosen
+            .answer(
+                &watcher,
+                async |collector| of_collector(session, collector, &watcher).await,
+                async || of_lists(session, &watcher).await,
+            )
+            .await
+    })
 }

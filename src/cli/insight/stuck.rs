@@ -6,13 +6,12 @@ use clap::Args;
 
 use super::answer::Format;
 use super::arguments::ScopeArgs;
-use super::source::{Auto, SourceArgs};
+use super::source::{Auto, SourceArgs, ask};
 use super::style::Style;
-use super::{answer, footer, progress, stuck_text};
-use crate::app::insight::ask;
-use crate::app::{Error, ErrorKind};
+use super::{answer, footer, stuck_text};
+use crate::app::Error;
 use crate::cli::exit::Exit;
-use crate::insight::{Source, StuckAnswer, StuckQuery, Watcher};
+use crate::insight::{Source, StuckAnswer, StuckQuery};
 
 /// The end of `kube-gc stuck --help`.
 const EXAMPLES: &str = "\
@@ -63,17 +62,12 @@ fn found(args: &StuckArgs) -> Result<Exit, Error> {
         older: args.older,
     };
     let source = args.source(&query)?;
-    let answer = ask(&args.scope.connection(), async |session, interrupted| {
-        let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(&source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| session.stuck_from(collector, &query, &watcher).await,
-                async || session.stuck(&query, &watcher).await,
-            )
-            .await
-    })?;
+    let answer = ask(
+        &args.scope.connection(),
+        &source,
+        async |session, collector, watcher| session.stuck_from(collector, &query, watcher).await,
+        async |session, watcher| session.stuck(&query, watcher).await,
+    )?;
     answer::end(
         answer,
         |(answer, note)| args.written(answer, now, note.as_deref()),
@@ -95,10 +89,7 @@ impl StuckArgs {
             (true, Some(_)) => "a collector knows no labels, so --selector needs --from lists",
             (false, _) => "--kinds and --exclude choose what is listed, so they need --from lists",
         };
-        match self.source.source(Auto::Lists)? {
-            Source::Lists => Ok(Source::Lists),
-            Source::Collector(_) | Source::Found { .. } => Err(Error::new(ErrorKind::Settings, why)),
-        }
+        self.source.only_lists(why)
     }
 
     fn written(&self, answer: &StuckAnswer, now: SystemTime, note: Option<&str>) -> Result<String, Error> {

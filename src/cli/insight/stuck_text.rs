@@ -93,11 +93,12 @@ fn objects(report: &StuckReport, look: &Look) -> String {
 pub fn summary(report: &StuckReport, older: &str) -> String {
     let StuckReport { stuck, being_deleted, .. } = report;
     let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
+    // "0 of 1 object is", "1 of 2 objects is", "0 of 2 objects are".
+    let are = if *stuck == 1 || *being_deleted == 1 { "is" } else { "are" };
     format!(
-        "{} of {} {objects} being deleted {} stuck: deleted more than {older} ago.\n",
+        "{} of {} {objects} being deleted {are} stuck: deleted more than {older} ago.\n",
         Thousands(*stuck),
         Thousands(*being_deleted),
-        if *stuck == 1 { "is" } else { "are" },
     )
 }
 
@@ -158,6 +159,23 @@ Look.
         let wide = text(&report, &look(true));
         assert!(wide.contains("\n  configmap/receipt  shop  u\n  and 40 more\n"), "{wide}");
         assert!(wide.starts_with("\nNAMESPACE  STUCK"), "{wide}");
+    }
+
+    #[test]
+    fn the_summary_agrees_with_its_numbers() {
+        let said = |stuck, being_deleted| {
+            summary(&StuckReport { stuck, being_deleted, ..StuckReport::default() }, "1m")
+        };
+        for (stuck, being_deleted, expected) in [
+            (0, 0, "0 of 0 objects that are being deleted are stuck: "),
+            (0, 1, "0 of 1 object that is being deleted is stuck: "),
+            (1, 1, "1 of 1 object that is being deleted is stuck: "),
+            (0, 2, "0 of 2 objects that are being deleted are stuck: "),
+            (1, 2, "1 of 2 objects that are being deleted is stuck: "),
+            (2, 2, "2 of 2 objects that are being deleted are stuck: "),
+        ] {
+            assert_eq!(said(stuck, being_deleted), format!("{expected}deleted more than 1m ago.\n"));
+        }
     }
 
     #[test]

@@ -47,6 +47,18 @@ pub fn columns(rows: &[Vec<Cell>], style: Style) -> String {
     text
 }
 
+/// Adds rows after an empty line, under the names of their columns if there are to be `headers`.
+pub fn section(text: &mut String, names: &[&str], mut rows: Vec<Vec<Cell>>, headers: bool, style: Style) {
+    if rows.is_empty() {
+        return;
+    }
+    text.push('\n');
+    if headers {
+        rows.insert(0, names.iter().map(Cell::new).collect());
+    }
+    text.push_str(&columns(&rows, style));
+}
+
 /// How long ago a time in RFC 3339 was, as kubectl writes it; `None` if it is no time.
 pub fn age(time: &str, now: SystemTime) -> Option<String> {
     let time = humantime::parse_rfc3339_weak(time).ok()?;

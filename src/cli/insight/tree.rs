@@ -7,10 +7,10 @@ use clap::{Args, ValueEnum};
 use super::answer::Format;
 use super::arguments::CommonArgs;
 use super::redraw::Redraw;
-use super::source::{Auto, SourceArgs};
+use super::source::{Auto, SourceArgs, ask};
 use super::style::Style;
-use super::{answer, footer, progress, tree_text, unanswered};
-use crate::app::insight::ask;
+use super::{answer, footer, tree_text, unanswered};
+use crate::app::insight;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::insight::{ObjectArgument, Source, TreeAnswer, TreeQuery, Watcher};
@@ -116,17 +116,12 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
     if args.watch {
         return watched(args, &query, &source);
     }
-    let answer = ask(&args.common.connection(), async |session, interrupted| {
-        let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(&source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| session.tree_from(collector, &query, &watcher).await,
-                async || session.tree(&query, &watcher).await,
-            )
-            .await
-    })?;
+    let answer = ask(
+        &args.common.connection(),
+        &source,
+        async |session, collector, watcher| session.tree_from(collector, &query, watcher).await,
+        async |session, watcher| session.tree(&query, watcher).await,
+    )?;
     answer::end(
         answer,
         |(answer, note)| args.written(answer, note.as_deref()),
@@ -138,7 +133,7 @@ fn shown(args: &TreeArgs) -> Result<Exit, Error> {
 fn watched(args: &TreeArgs, query: &TreeQuery, source: &Source) -> Result<Exit, Error> {
     let mut screen = Redraw::new(args.output == TreeFormat::Json);
     let (mut last, mut failed) = (None, None);
-    let ended = ask(&args.common.connection(), async |session, interrupted| {
+    let ended = insight::ask(&args.common.connection(), async |session, interrupted| {
         // Progress would be in the way of the tree.
         let watcher = Watcher { progress: &|_, _| {}, interrupted };
         let collector = session.choose(source, &watcher).await?.collector;

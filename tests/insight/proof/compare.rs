@@ -28,6 +28,16 @@ pub struct Case {
     pub plan: Plan,
 }
 
+/// One object of a case.
+#[derive(Clone, Copy)]
+struct Compared<'a> {
+    planned: &'a PlannedObject,
+    before: &'a Obj,
+    after: Option<&'a Obj>,
+    shown: &'a Shown,
+    moment: Moment,
+}
+
 /// How often each effect was planned.
 pub type Counts = BTreeMap<&'static str, usize>;
 
@@ -47,12 +57,8 @@ impl Case {
         for before in &self.objects {
             let planned = planned.get(before.uid.as_str()).copied();
             let after = shown.objects.get(&before.uid);
-            let difference = match planned.map(|planned| (planned, planned.effect)) {
-                Some((planned, Effect::Deleted | Effect::Held)) => self.goes(planned, after, moment),
-                Some((planned, Effect::Orphaned | Effect::Kept | Effect::Blocks)) => {
-                    self.stays(planned, before, after, shown, moment)
-                }
-                Some((planned, Effect::Unknown)) => self.goes_or_stays(planned, before, after, shown, moment),
+            let difference = match planned {
+                Some(planned) => self.is_as_planned(Compared { planned, before, after, shown, moment }),
                 None => self.is_untouched(before, after, moment),
             };
             let effect = planned.map_or("untouched", |planned| planned.effect.as_str());
@@ -71,20 +77,21 @@ impl Case {
         }
     }
 
+    fn is_as_planned(&self, compared: Compared<'_>) -> Option<String> {
+        match compared.planned.effect {
+            Effect::Deleted | Effect::Held => self.goes(compared),
+            Effect::Orphaned | Effect::Kept | Effect::Blocks => self.stays(compared),
+            Effect::Unknown => self.goes_or_stays(compared),
+        }
+    }
+
     /// A plan that is not sure has a reason, and one of both happens.
-    fn goes_or_stays(
-        &self,
-        planned: &PlannedObject,
-        before: &Obj,
-        after: Option<&Obj>,
-        shown: &Shown,
-        moment: Moment,
-    ) -> Option<String> {
-        if planned.why.is_none() || !self.is_below_a_release(before) {
+    fn goes_or_stays(&self, compared: Compared<'_>) -> Option<String> {
+        if compared.planned.why.is_none() || !self.is_below_a_release(compared.before) {
             return Some("there is no reason for it".to_owned());
         }
-        let goes = self.goes(planned, after, moment)?;
-        let stays = self.stays(planned, before, after, shown, moment)?;
+        let goes = self.goes(compared)?;
+        let stays = self.stays(compared)?;
         Some(format!("neither goes, because it {goes}, nor stays, because it {stays}"))
     }
 
@@ -110,7 +117,8 @@ impl Case {
         false
     }
 
-    fn goes(&self, planned: &PlannedObject, after: Option<&Obj>, moment: Moment) -> Option<String> {
+    fn goes(&self, compared: Compared<'_>) -> Option<String> {
+        let Compared { planned, after, moment, .. } = compared;
         // An object that blocks is no finalizer, and goes on blocking.
         let is_blocked = self.is_blocked(planned);
         let has_finalizers = planned.finalizers.as_ref().is_none_or(|finalizers| !finalizers.is_empty());
@@ -130,14 +138,8 @@ impl Case {
         }
     }
 
-    fn stays(
-        &self,
-        planned: &PlannedObject,
-        before: &Obj,
-        after: Option<&Obj>,
-        shown: &Shown,
-        moment: Moment,
-    ) -> Option<String> {
+    fn stays(&self, compared: Compared<'_>) -> Option<String> {
+        let Compared { planned, before, after, shown, moment } = compared;
         let Some(after) = after else {
             // It was kept by an object that was on its way.
             return (moment == Moment::Idle || !self.had_deleted).then(|| "is gone".to_owned());

@@ -36,25 +36,26 @@ impl Survey {
     pub fn of(graph: &mut LocalGraph, selected: Option<&HashSet<Uid>>) -> Self {
         let mut survey = Self::default();
         let mut edges = Edges::default();
-        let mut meant: HashSet<Key> = HashSet::new();
+        let mut selected_keys: HashSet<Key> = HashSet::new();
         graph.each_object(|graph, object| {
-            let is_meant = selected.is_none_or(|uids| uids.contains(&object.identity.uid));
-            if is_meant && selected.is_some() {
-                meant.insert(object.identity.key());
+            let is_selected = selected.is_none_or(|uids| uids.contains(&object.identity.uid));
+            if is_selected && selected.is_some() {
+                selected_keys.insert(object.identity.key());
             }
-            survey.see(graph, object, is_meant, &mut edges);
+            survey.see(graph, object, is_selected, &mut edges);
         });
         survey.circles = edges.circles();
         // An object that is suspect for two reasons is looked at once.
         let mut known: HashSet<Key> = survey.suspects.iter().cloned().collect();
-        let members = survey.circles.members().filter(|key| selected.is_none() || meant.contains(key));
+        let members =
+            survey.circles.members().filter(|key| selected.is_none() || selected_keys.contains(key));
         let members = members.filter(|key| known.insert((*key).clone()));
         survey.suspects.extend(members.cloned());
         survey
     }
 
-    fn see(&mut self, graph: &LocalGraph, object: &ObjectSnapshot, is_meant: bool, edges: &mut Edges) {
-        if is_meant {
+    fn see(&mut self, graph: &LocalGraph, object: &ObjectSnapshot, is_selected: bool, edges: &mut Edges) {
+        if is_selected {
             self.objects += 1;
             self.references += object.references.len();
         }
@@ -81,7 +82,7 @@ impl Survey {
                 edges.add(&key, &identity.key());
             }
         }
-        if is_suspect && is_meant {
+        if is_suspect && is_selected {
             self.suspects.push(key);
         }
     }
