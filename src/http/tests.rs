@@ -65,6 +65,19 @@ impl Fake {
     }
 }
 
+/// An object that never comes.
+struct Absent;
+
+impl Follow for Absent {
+    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        std::future::ready(Ok(None)).boxed()
+    }
+
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        std::future::pending().boxed()
+    }
+}
+
 impl Introspection for Fake {
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
         async { vec![widgets()] }.boxed()
@@ -96,7 +109,7 @@ impl Introspection for Fake {
     }
 
     fn follow(&self, _: ObjectQuery) -> Box<dyn Follow> {
-        unimplemented!("nobody follows anything here")
+        Box::new(Absent)
     }
 
     fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
