@@ -9,10 +9,7 @@ use std::task::Waker;
 
 use crate::object::{HashSeed, Keyed, Uid};
 
-use super::Partition;
 use super::keyed::{KeyedSet, Purpose};
-use super::node::NodeId;
-use super::store::Store;
 
 /// The most uids that are kept of one follower. One that asks for more is woken by each change.
 const MOST_UIDS: usize = 1024;
@@ -53,12 +50,18 @@ impl Followers {
     }
 
     /// Whether nobody could be woken, which costs nothing to find out.
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.all.iter().all(|following| following.is_outdated)
     }
 
-    fn changed(&mut self, uid: &Uid) {
+    /// Something that an answer shows of this uid has changed.
+    pub(super) fn changed(&mut self, uid: &Uid) {
         self.outdate(|following| following.of_all || following.uids.contains(uid));
+    }
+
+    /// Something has changed that any answer may rest on.
+    pub(super) fn everything_changed(&mut self) {
+        self.outdate(|_| true);
     }
 
     fn outdate(&mut self, concerns: impl Fn(&Following) -> bool) {
@@ -67,38 +70,10 @@ impl Followers {
             following.is_to_be_woken |= following.is_outdated;
         }
     }
-}
 
-impl Store {
-    /// A node has changed, as its own view or that of an owner shows it.
-    pub(super) fn changed(&mut self, id: NodeId) {
-        if self.followers.is_idle() {
-            return;
-        }
-        let Self { followers, nodes, edges, .. } = self;
-        followers.changed(&nodes[id].uid);
-        let mut next = nodes[id].first_owner;
-        while let Some(edge) = next.filter(|_| !followers.is_idle()) {
-            followers.changed(&nodes[edges[edge].owner].uid);
-            next = edges[edge].next_owner;
-        }
-    }
-
-    /// A node has got a reference, or is going to lose one.
-    pub(super) fn reference_changed(&mut self, dependent: NodeId, owner: NodeId) {
-        if self.followers.is_idle() {
-            return;
-        }
-        let Self { followers, nodes, .. } = self;
-        followers.changed(&nodes[dependent].uid);
-        followers.changed(&nodes[owner].uid);
-    }
-}
-
-impl Partition {
     /// Follows a uid, until the follower asks another question.
-    pub fn follow(&mut self, follower: &Follower, uid: &Uid) {
-        let Followers { all, hasher } = &mut self.store.followers;
+    pub(super) fn follow(&mut self, follower: &Follower, uid: &Uid) {
+        let Self { all, hasher } = self;
         let place = all.iter().position(|following| following.follower.id == follower.id);
         let place = place.unwrap_or_else(|| {
             all.push(Following {
@@ -125,22 +100,16 @@ impl Partition {
     }
 
     /// Forgets a follower.
-    pub fn unfollow(&mut self, id: u64) {
-        self.store.followers.all.retain(|following| following.follower.id != id);
+    pub(super) fn unfollow(&mut self, id: u64) {
+        self.all.retain(|following| following.follower.id != id);
     }
 
     /// The followers whose answers may have changed, each once after its question.
-    pub fn outdated(&mut self) -> impl Iterator<Item = &Waker> {
+    pub(super) fn outdated(&mut self) -> impl Iterator<Item = &Waker> {
         let to_wake = |following: &&mut Following| following.is_to_be_woken;
-        self.store.followers.all.iter_mut().filter(to_wake).map(|following| {
+        self.all.iter_mut().filter(to_wake).map(|following| {
             following.is_to_be_woken = false;
             &following.follower.waker
         })
-    }
-
-    /// Something has changed that any answer may rest on: which types there are, and which are
-    /// synced.
-    pub(super) fn everything_changed(&mut self) {
-        self.store.followers.outdate(|_| true);
     }
 }

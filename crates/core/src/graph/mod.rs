@@ -16,7 +16,7 @@
 //! | `cross_partition`, `sharding` | owners in partition 0 with dependents elsewhere |
 //! | `shared_uid`, `large` | objects served under two resources; objects with very many owners |
 //! | `disturbance` | what is no longer proved after watches broke |
-//! | `followers` | who is woken when an answer may have changed |
+//! | `followers`, `follow` | who is woken when an answer may have changed, and by what |
 //! | `query`, `scan`, `inspect`, `members`, `stuck`, `dump` | what workers and people ask |
 //!
 //! `state` has what single rules keep from one call to the next.
@@ -32,6 +32,7 @@ pub mod dump;
 mod edges;
 mod effect;
 mod event;
+mod follow;
 mod followers;
 mod foreground;
 mod index;
