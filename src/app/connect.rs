@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use futures::future;
-
 use super::error::{Error, ErrorKind};
 use super::settings;
 use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
@@ -30,11 +28,10 @@ pub async fn client(
 }
 
 /// Asks the server for its version and for the right to list everything: both fail now rather
-/// than later, while somebody may still be watching. Both are asked at the same time, because the
-/// collector is not ready before. `server` is its name in messages.
+/// than later, while somebody may still be watching. `server` is its name in messages.
 pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), Error> {
-    let asked = future::try_join(api.probe(), api.may_list()).await;
-    let (version, allowed) = asked.map_err(|error| rejected(server, &error))?;
+    let version = api.probe().await.map_err(|error| rejected(server, &error))?;
+    let allowed = api.may_list().await.map_err(|error| rejected(server, &error))?;
     if !allowed {
         return Err(Error::new(
             ErrorKind::Forbidden,
