@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use crate::cluster::Number;
 use crate::pages::get;
 use crate::report::Row;
-use crate::scenarios::as_many_as_possible;
+use crate::scenarios::events::as_many_as_possible;
 use crate::subject::Subject;
 use crate::{milliseconds, quantile, streams, uid};
 

@@ -1,7 +1,7 @@
 //! The measurements.
 
 mod churn;
-mod events;
+pub mod events;
 mod growth;
 mod namespace;
 mod sizes;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::subject::Subject;
 
 pub use self::churn::{Churn, churn};
-pub use self::events::{Saturation, Updates, as_many_as_possible, saturation, updates};
+pub use self::events::{Saturation, Updates, saturation, updates};
 pub use self::growth::{Growth, growth};
 pub use self::namespace::{Deletion, namespace};
 pub use self::sizes::{Size, size};
