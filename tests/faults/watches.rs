@@ -242,7 +242,7 @@ async fn a_stream_tells_which_types_are_not_watched() -> Result<()> {
     let rule = stage.proxy.always(Matcher::verb(Verb::List).of("secrets"), Fault::Instead(Reply::broken()));
     ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Expired) == 1);
     events.until("neighbourhood", |page| shows(page, 1)).await?;
-    drop(rule);
+    rule.remove();
     events.until("neighbourhood", |page| shows(page, 0)).await?;
     stage.cluster.delete(&root, Policy::Background).await?;
     stage.cluster.settled(&collector).await?;
