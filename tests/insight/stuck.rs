@@ -217,7 +217,7 @@ async fn who_may_not_read_what_is_deleted_is_told() -> Result<()> {
     let line = format!("stuck -n {} --older 0s --kinds secrets", ns.name());
     let ran = kube_gc(user.kubeconfig(), &line).await?;
     ensure!(ran.code == 7 && ran.out.contains("Not looked at: Secret/held"), "{ran:?}");
-    ensure!(ran.out.contains("0 of 1 object that is being deleted are stuck"), "{ran:?}");
+    ensure!(ran.out.contains("0 of 1 object that is being deleted is stuck"), "{ran:?}");
 
     // The cause of what waits for it is not known.
     let root = ns.configmap("root").create().await?;
