@@ -12,8 +12,8 @@ struct Question(Box<dyn FnOnce(&mut Partition) + Send>);
 #[derive(Clone)]
 pub struct QuestionSender(mpsc::UnboundedSender<Question>);
 
-/// The questions that wait for a partition. They are few, because each page waits for an answer
-/// before it asks again.
+/// The questions that wait for a partition. Their bound is that of the listener's requests and
+/// streams: each of them waits for an answer before it asks again.
 pub struct QuestionQueue {
     sender: QuestionSender,
     waiting: mpsc::UnboundedReceiver<Question>,

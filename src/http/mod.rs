@@ -165,4 +165,6 @@ pub trait Follow: Send + Sync {
 }
 
 #[cfg(test)]
+pub(crate) mod absent;
+#[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::absent::Absent;
 use super::*;
 use crate::telemetry::Exporter;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
@@ -62,19 +63,6 @@ struct Fake {
 impl Fake {
     fn new() -> Self {
         Self { readiness: Readiness::default(), ready_keys: 0, asked: Mutex::default() }
-    }
-}
-
-/// An object that never comes.
-struct Absent;
-
-impl Follow for Absent {
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        std::future::ready(Ok(None)).boxed()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        std::future::pending().boxed()
     }
 }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::demo::fixtures::{SHOP, WEB, WEB_NEW};
 use crate::demo::output::Format;
 use crate::demo::scenarios::scenarios;
+use crate::http::absent::Absent;
 use crate::http::{
     DecisionQuery, DecisionsPage, Ended, ExplanationPage, FindQuery, Follow, FoundPage, GraphFormat,
     IdleReport, MonitorStatus, NeighbourhoodPage, ObjectQuery, QueueStatus, Readiness, StuckPage, StuckQuery,
@@ -47,19 +48,6 @@ fn differences_are_described() {
 
 /// A collector that does nothing and reports that it is idle.
 struct IdleCollector;
-
-/// An object that never comes.
-struct Absent;
-
-impl Follow for Absent {
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        std::future::ready(Ok(None)).boxed()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        std::future::pending().boxed()
-    }
-}
 
 impl Introspection for IdleCollector {
     fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {

@@ -1,9 +1,9 @@
 //! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
 //! (`finish_namespaces`, rules 11.1 to 11.10).
 //!
-//! `turn` works on one namespace for a short time, `content` lists and deletes, `places` keeps where a
-//! deletion goes on, `rivals` looks for another controller that does the same. What follows from what is decided by
-//! [`kube_gc_core::namespaces`].
+//! `turn` works on one namespace for a short time, `content` lists and deletes, `places` keeps where
+//! a deletion goes on, `rivals` looks for another controller that does the same.
+//! [`kube_gc_core::namespaces`] decides what follows from what they find.
 
 mod content;
 mod places;
