@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::decision::Decision;
 use crate::identity::{escaped, is_uid};
 use crate::mutation::{self, Mutation};
+use crate::order::sort_by_key;
 use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::time::words;
@@ -41,7 +42,7 @@ pub fn decide(
         });
     }
     for unit in units.values_mut() {
-        unit.sort_by_key(|&index| newest_first(&runtime.containers[index]));
+        sort_by_key(unit, |index| newest_first(&runtime.containers[index]));
     }
     c3_and_c4(&mut units, pods, under_pressure, &mut decisions);
     c5(&mut units, rules, &mut decisions);
@@ -197,7 +198,7 @@ fn c6(
         cut(unit, share, &remove, decisions);
     }
     let mut rest: Vec<usize> = units.values().flatten().copied().collect();
-    rest.sort_by_key(|&index| newest_first(&runtime.containers[index]));
+    sort_by_key(&mut rest, |index| newest_first(&runtime.containers[index]));
     cut(&mut rest, most, &remove, decisions);
 }
 

@@ -8,6 +8,7 @@ use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::escaped;
 use crate::mutation::{self, Mutation};
+use crate::order::sort_by_key;
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
@@ -223,7 +224,11 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
             Decision::keep(no_goal, reason.as_str())
         }));
     }
-    candidates.sort_by_cached_key(|&index| i3(&runtime.images[index], input.ledger, input.now));
+    let keys: Vec<_> =
+        candidates.iter().map(|&index| i3(&runtime.images[index], input.ledger, input.now)).collect();
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    sort_by_key(&mut order, |place| &keys[place]);
+    let candidates = order.into_iter().map(|place| candidates[place]).collect();
     let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
     let candidates = i6(candidates, input, &mut selection);
     for_space(&candidates, input, &mut selection);

@@ -7,6 +7,7 @@ use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::is_uid;
 use crate::mutation::{self, Mutation};
+use crate::order::sort_by_key;
 use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::view::{Sandbox, SandboxState};
@@ -34,7 +35,7 @@ pub fn decide(
         by_pod.entry(&sandbox.uid).or_default().push(index);
     }
     for (uid, mut of_pod) in by_pod {
-        of_pod.sort_by_key(|&index| newest_first(&sandboxes[index]));
+        sort_by_key(&mut of_pod, |index| newest_first(&sandboxes[index]));
         if !is_uid(uid) {
             for index in of_pod {
                 decisions[index].overrule(Rule::Safety1, "the uid of its pod is not a valid one");

@@ -9,6 +9,7 @@ use crate::images::{self, Input, Purpose};
 use crate::log_directory::parse_directory;
 use crate::logs::{self, Before};
 use crate::mutation::{self, Mutation};
+use crate::order::sort_by_key;
 use crate::pods::Pods;
 use crate::pressure;
 use crate::rules::Limits;
@@ -203,7 +204,7 @@ struct Orders {
 /// The indexes of what goes, in order.
 fn ordered<K: Ord>(decisions: &[Decision], key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| decisions[index].removes).collect();
-    indexes.sort_by_key(|&index| key(index));
+    sort_by_key(&mut indexes, key);
     indexes
 }
 
