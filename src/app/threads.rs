@@ -1,6 +1,5 @@
 //! The runtimes of a collector and their threads.
 
-#[cfg(feature = "node")]
 use std::pin::Pin;
 
 use actix::System;
@@ -72,7 +71,7 @@ pub fn block_on<F: Future>(
         watches: watches.handle().clone(),
         lease: lease.handle().clone(),
     });
-    let output = System::with_tokio_rt(|| actors).block_on(future);
+    let output = run_boxed(actors, future);
     // Does not wait for tasks whose results are not needed.
     lists.shutdown_background();
     watches.shutdown_background();
@@ -92,16 +91,18 @@ pub fn block_on_one_thread<F: Future>(future: impl FnOnce(Threads) -> F) -> Resu
         .max_blocking_threads(4)
         .build()
         .map_err(no_threads)?;
-    let mut output = None;
-    run_boxed(runtime, Box::pin(async { output = Some(future(Threads::current()).await) }));
-    #[expect(clippy::expect_used, reason = "the future has ended, and sets its output at its end")]
-    Ok(output.expect("a future that has ended has an output"))
+    Ok(run_boxed(runtime, async { future(Threads::current()).await }))
 }
 
-/// Compiled once for all futures, which is 0.03 MB less code.
-#[cfg(feature = "node")]
-fn run_boxed(runtime: Runtime, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
-    System::with_tokio_rt(|| runtime).block_on(future);
+/// Runs a future in a box, so that what runs it is compiled once and not for each future.
+fn run_boxed<F: Future>(runtime: Runtime, future: F) -> F::Output {
+    fn run(runtime: Runtime, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
+        System::with_tokio_rt(|| runtime).block_on(future);
+    }
+    let mut output = None;
+    run(runtime, Box::pin(async { output = Some(future.await) }));
+    #[expect(clippy::expect_used, reason = "the future has ended, and sets its output at its end")]
+    output.expect("a future that has ended has an output")
 }
 
 /// The same for a process that also contains the API server: one runtime carries everything.
@@ -111,7 +112,7 @@ fn run_boxed(runtime: Runtime, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
 #[cfg(feature = "demo")]
 pub fn block_on_one_runtime<T>(future: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
-    Ok(System::with_tokio_rt(|| runtime).block_on(future))
+    Ok(run_boxed(runtime, future))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]

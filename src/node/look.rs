@@ -183,8 +183,8 @@ impl NodeCollector {
     /// Adds the image volumes that are known.
     fn add_volumes(&self, runtime: &mut RuntimeView) {
         let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
-        let volumes: BTreeSet<&String> = known.flatten().collect();
-        runtime.image_volumes = volumes.into_iter().cloned().collect();
+        let mut volumes: HashSet<&String> = HashSet::new();
+        runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();
     }
 
     /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
@@ -275,7 +275,12 @@ fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T>
 /// The pods that may have containers, for lists that are too long.
 fn pod_keys(directories: &[LogDirectory]) -> BTreeSet<PodKey> {
     let named = directories.iter().filter_map(|directory| parse_directory(&directory.name).named());
-    named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }).collect()
+    let mut keys = BTreeSet::new();
+    // `collect` would contain a sort of its own.
+    keys.extend(
+        named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }),
+    );
+    keys
 }
 
 /// Whether images go, so that it matters which are mounted.

@@ -4,7 +4,7 @@
 //! trusted: a file goes only if it is beneath one of the two roots, in the directory of its own pod
 //! (safety 5).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::decision::Decision;
 use crate::log_directory::parse_directory;
@@ -165,7 +165,7 @@ fn overrule(decision: &mut Decision, runtime: &RuntimeView, rules: &Rules) {
 #[derive(Debug)]
 pub struct Before<'a> {
     /// The indexes of the containers, by the names of their symlinks.
-    pub containers: BTreeMap<String, usize>,
+    pub containers: HashMap<String, usize>,
     /// The names of the log directories.
     pub directories: HashSet<&'a str>,
 }

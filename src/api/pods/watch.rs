@@ -176,8 +176,10 @@ impl Follower {
     async fn list(&self, position: &mut Position) -> Result<(), ApiError> {
         let ListedPods { pods, resource_version } = self.api.list_pods(&self.node, false).await?;
         position.version = Some(resource_version);
-        let pods = pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)).collect();
-        self.known.send_modify(|known| *known = Known { pods, state: State::Current });
+        let mut known = BTreeMap::new();
+        // `collect` would contain a sort of its own.
+        known.extend(pods.into_iter().map(|pod| (pod.pod.uid.clone(), pod)));
+        self.known.send_replace(Known { pods: known, state: State::Current });
         Ok(())
     }
 

@@ -21,6 +21,10 @@ use crate::{Error, Rpc};
 /// HTTP needs some address; the real one is the socket.
 const ADDRESS: &str = "http://localhost";
 
+/// The answer to a call. In a box, the code that waits for it is in the program once for each type of
+/// call, and not once in each place.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
 /// Gets each message of an answer, and may end the call.
 type Take<'a> = &'a mut (dyn FnMut(Bytes) -> Result<(), Status> + Send);
 
@@ -32,23 +36,23 @@ impl Client {
     /// # Errors
     ///
     /// Each call can fail in each way that [`Error`] has.
-    pub async fn call<C: Call>(&self, request: C) -> Result<C::Response, Error> {
-        self.call_within(request, self.inner.settings.deadline).await
+    #[expect(clippy::needless_pass_by_value, reason = "callers write the request in its place")]
+    pub fn call<C: Call>(&self, request: C) -> Answer<'_, C::Response> {
+        self.call_within(&request, self.inner.settings.deadline)
     }
 
     /// Makes a call with one answer.
-    pub(super) async fn call_within<C: Call>(
-        &self,
-        request: C,
-        deadline: Duration,
-    ) -> Result<C::Response, Error> {
-        let mut answer = None;
-        let mut take = |message: Bytes| match answer.replace(decoded::<C>(message)?) {
-            None => Ok(()),
-            Some(_) => Err(Status::internal("the runtime sent more than one answer")),
-        };
-        self.exchange(C::RPC, request.encode_to_vec().into(), deadline, &mut take).await?;
-        answer.ok_or_else(|| explain(C::RPC, &Status::internal("the runtime sent no answer")))
+    pub(super) fn call_within<C: Call>(&self, request: &C, deadline: Duration) -> Answer<'_, C::Response> {
+        let request = request.encode_to_vec().into();
+        Box::pin(async move {
+            let mut answer = None;
+            let mut take = |message: Bytes| match answer.replace(decoded::<C>(message)?) {
+                None => Ok(()),
+                Some(_) => Err(Status::internal("the runtime sent more than one answer")),
+            };
+            self.exchange(C::RPC, request, deadline, &mut take).await?;
+            answer.ok_or_else(|| explain(C::RPC, &Status::internal("the runtime sent no answer")))
+        })
     }
 
     /// Makes a call whose answer comes in parts. `take` gets each part, and may end the call.
@@ -70,7 +74,7 @@ impl Client {
         request: Bytes,
         deadline: Duration,
         take: Take<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>> {
+    ) -> Answer<'a, ()> {
         Box::pin(async move {
             let started = Instant::now();
             let late = Error::Deadline { rpc, after: deadline };

@@ -176,7 +176,7 @@ impl Client {
 
     /// Makes one list, and says whether it was short enough.
     async fn fits<T: Listed>(&self, kept: &mut Kept<T>, filter: &T::Request) -> Result<bool, Error> {
-        match self.call(filter.clone()).await {
+        match self.call_within(filter, self.inner.settings.deadline).await {
             Ok(answer) => {
                 let detail = |detail| Error::TooLarge { rpc: T::Request::RPC, detail };
                 kept.keep(T::items(answer)).map_err(detail)?;
@@ -277,7 +277,11 @@ trait Listed: Message + Identified + Sized {
 
 /// The labels of a filter.
 fn selector(label: Option<(&str, &str)>) -> BTreeMap<String, String> {
-    label.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    let mut labels = BTreeMap::new();
+    if let Some((key, value)) = label {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    labels
 }
 
 impl Listed for Container {

@@ -97,7 +97,7 @@ impl Client {
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
             client = client.with(|inner| inner.api = api);
-            match client.call_within(request.clone(), connect_deadline).await {
+            match client.call_within(&request, connect_deadline).await {
                 Ok(runtime) => return Ok(client.with(|inner| inner.runtime = runtime)),
                 Err(Error::Unimplemented { detail, .. }) => _ = refused.get_or_insert(detail),
                 // Something closes the connection or answers in another protocol.

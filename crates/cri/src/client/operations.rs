@@ -39,7 +39,7 @@ impl Client {
     /// As above.
     pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
         let deadline = self.inner.settings.deadline.min(SIZES_DEADLINE);
-        let answer = self.call_within(ListContainerStatsRequest {}, deadline).await?;
+        let answer = self.call_within(&ListContainerStatsRequest {}, deadline).await?;
         let sizes = answer.stats.into_iter().filter_map(|stats| {
             let bytes = stats.writable_layer?.used_bytes?.value;
             Some((stats.attributes?.id, bytes))
@@ -56,7 +56,7 @@ impl Client {
         let container_id = named::<StopContainerRequest>(id)?;
         let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
         let deadline = self.inner.settings.deadline.saturating_add(grace);
-        gone(self.call_within(StopContainerRequest { container_id, timeout }, deadline).await)
+        gone(self.call_within(&StopContainerRequest { container_id, timeout }, deadline).await)
     }
 
     /// Removes a container. Succeeds if it does not exist.

@@ -125,7 +125,7 @@ fn l1_only_directories_go() {
 
 fn l2_of(runtime: &RuntimeView, link: LogSymlink) -> Decision {
     let files = Files { log_symlinks: vec![link], ..Files::default() };
-    let before = Before { containers: BTreeMap::new(), directories: HashSet::from(["goes"]) };
+    let before = Before { containers: HashMap::new(), directories: HashSet::from(["goes"]) };
     l2(runtime, &files, &Rules::default(), &before).remove(0)
 }
 

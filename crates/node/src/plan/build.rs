@@ -87,7 +87,10 @@ pub fn plan(
     let most_images = if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images };
     let images = of_images.removals.iter().map(|(index, _)| *index).collect();
     let images = limit(images, most_images, &mut of_images.decisions, &mut more);
-    let purposes: BTreeMap<usize, Purpose> = of_images.removals.iter().copied().collect();
+    let mut purposes = vec![Purpose::Space; runtime.images.len()];
+    for &(index, purpose) in &of_images.removals {
+        purposes[index] = purpose;
+    }
 
     // Everything is decided; what follows puts it in order.
     let symlink_names: HashSet<&str> = files
@@ -121,8 +124,8 @@ pub fn plan(
         orders.symlinks.insert(index, removals.len());
     }
     for &index in &images {
-        let purpose = purposes.get(&index).copied().unwrap_or(Purpose::Space);
-        removals.push(image_candidate(&runtime.images[index], of_images.decisions[index].rule, purpose));
+        let rule = of_images.decisions[index].rule;
+        removals.push(image_candidate(&runtime.images[index], rule, purposes[index]));
         orders.images.insert(index, removals.len());
     }
     let in_line_of = |index: &usize| {
@@ -177,7 +180,10 @@ pub fn plan(
     });
     let breakdown = Breakdown::of(of_image, runtime, usage);
     // Stable, so that what stays is in the order of the views.
-    entries.sort_by_key(|entry| entry.order.unwrap_or(u32::MAX));
+    let mut places: Vec<usize> = (0..entries.len()).collect();
+    sort_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
+    let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
+    let entries = places.into_iter().filter_map(|place| entries[place].take()).collect();
     Plan {
         entries,
         removals,
