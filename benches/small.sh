@@ -8,7 +8,7 @@
 # that API server at once: how long it takes until all are ready, their memory together, and their
 # CPU at rest. Last, another API server, which has a collector of its own, is frozen, and the
 # cascades of the first one before and meanwhile are compared. KUBE_GC_BINARY is the path of an
-# existing optimized binary.
+# existing optimized binary; by default, it is what deploy/build-static builds.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -53,11 +53,7 @@ trap tear_down EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-binary=${KUBE_GC_BINARY:-}
-if [[ -z $binary ]]; then
-  binary=$(cargo build --release --locked --no-default-features --features jemalloc,node --bin kube-gc \
-    --message-format json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-fi
+binary=${KUBE_GC_BINARY:-$(deploy/build-static)}
 [[ -x $binary ]] || fail "$binary is no program"
 
 # Starts control planes at the same time; the report of each is in $work/NAME.json.
