@@ -2,4 +2,4 @@
 //! of lists and watches. Public for `benches/` alone; it promises nothing to
 //! anybody else.
 
-pub use crate::api::benching::{list, watch, watch_protobuf};
+pub use kube_gc_decode::benching::{list, watch, watch_protobuf};

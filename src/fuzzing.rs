@@ -5,8 +5,9 @@
 //! them the corpora and mutations of these, on the stable toolchain. They are
 //! public for these two alone and promise nothing to anybody else.
 
-pub use crate::api::fuzzing::{discovery, list, list_protobuf, object, watch, watch_protobuf};
+pub use crate::api::fuzzing::discovery;
 pub use crate::config::fuzzing::config;
+pub use kube_gc_decode::fuzzing::{list, list_protobuf, object, watch, watch_protobuf};
 
 /// A target: takes any bytes, panics when they show a fault.
 pub type Target = fn(&[u8]);

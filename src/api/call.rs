@@ -7,12 +7,12 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, RETRY_AFTER
 use http::{HeaderValue, Method, Request};
 use kube::client::Body;
 
-use super::decode::{Encoding, Named, Status};
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
 use super::media_type::METADATA;
 use super::path;
 use super::settings::{USER_AGENT, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_decode::{Encoding, Named, Status};
 
 /// A successful answer.
 #[derive(Debug)]

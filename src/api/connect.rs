@@ -8,7 +8,6 @@ use tower::BoxError;
 
 use super::call::{Call, discovery_resource};
 use super::client::{Api, Clients};
-use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::error_chain::error_chain;
 use super::media_type::{JSON, METADATA_LIST};
@@ -16,6 +15,7 @@ use super::settings::{ApiSettings, Verb};
 use super::transport;
 use super::write_gate::{WriteGate, WriteGateLayer};
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::json_fault;
 
 /// Why no connection to an API server can be set up.
 #[derive(Debug, thiserror::Error)]

@@ -8,13 +8,13 @@ use serde_json::json;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Named, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::JSON;
 use super::raw_metadata::MERGE_PATCH;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
 use kube_gc_core::text::excerpt;
+use kube_gc_decode::{Named, json_fault};
 
 /// The namespace of events about cluster-scoped objects.
 const FALLBACK_NAMESPACE: &str = "default";

@@ -10,13 +10,13 @@ use tokio::io::DuplexStream;
 
 use super::call::Call;
 use super::client::Api;
-use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::error_chain::error_chain;
 use super::media_type::JSON;
 use super::path;
 use super::settings::Verb;
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::json_fault;
 
 /// The most pods that a search for a label returns.
 const MOST_PODS: usize = 100;

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Keyed, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::JSON;
 use super::path;
@@ -22,6 +21,7 @@ use kube_gc_core::insight::{
 };
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
 use kube_gc_core::text::{bounded, word};
+use kube_gc_decode::{Keyed, json_fault};
 
 /// A table with one row, or else the object.
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";

@@ -3,7 +3,7 @@
 //! The server takes the first media type that it knows. All but the last ask for metadata
 //! only; the last is for servers that can only send whole objects.
 
-use super::decode::Encoding;
+use kube_gc_decode::Encoding;
 
 pub(super) const JSON: &str = "application/json";
 

@@ -6,8 +6,6 @@
 //! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
 //! is.
 
-#[cfg(feature = "benching")]
-pub(crate) mod benching;
 mod bulkhead;
 mod call;
 mod client;
@@ -15,7 +13,6 @@ mod clock;
 mod concurrency;
 mod connect;
 mod connection_error;
-mod decode;
 mod delete;
 mod discovery;
 mod error;
@@ -24,8 +21,6 @@ mod event;
 mod event_recorder;
 mod finalizer;
 mod forward;
-#[cfg(feature = "fuzzing")]
-pub(crate) mod fuzzing;
 mod high_water;
 mod inspect;
 mod jitter;
@@ -57,8 +52,9 @@ pub use bulkhead::HangHook;
 pub use client::Api;
 pub use clock::{Clock, Moment};
 pub use connect::{ConnectError, load_config};
-pub use decode::Encoding;
 pub use delete::Deleted;
+#[cfg(feature = "fuzzing")]
+pub(crate) use discovery::fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
 pub(crate) use error_chain::error_chain;
@@ -70,6 +66,7 @@ pub use finalizer::{Finalizer, FinalizerRemoval};
 pub use forward::LabelledPod;
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;
+pub use kube_gc_decode::Encoding;
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{Patched, References};

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Keyed, Named, json_fault, or_default};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::{JSON, METADATA_LIST};
 use super::raw_metadata::MERGE_PATCH;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{GroupResource, Identity, Uid};
+use kube_gc_decode::{Keyed, Named, json_fault, or_default};
 
 use content::page;
 pub use content::{Page, PageItem};

@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::json_fault;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::read::read_object;
 use super::settings::{FIELD_MANAGER, Verb};
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion, Uid};
+use kube_gc_decode::json_fault;
 
 /// RFC 7386. Every type accepts it.
 pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";

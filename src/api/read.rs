@@ -8,7 +8,6 @@ use http::Method;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::{METADATA_LIST, list_accept};
 use super::pagination::Pagination;
@@ -17,6 +16,7 @@ use super::restore_fence::RESTORED;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
+use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView, json_fault};
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-use super::decode::Encoding;
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::Encoding;
 
 /// The field manager of every patch, and the start of the user agent.
 pub const FIELD_MANAGER: &str = "kube-gc";

@@ -2,8 +2,8 @@
 
 use dashmap::DashMap;
 
-use crate::api::decode::Encoding;
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::Encoding;
 
 /// The encoding in which each type is written to. A type whose list or watch was answered in
 /// protobuf is taken to accept it as well, as kube-apiserver does for built-in and custom

@@ -5,10 +5,10 @@ use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 
 use super::*;
-use crate::api::decode::Named;
 use crate::api::scripted::{ReceivedRequest, Reply, Server, widget};
 use crate::api::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
+use kube_gc_decode::Named;
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
     Identity { namespace: Namespace::parse(namespace), name: name.into(), ..widget() }

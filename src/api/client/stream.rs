@@ -7,9 +7,9 @@ use tokio::time::{Instant, timeout_at};
 use super::Api;
 use super::failure::{too_slow, transport};
 use crate::api::call::Call;
-use crate::api::decode::{Encoding, Status};
 use crate::api::error::ApiError;
 use crate::api::settings::Verb;
+use kube_gc_decode::{Encoding, Status};
 
 impl Api {
     /// Sends the request of a list or a watch and waits for the response's head. An error

@@ -13,13 +13,13 @@ use super::failure::{cancelled, gate_closed, too_slow, transport};
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::Signal;
 use crate::api::connection_error;
-use crate::api::decode::{Encoding, Status};
 use crate::api::error::{ApiError, ErrorClass, says_too_busy};
 use crate::api::error_chain::error_chain;
 use crate::api::restore_fence::not_sent;
 use crate::api::settings::Verb;
 use crate::api::write_gate::WritePermit;
 use crate::telemetry::{DeletionLag, record};
+use kube_gc_decode::{Encoding, Status};
 
 /// The longest page of a list or discovery document; that of a big cluster is a few MiB.
 const LONGEST_ANSWER: usize = 64 << 20;

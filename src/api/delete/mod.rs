@@ -6,12 +6,12 @@ use http::Method;
 
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::Encoding;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::read::read_object;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+use kube_gc_decode::Encoding;
 use options::{DeleteOptions, Preconditions};
 
 /// The result of a DELETE.
@@ -42,9 +42,9 @@ impl Api {
         #[derive(serde::Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, default)]
-            kind: super::decode::Text<'a>,
+            kind: kube_gc_decode::Text<'a>,
             #[serde(borrow, default, rename = "apiVersion")]
-            api_version: super::decode::Text<'a>,
+            api_version: kube_gc_decode::Text<'a>,
             // A string in a `Status`, an object in any other object.
             #[serde(borrow, default)]
             status: Option<&'a serde_json::value::RawValue>,

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::api::decode::{Encoding, PROTOBUF, PROTOBUF_MAGIC};
 use crate::api::media_type::JSON;
 use kube_gc_core::object::{PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_decode::{Encoding, PROTOBUF, PROTOBUF_MAGIC};
 
 /// The body of a DELETE.
 #[derive(Serialize)]

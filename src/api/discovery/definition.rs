@@ -4,12 +4,12 @@ use http::Method;
 
 use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::decode::Named;
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::media_type::METADATA;
 use crate::api::path;
 use crate::api::settings::Verb;
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::Named;
 
 /// The object that defines a type.
 #[derive(Clone, Debug, PartialEq, Eq)]

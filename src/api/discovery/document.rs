@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::api::decode::{Keyed, json_fault, or_default};
+use kube_gc_decode::{Keyed, json_fault, or_default};
 
 /// A group and its versions, in the order of preference.
 #[derive(Clone, Debug, PartialEq, Eq)]

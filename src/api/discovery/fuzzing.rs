@@ -1,15 +1,18 @@
 //! The discovery parser as the fuzz targets see it.
 
+mod naive;
+
 use std::collections::BTreeSet;
 
 use super::document::{self, Group, Served, Version};
 use super::select;
 use super::services::{self, Services};
 use kube_gc_core::object::Scope;
+pub use naive::discovery;
 
 /// A resource that a document lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api) struct ListMeta {
+struct ListMeta {
     pub group: String,
     pub version: String,
     pub resource: String,
@@ -19,7 +22,7 @@ pub(in crate::api) struct ListMeta {
 }
 
 /// The group versions with whether they are complete, and what they serve.
-pub(in crate::api) type Groups = (Vec<(String, String, bool)>, Vec<ListMeta>);
+type Groups = (Vec<(String, String, bool)>, Vec<ListMeta>);
 
 fn listed(group: &str, version: &str, served: &Served) -> ListMeta {
     ListMeta {
@@ -33,7 +36,7 @@ fn listed(group: &str, version: &str, served: &Served) -> ListMeta {
 }
 
 /// What `/api` or `/apis` says.
-pub(in crate::api) fn root(body: &[u8]) -> Option<Groups> {
+fn root(body: &[u8]) -> Option<Groups> {
     let groups = document::root(body).ok()?;
     let versions =
         || groups.iter().flat_map(|group| group.versions.iter().map(move |version| (group, version)));
@@ -50,12 +53,12 @@ pub(in crate::api) fn root(body: &[u8]) -> Option<Groups> {
 }
 
 /// What `/apis/GROUP/VERSION` says.
-pub(in crate::api) fn resources(body: &[u8]) -> Option<Vec<ListMeta>> {
+fn resources(body: &[u8]) -> Option<Vec<ListMeta>> {
     Some(document::resources(body).ok()?.iter().map(|served| listed("", "", served)).collect())
 }
 
 /// Makes a catalog of whatever the document is, and holds it to the document.
-pub(in crate::api) fn select(body: &[u8]) {
+fn select(body: &[u8]) {
     let services = services::services(body).map(Services::of).unwrap_or_default();
     let groups = match (document::root(body), document::resources(body)) {
         (Ok(groups), _) => groups,

@@ -9,7 +9,7 @@ mod definition;
 mod document;
 mod fetch;
 #[cfg(feature = "fuzzing")]
-pub(super) mod fuzzing;
+pub(crate) mod fuzzing;
 mod names;
 mod select;
 mod services;

@@ -7,9 +7,9 @@ use serde::de::IgnoredAny;
 
 use crate::api::call::{Call, discovery_resource};
 use crate::api::client::Api;
-use crate::api::decode::{Keyed, Text};
 use crate::api::media_type::JSON;
 use crate::api::settings::Verb;
+use kube_gc_decode::{Keyed, Text};
 
 /// The group versions that have an `APIService`, and whether it delegates to another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

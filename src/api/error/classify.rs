@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::ErrorClass;
-use crate::api::decode::{Named, Status};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::text::excerpt;
+use kube_gc_decode::{Named, Status};
 
 /// Stands for a body that is not quoted in an error message.
 pub(in crate::api) const NO_TEXT: &[u8] = b"{}";
@@ -81,8 +81,8 @@ pub(in crate::api) fn message(status: &Status, body: &[u8]) -> String {
 mod tests {
     use super::ErrorClass::Throttled;
     use super::*;
-    use crate::api::decode::Encoding;
     use kube_gc_core::object::GroupResource;
+    use kube_gc_decode::Encoding;
 
     fn status(json: &str) -> Status {
         Status::read(Encoding::Json, json.as_bytes())

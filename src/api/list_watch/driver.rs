@@ -13,11 +13,11 @@ use super::machine::Machine;
 use super::stage::{Listing, Stage};
 use super::step::{Phase, Step, WatchStart};
 use crate::api::client::Api;
-use crate::api::decode::{Encoding, FactsReader, ListReader, WatchReader};
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::jitter::Jitter;
 use crate::telemetry::EventMetrics;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
+use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
 
 /// A watch that has not ended within this time works, even if nothing has arrived: an error,
 /// such as an expired version, arrives at once, but a bookmark only once a minute.

@@ -8,13 +8,13 @@ use super::action::{End, ListFreshness};
 use super::driver::{ListWatch, failure};
 use super::stage::{Listing, Stage};
 use super::step::Step;
-use crate::api::decode::{DecodedEvent, Envelope, EventError, ListError, Status};
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
 use crate::api::error_chain::error_chain;
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ObjectFacts, ResourceType};
+use kube_gc_decode::{DecodedEvent, Envelope, EventError, ListError, Status};
 
 /// The greatest number of events in a batch, so that a batch is applied quickly.
 const LARGEST_BATCH: usize = 500;

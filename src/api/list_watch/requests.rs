@@ -10,11 +10,11 @@ use super::action::{Action, ListFrom};
 use super::driver::ListWatch;
 use super::stage::{Opening, Stage};
 use crate::api::call::Call;
-use crate::api::decode::Encoding;
 use crate::api::error::ApiError;
 use crate::api::media_type::{list_accept, watch_accept};
 use crate::api::path;
 use crate::api::settings::Verb;
+use kube_gc_decode::Encoding;
 
 /// After an outage, the requests of all types are spread over this time. Sixty lists a second
 /// are no heavy load.

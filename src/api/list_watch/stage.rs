@@ -6,9 +6,9 @@ use kube::client::Body;
 use tokio::time::Instant;
 
 use super::step::Phase;
-use crate::api::decode::{Envelope, ListReader, WatchReader};
 use crate::api::error::ApiError;
 use kube_gc_core::object::ObjectFacts;
+use kube_gc_decode::{Envelope, ListReader, WatchReader};
 
 /// The present stage. It holds all futures in progress, so that dropping the future of `next`
 /// loses nothing.

@@ -6,13 +6,13 @@ use serde_json::json;
 
 use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::decode::{Keyed, json_fault, or_default};
 use crate::api::error::{ApiError, unusable};
 use crate::api::media_type::{JSON, METADATA_LIST};
 use crate::api::pagination::Pagination;
 use crate::api::path;
 use crate::api::settings::Verb;
 use kube_gc_core::object::{ResourceType, ResourceVersion, Uid};
+use kube_gc_decode::{Keyed, json_fault, or_default};
 
 /// Objects in a page that is listed or deleted. Only their metadata is read.
 const PAGE: u32 = 500;

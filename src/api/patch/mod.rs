@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::client::Api;
-use super::decode;
 use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
@@ -257,7 +256,7 @@ fn apply(references: &[&RawValue], edit: impl Fn(&OwnerReference) -> Edit) -> Op
     let mut entries = Vec::with_capacity(references.len());
     for &raw in references {
         // A reference without a uid, or one that cannot be read, stays.
-        let reference = decode::reference(raw.get()).ok().flatten();
+        let reference = kube_gc_decode::reference(raw.get()).ok().flatten();
         match reference.as_ref().map_or(Edit::Keep, &edit) {
             Edit::Keep => entries.push(raw.to_owned()),
             Edit::Remove => changed = true,

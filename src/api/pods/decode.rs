@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::api::decode::or_default;
+use kube_gc_decode::or_default;
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Phase, Pod};
 

@@ -14,13 +14,13 @@ use serde::Deserialize;
 use self::decode::{List, Metadata, Object};
 use super::call::{Answer, Call};
 use super::client::Api;
-use super::decode::{Encoding, Keyed, json_fault};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::JSON;
 use super::pagination::Pagination;
 use super::path;
 use super::settings::Verb;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_decode::{Encoding, Keyed, json_fault};
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Answer as Proved, Pod};
 

@@ -18,13 +18,13 @@ use super::decode::Object;
 use super::{ListedPods, MOST_PODS, of_node};
 use crate::api::call::Call;
 use crate::api::client::Api;
-use crate::api::decode::{Encoding, Keyed, LineSplitter, Status, json_fault};
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
 use crate::api::error_chain::error_chain;
 use crate::api::media_type::JSON;
 use crate::api::path;
 use crate::api::settings::Verb;
 use kube_gc_core::object::GroupResource;
+use kube_gc_decode::{Encoding, Keyed, LineSplitter, Status, json_fault};
 use kube_gc_node::view::Pod;
 
 /// The longest event. etcd stores no object of this size.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::Encoding;
-use crate::api::decode::encoder;
+use kube_gc_decode::encoder;
 
 const LIST: &str = "application/vnd.kubernetes.protobuf";
 const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";

@@ -3,8 +3,8 @@ use serde_json::{Value, json};
 
 use super::encoder::{field, frame, list, status, typed};
 use super::*;
-use crate::api::decode::object::tests::object;
-use crate::api::decode::{DecodedEvent, Encoding, Envelope, FactsReader, ListError, ListReader, WatchReader};
+use crate::object::tests::object;
+use crate::{DecodedEvent, Encoding, Envelope, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 type ListMeta = (Vec<Option<ObjectFacts>>, Envelope);

@@ -1,15 +1,16 @@
-//! Discovery documents.
+//! Discovery documents, read a second time: naively.
 
 use serde_json::Value;
 
-use super::naive::{Misshapen, Read, elements, fields};
-use crate::api::discovery::fuzzing::{self, Groups, ListMeta};
+use super::{Groups, ListMeta};
+use kube_gc_decode::fuzzing::naive::{Misshapen, Read, elements, fields, part};
+use kube_gc_decode::fuzzing::{compare, no_disguise};
 
 /// Discovery documents, of every kind, and the catalog that is made of them.
 pub fn discovery(bytes: &[u8]) {
-    super::compare(bytes, fuzzing::root, groups, super::no_disguise);
-    super::compare(bytes, fuzzing::resources, resources, super::no_disguise);
-    fuzzing::select(bytes);
+    compare(bytes, super::root, groups, no_disguise);
+    compare(bytes, super::resources, resources, no_disguise);
+    super::select(bytes);
 }
 
 /// A text that must be there, or, with a default, may be left out; never `null`.
@@ -65,7 +66,7 @@ fn groups(document: &Value) -> Read<Groups> {
             for group in elements(document, "groups")? {
                 let group = fields(group)?;
                 let name = word(group, "name", None)?;
-                let preferred = word(&super::naive::part(group, "preferredVersion")?, "version", Some(""))?;
+                let preferred = word(&part(group, "preferredVersion")?, "version", Some(""))?;
                 let mut of_group = Vec::new();
                 for version in elements(group, "versions")? {
                     of_group.push(word(fields(version)?, "version", Some(""))?);
@@ -89,7 +90,7 @@ fn groups(document: &Value) -> Read<Groups> {
                         (word(version, "version", None)?, word(version, "freshness", Some(""))?);
                     for resource in elements(version, "resources")? {
                         let resource = fields(resource)?;
-                        let kind = word(&super::naive::part(resource, "responseKind")?, "kind", Some(""))?;
+                        let kind = word(&part(resource, "responseKind")?, "kind", Some(""))?;
                         let namespaced = word(resource, "scope", Some(""))? == "Namespaced";
                         let plural = word(resource, "resource", None)?;
                         let verbs = elements(resource, "verbs")?;

@@ -5,8 +5,8 @@
 //! object do not depend on its encoding. The decoder is equally strict: a repeated field, or
 //! a field of another type, is an error.
 
-#[cfg(test)]
-pub(crate) mod encoder;
+#[cfg(any(test, feature = "test-util"))]
+pub mod encoder;
 mod frames;
 mod list;
 mod object;

@@ -5,9 +5,9 @@
 
 use super::wire::{Content, Fields, Head, Malformed, Once};
 use super::{MAGIC, METADATA_VERSION, must_be_empty, object, type_meta};
-use crate::api::decode::ObjectView;
-use crate::api::decode::envelope::{Envelope, ListError};
-use crate::api::decode::list::LONGEST;
+use crate::ObjectView;
+use crate::envelope::{Envelope, ListError};
+use crate::list::LONGEST;
 use kube_gc_core::object::ResourceVersion;
 
 /// The field with a message's content.
@@ -206,7 +206,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::decode::encoder;
+    use crate::encoder;
 
     #[test]
     fn at_most_one_item_is_buffered() {

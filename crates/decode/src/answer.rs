@@ -4,10 +4,9 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 
+use super::list::ListScanner;
 use super::protobuf::{self, FrameSplitter, ListParser};
-use super::{
-    DecodedEvent, Envelope, EventError, FactsReader, LineSplitter, ListError, ListScanner, ObjectView, Status,
-};
+use super::{DecodedEvent, Envelope, EventError, FactsReader, LineSplitter, ListError, ObjectView, Status};
 
 /// The longest event. etcd accepts at most a few MiB.
 const LONGEST_EVENT: usize = 16 << 20;

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::naive::{self, Misshapen, Read};
 use super::{Event, chunked};
-use crate::api::decode::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
+use crate::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
 /// A list in protobuf, in one piece and in many.

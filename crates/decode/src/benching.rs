@@ -1,7 +1,7 @@
 //! Entry points of the benchmarks: reads the bodies of lists and watches with the calls that
-//! [`ListWatch`](super::ListWatch) makes.
+//! the collector makes.
 
-use super::decode::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
+use super::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
 /// The facts of the items in a JSON list.

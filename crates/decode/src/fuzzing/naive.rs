@@ -8,14 +8,14 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 use super::Event;
-use crate::api::decode::Envelope;
+use crate::Envelope;
 use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Something is not of the type that its place asks for.
 #[derive(Debug)]
-pub(in crate::api) struct Misshapen;
+pub struct Misshapen;
 
-pub(in crate::api) type Read<T> = Result<T, Misshapen>;
+pub type Read<T> = Result<T, Misshapen>;
 
 pub(super) fn text(of: &Map<String, Value>, field: &str) -> Read<String> {
     match of.get(field) {
@@ -33,7 +33,7 @@ fn flag(of: &Map<String, Value>, field: &str) -> Read<bool> {
     }
 }
 
-pub(super) fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
+pub fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(elements)) => Ok(elements),
@@ -41,12 +41,12 @@ pub(super) fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a 
     }
 }
 
-pub(super) fn fields(value: &Value) -> Read<&Map<String, Value>> {
+pub fn fields(value: &Value) -> Read<&Map<String, Value>> {
     value.as_object().ok_or(Misshapen)
 }
 
 /// The fields of a part that may be missing.
-pub(super) fn part(of: &Map<String, Value>, field: &str) -> Read<Map<String, Value>> {
+pub fn part(of: &Map<String, Value>, field: &str) -> Read<Map<String, Value>> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(value) => fields(value).cloned(),
@@ -79,7 +79,7 @@ pub(super) fn is_held(object: &Value) -> Read<bool> {
 }
 
 /// The facts of an object; `None` when it has no uid.
-pub(in crate::api) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
+pub(crate) fn facts(object: &Value) -> Read<Option<ObjectFacts>> {
     let metadata = metadata(object)?;
     grace_period(&metadata)?;
     let mut owners = Vec::new();

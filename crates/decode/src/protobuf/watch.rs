@@ -2,7 +2,7 @@
 
 use super::wire::{Fields, Malformed, Once};
 use super::{METADATA_VERSION, Typed, object};
-use crate::api::decode::watch::{EventError, EventType, EventView};
+use crate::watch::{EventError, EventType, EventView};
 
 /// Reads a frame: the type of the event, and its object, which has its own type.
 ///

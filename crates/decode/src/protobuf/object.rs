@@ -4,9 +4,9 @@ use serde::de::IgnoredAny;
 
 use super::text;
 use super::wire::{Fields, Malformed, Once};
-use crate::api::decode::object::{FinalizersView, MetadataView, ObjectView, Owners, ReferenceView};
-use crate::api::decode::status::{Cause, Details};
-use crate::api::decode::{Keyed, Status};
+use crate::object::{FinalizersView, MetadataView, ObjectView, Owners, ReferenceView};
+use crate::status::{Cause, Details};
+use crate::{Keyed, Status};
 
 /// Reads an object. If it cannot be read, the error contains its name.
 pub fn object(message: &[u8]) -> Result<ObjectView<'_>, String> {

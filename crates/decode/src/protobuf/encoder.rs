@@ -24,7 +24,9 @@ pub fn frame(event: &Value) -> Vec<u8> {
     };
     let embedded = field(1, &typed(api_version, kind, &raw));
     let frame = [text(1, &event["type"]), field(2, &embedded)].concat();
-    [&u32::try_from(frame.len()).unwrap().to_be_bytes()[..], &frame].concat()
+    // Nothing accepts a frame of this length.
+    let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+    [&length.to_be_bytes()[..], &frame].concat()
 }
 
 /// A message with its type.

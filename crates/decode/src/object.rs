@@ -140,7 +140,7 @@ impl ReferenceView<'_> {
 }
 
 /// Reads an owner reference; `None` if it has no uid.
-pub(in crate::api) fn reference(json: &str) -> Result<Option<OwnerReference>, serde_json::Error> {
+pub fn reference(json: &str) -> Result<Option<OwnerReference>, serde_json::Error> {
     serde_json::from_str::<Keyed<ReferenceView<'_>>>(json).map(|Keyed(view)| view.read())
 }
 
@@ -227,7 +227,7 @@ pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::api::fuzzing::naive_facts;
+    use crate::fuzzing::naive::facts as naive_facts;
 
     fn text() -> impl Strategy<Value = Value> {
         prop_oneof![

@@ -50,7 +50,7 @@ pub(super) struct Cause {
 
 /// The object that a request names, to recognize the object's own 404.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::api) struct Named<'a> {
+pub struct Named<'a> {
     pub group_resource: &'a GroupResource,
     pub namespace: Option<&'a str>,
     pub name: &'a str,
@@ -90,7 +90,7 @@ impl Status {
     }
 
     /// Whether it names exactly this object: resource, group and name.
-    pub(in crate::api) fn is_about(&self, object: Named<'_>) -> bool {
+    pub fn is_about(&self, object: Named<'_>) -> bool {
         let Details { name, group, kind, .. } = &self.details;
         **name == *object.name
             && **kind == *object.group_resource.resource
@@ -99,35 +99,35 @@ impl Status {
     }
 
     /// Whether it names this namespace.
-    pub(in crate::api) fn is_about_namespace(&self, namespace: &str) -> bool {
+    pub fn is_about_namespace(&self, namespace: &str) -> bool {
         self.details.kind == "namespaces" && self.details.group.is_empty() && self.details.name == namespace
     }
 
     /// Whether a cause names this field.
-    pub(in crate::api) fn causes_name(&self, field: &str) -> bool {
+    pub fn causes_name(&self, field: &str) -> bool {
         self.details.causes.iter().any(|Keyed(cause)| cause.field == field)
     }
 
     /// Whether this server has not seen a resource version yet. The code is only "timeout", and
     /// before 1.20 only the message says it.
-    pub(in crate::api) fn says_too_large_resource_version(&self) -> bool {
+    pub fn says_too_large_resource_version(&self) -> bool {
         self.details.causes.iter().any(|Keyed(cause)| cause.reason == "ResourceVersionTooLarge")
             || self.message.starts_with("Too large resource version")
             || self.message.starts_with("Timeout: Too large resource version")
     }
 
     /// Whether a resource version is too old, in any form that servers use.
-    pub(in crate::api) fn says_expired(&self) -> bool {
+    pub fn says_expired(&self) -> bool {
         matches!(&*self.reason, "Expired" | "Gone") || self.message.starts_with("too old resource version")
     }
 
     /// Whether an admission webhook or plugin denied the request. Webhooks choose the code.
-    pub(in crate::api) fn is_admission_denial(&self) -> bool {
+    pub fn is_admission_denial(&self) -> bool {
         self.message.starts_with("admission webhook ") && self.message.contains(" denied the request")
     }
 
     /// The wait that the server asks for.
-    pub(in crate::api) fn retry_after(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         let seconds = self.details.retry_after_seconds;
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }

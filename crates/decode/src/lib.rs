@@ -1,0 +1,62 @@
+//! Lean readers of what API servers answer.
+//!
+//! The readers borrow from JSON or protobuf and skip what is not needed without allocating
+//! it: labels, annotations, managed fields, specs and statuses are never stored. They read
+//! `PartialObjectMetadata` and whole objects alike, because some aggregated APIs do not
+//! support metadata-only answers.
+//!
+//! Nothing here does I/O, reads a clock, spawns a task or knows a connection. Callers pass in
+//! the bytes of an answer, in chunks of any size, and get objects and events. All of it comes
+//! from a cluster and may be hostile: a reader buffers at most one item or event, which has a
+//! greatest length, and an error quotes nothing of the content but an object's name.
+//!
+//! | Item | Reads |
+//! |---|---|
+//! | [`ListReader`] | a list while it arrives: its items, and its [`Envelope`] |
+//! | [`WatchReader`] | the body of a watch: each [`DecodedEvent`] |
+//! | [`ObjectView`], [`FactsReader`] | the metadata of an object, and the facts that the graph needs of it |
+//! | [`Status`] | what the server says about a failure |
+//! | [`Encoding`] | the encoding that an answer declares |
+//! | [`Keyed`], [`Text`], [`or_default`], [`keyed_or_default`] | parts of other documents, strictly: Go's `null` is a missing field, and an array is no object |
+
+#![forbid(unsafe_code)]
+#![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
+
+mod answer;
+#[cfg(feature = "benching")]
+pub mod benching;
+mod envelope;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
+mod keyed;
+mod lines;
+mod list;
+mod object;
+mod protobuf;
+mod status;
+mod text;
+mod watch;
+
+pub use answer::{Encoding, ListReader, WatchReader};
+pub use envelope::{Envelope, ListError};
+pub use keyed::{Keyed, keyed_or_default, or_default};
+pub use lines::LineSplitter;
+pub use object::{FactsReader, ObjectView, reference};
+#[cfg(any(test, feature = "test-util"))]
+pub use protobuf::encoder;
+pub use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
+pub use status::{Named, Status};
+pub use text::Text;
+pub use watch::{DecodedEvent, EventError};
+
+/// Describes an error in JSON without quoting the JSON. serde's own message contains values,
+/// which may be secret.
+pub fn json_fault(error: &serde_json::Error) -> String {
+    let kind = match error.classify() {
+        serde_json::error::Category::Io => "unreadable",
+        serde_json::error::Category::Syntax => "no JSON",
+        serde_json::error::Category::Data => "not of the expected shape",
+        serde_json::error::Category::Eof => "cut off",
+    };
+    format!("the response is {kind} (line {}, column {})", error.line(), error.column())
+}
