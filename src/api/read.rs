@@ -160,7 +160,7 @@ impl Api {
             let mut items = ListReader::new(answer.encoding);
             let mut objects = 0;
             let read = items
-                .feed(&answer.body, |view| {
+                .feed(&answer.body, &mut |view| {
                     objects += 1;
                     reader.facts(view).into_iter().for_each(&mut visit);
                 })
@@ -209,7 +209,7 @@ impl Api {
             let answer = api.call(call).await?;
             let mut items = ListReader::new(answer.encoding);
             items
-                .feed(&answer.body, |_| {})
+                .feed(&answer.body, &mut |_| {})
                 .and_then(|()| items.finish())
                 .map_err(|error| unusable("LIST", resource.group_resource.to_string(), error.0, answer.code))
         }
@@ -230,7 +230,7 @@ pub(super) fn read_object(
 ) -> Result<ReadObject, ApiError> {
     let namespace = identity.namespace.as_ref().map(Namespace::as_str);
     let target = || path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
-    let view: ObjectView<'_> = serde_json::from_slice(&answer.body)
+    let view = ObjectView::read(&answer.body)
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
     let is_held = view.is_held();
     let Some(facts) = FactsReader::default().facts(view) else {

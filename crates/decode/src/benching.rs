@@ -13,7 +13,7 @@ pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFact
     let (mut list, mut reader) = (ListReader::new(Encoding::Json), FactsReader::default());
     let mut batch = Vec::new();
     for chunk in chunks {
-        let fed = list.feed(chunk, |view| batch.extend(reader.facts(view)));
+        let fed = list.feed(chunk, &mut |view| batch.extend(reader.facts(view)));
         fed.map_err(|ListError(message)| message)?;
     }
     list.finish().map_err(|ListError(message)| message)?;

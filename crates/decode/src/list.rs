@@ -66,9 +66,9 @@ impl<F: FnMut(&[u8]) -> Result<(), ListError>> ItemSink for ItemBytes<F> {
 }
 
 /// Reads items in place, without finding their ends first.
-struct Read<F>(F);
+struct Read<'a>(&'a mut dyn FnMut(ObjectView<'_>));
 
-impl<F: FnMut(ObjectView<'_>)> ItemSink for Read<F> {
+impl ItemSink for Read<'_> {
     fn take_in_place(&mut self, rest: &[u8]) -> Option<usize> {
         let mut views = serde_json::Deserializer::from_slice(rest).into_iter::<ObjectView<'_>>();
         // Usually the item is only incomplete. A real error is found again, and reported, once
@@ -80,7 +80,9 @@ impl<F: FnMut(ObjectView<'_>)> ItemSink for Read<F> {
     }
 
     fn take(&mut self, item: &[u8]) -> Result<(), ListError> {
-        serde_json::from_slice(item).map(&mut self.0).map_err(|error| ListError(json_fault(&error)))
+        let view = ObjectView::read(item).map_err(|error| ListError(json_fault(&error)))?;
+        (self.0)(view);
+        Ok(())
     }
 }
 
@@ -104,7 +106,7 @@ impl ListScanner {
     /// # Errors
     ///
     /// An item cannot be read, or the body is not a list.
-    pub fn read(&mut self, chunk: &[u8], on_item: impl FnMut(ObjectView<'_>)) -> Result<(), ListError> {
+    pub fn read(&mut self, chunk: &[u8], on_item: &mut dyn FnMut(ObjectView<'_>)) -> Result<(), ListError> {
         self.scan(chunk, &mut Read(on_item))
     }
 
@@ -272,7 +274,7 @@ mod tests {
                 break;
             }
             let (chunk, more) = rest.split_at(rest.len().min(*cut));
-            scanner.read(chunk, |view| versions.push(view.resource_version()))?;
+            scanner.read(chunk, &mut |view| versions.push(view.resource_version()))?;
             rest = more;
         }
         scanner.finish().map(|_| versions)

@@ -46,7 +46,16 @@ pub(super) struct MetadataView<'a> {
     pub deletion_grace_period_seconds: Option<i64>,
 }
 
-impl ObjectView<'_> {
+impl<'a> ObjectView<'a> {
+    /// Reads an object from JSON.
+    ///
+    /// # Errors
+    ///
+    /// It is not JSON, or its metadata does not have the expected shape.
+    pub fn read(json: &'a [u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(json)
+    }
+
     /// The resource version. A bookmark has nothing else.
     pub fn resource_version(&self) -> Option<ResourceVersion> {
         ResourceVersion::parse(&self.metadata.resource_version)

@@ -44,7 +44,7 @@ impl ListWatch {
         let Ok(data) = frame.into_data() else { return };
         let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
         let mut came: usize = 0;
-        let fed = listing.items.feed(&data, |view| {
+        let fed = listing.items.feed(&data, &mut |view| {
             came += 1;
             match reader.facts(view) {
                 Some(facts) => batch.push(facts),

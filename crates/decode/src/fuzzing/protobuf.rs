@@ -14,7 +14,7 @@ pub fn list(bytes: &[u8]) {
         let mut items = Vec::new();
         let mut preview = None;
         for chunk in bytes.chunks(cut) {
-            list.feed(chunk, |view| items.push(FactsReader::default().facts(view))).ok()?;
+            list.feed(chunk, &mut |view| items.push(FactsReader::default().facts(view))).ok()?;
             preview = preview.or_else(|| list.preview());
         }
         let envelope = list.finish().ok()?;

@@ -56,11 +56,11 @@ impl ListParser {
     pub fn feed(
         &mut self,
         mut chunk: &[u8],
-        mut on_item: impl FnMut(ObjectView<'_>),
+        on_item: &mut dyn FnMut(ObjectView<'_>),
     ) -> Result<(), ListError> {
         while !chunk.is_empty() {
             if self.torn.is_empty() {
-                match self.part(chunk, &mut on_item)? {
+                match self.part(chunk, on_item)? {
                     Part::Whole(length) => chunk = &chunk[length..],
                     Part::AtLeast(length) => {
                         self.torn.extend_from_slice(chunk);
@@ -75,7 +75,7 @@ impl ListParser {
             chunk = rest;
             if self.torn.len() == self.wanted {
                 let mut torn = std::mem::take(&mut self.torn);
-                match self.part(&torn, &mut on_item)? {
+                match self.part(&torn, on_item)? {
                     // Exactly as long as needed, because nothing beyond was buffered.
                     Part::Whole(_) => torn.clear(),
                     Part::AtLeast(length) => self.wanted = length,
@@ -87,7 +87,7 @@ impl ListParser {
     }
 
     /// Reads the part at the beginning of these bytes, if it is complete.
-    fn part(&mut self, bytes: &[u8], on_item: &mut impl FnMut(ObjectView<'_>)) -> Result<Part, ListError> {
+    fn part(&mut self, bytes: &[u8], on_item: &mut dyn FnMut(ObjectView<'_>)) -> Result<Part, ListError> {
         let left = match self.section {
             Section::Magic => return self.magic(bytes),
             Section::Around => None,
@@ -218,7 +218,7 @@ mod tests {
         let mut parser = ListParser::default();
         let mut seen = 0;
         for chunk in body.chunks(100) {
-            parser.feed(chunk, |_| seen += 1).unwrap();
+            parser.feed(chunk, &mut |_| seen += 1).unwrap();
             assert!(parser.torn.capacity() < 1000, "{} bytes are held", parser.torn.capacity());
         }
         assert_eq!(seen, 10_000);

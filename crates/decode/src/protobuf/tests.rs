@@ -14,7 +14,7 @@ fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<ListMeta, ListErr
     let mut facts = FactsReader::default();
     let mut items = Vec::new();
     for chunk in body.chunks(cut) {
-        reader.feed(chunk, |view| items.push(facts.facts(view)))?;
+        reader.feed(chunk, &mut |view| items.push(facts.facts(view)))?;
     }
     Ok((items, reader.finish()?))
 }
@@ -118,7 +118,7 @@ fn errors_in_a_watch_equal_their_json() {
 fn the_version_is_known_before_the_items() {
     let body = list(&json!({"metadata": {"resourceVersion": "5"}, "items": [pod()]}));
     let mut reader = ListReader::new(Encoding::Protobuf);
-    reader.feed(&body[..body.len() - 50], |_| panic!("an item that has not come")).unwrap();
+    reader.feed(&body[..body.len() - 50], &mut |_| panic!("an item that has not come")).unwrap();
     assert_eq!(reader.preview().unwrap().resource_version, Some(ResourceVersion::number(5)));
 }
 
