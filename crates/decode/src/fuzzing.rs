@@ -45,7 +45,7 @@ fn chunked(bytes: &[u8]) -> [usize; 3] {
     [bytes.len().max(1), 1, 2 + bytes.len() % 61]
 }
 
-/// For documents whose fields can be told from their letters.
+/// For a decoder that recognizes its fields however they are written.
 pub fn no_disguise(_: &[u8]) -> bool {
     false
 }

@@ -15,6 +15,7 @@ use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, R
 #[derive(Debug)]
 pub struct Misshapen;
 
+/// What was read, unless something in it is misshapen.
 pub type Read<T> = Result<T, Misshapen>;
 
 pub(super) fn text(of: &Map<String, Value>, field: &str) -> Read<String> {
@@ -33,6 +34,7 @@ fn flag(of: &Map<String, Value>, field: &str) -> Read<bool> {
     }
 }
 
+/// The elements of a list that may be missing.
 pub fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(&[]),
@@ -41,6 +43,7 @@ pub fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]
     }
 }
 
+/// The fields of an object.
 pub fn fields(value: &Value) -> Read<&Map<String, Value>> {
     value.as_object().ok_or(Misshapen)
 }

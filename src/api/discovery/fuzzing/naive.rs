@@ -1,4 +1,4 @@
-//! Discovery documents, read a second time: naively.
+//! Reads discovery documents a second time, naively, and compares.
 
 use serde_json::Value;
 
