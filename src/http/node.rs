@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -27,14 +26,13 @@ pub trait NodeIntrospection: Send + Sync + 'static {
 /// The pages of the debug listener.
 pub fn node_debug_router(introspection: Arc<dyn NodeIntrospection>) -> Router {
     Router::new()
-        .route("/debug/node", get(last))
+        .route("/debug/node", get(async move || last(&*introspection)))
         .route("/", get(async || text(StatusCode::OK, INDEX)))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .fallback(not_found)
-        .with_state(introspection)
 }
 
-async fn last(State(introspection): State<Arc<dyn NodeIntrospection>>) -> Response {
+fn last(introspection: &dyn NodeIntrospection) -> Response {
     match introspection.last() {
         Some(Ok(report)) => json_text(StatusCode::OK, &report),
         Some(Err(error)) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),

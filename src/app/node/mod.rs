@@ -3,6 +3,7 @@
 mod connect;
 mod serve;
 
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use self::connect::{Begun, client_settings, node_error, rejected};
@@ -41,11 +42,12 @@ pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Re
         node.remember();
         let cancel = CancellationToken::new();
         let guard = cancel.clone();
-        let ending = tokio::spawn(async move {
+        let ending = async move {
             let signal = terminated.await;
             tracing::info!(signal, "ending after the removal in progress");
             guard.cancel();
-        });
+        };
+        let ending = tokio::spawn(ending.boxed());
         let carried = node.collector.carry_out(&look, Scope::All, &cancel).await;
         ending.abort();
         Ok(report.with(&carried.map_err(|error| node_error(&error))?))

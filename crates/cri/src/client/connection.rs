@@ -11,7 +11,8 @@ use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{Builder, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 use tonic::body::Body;
@@ -57,15 +58,26 @@ impl Connection {
 /// Connects, and leaves the connection to a task that ends with it.
 async fn connect(path: &Path, rpc: Rpc) -> Result<SendRequest<Body>, Error> {
     let stream = UnixStream::connect(path).await.map_err(|error| probe::explain(path, &error))?;
-    let (sender, connection) = Builder::new(TokioExecutor::new())
+    let (sender, connection) = Builder::new(Spawn)
         .initial_stream_window_size(WINDOW)
         .initial_connection_window_size(WINDOW)
         .handshake(TokioIo::new(stream))
         .await
         .map_err(|error| Error::Disconnected { rpc, detail: with_causes(&error) })?;
     // Why it ends is what the calls on it fail with.
-    tokio::spawn(async { drop(connection.await) });
+    Spawn.execute(async { drop(connection.await) });
     Ok(sender)
+}
+
+/// Spawns tasks in boxes: the program has the code for a task once, and not once for each future.
+#[derive(Clone, Copy)]
+struct Spawn;
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawn {
+    fn execute(&self, future: F) {
+        let boxed: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(future);
+        tokio::spawn(boxed);
+    }
 }
 
 /// Sends requests over one connection.
