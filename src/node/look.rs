@@ -1,6 +1,6 @@
 //! Everything that a plan needs, at one time.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::future::join3;
@@ -96,7 +96,7 @@ impl NodeCollector {
     /// All containers, sandboxes and images.
     async fn runtime_view(
         &mut self,
-        keys: &BTreeSet<PodKey>,
+        keys: &[PodKey],
         notes: &mut Vec<String>,
     ) -> Result<RuntimeView, NodeError> {
         let (lists, images, status) = join3(
@@ -240,7 +240,7 @@ impl NodeCollector {
 
 impl Look {
     /// The pods that may have containers, for lists that are too long.
-    pub(super) fn pod_keys(&self) -> BTreeSet<PodKey> {
+    pub(super) fn pod_keys(&self) -> Vec<PodKey> {
         pod_keys(&self.files.log_directories)
     }
 }
@@ -273,14 +273,9 @@ fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T>
 }
 
 /// The pods that may have containers, for lists that are too long.
-fn pod_keys(directories: &[LogDirectory]) -> BTreeSet<PodKey> {
+fn pod_keys(directories: &[LogDirectory]) -> Vec<PodKey> {
     let named = directories.iter().filter_map(|directory| parse_directory(&directory.name).named());
-    let mut keys = BTreeSet::new();
-    // `collect` would contain a sort of its own.
-    keys.extend(
-        named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }),
-    );
-    keys
+    named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }).collect()
 }
 
 /// Whether images go, so that it matters which are mounted.

@@ -4,7 +4,7 @@
 //! `ResourceExhausted`, always. The same list can then be had in parts, if the runtime serves that
 //! (Kubernetes 1.36), or by many requests with filters.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use prost::Message;
 
@@ -90,7 +90,7 @@ impl Client {
     /// # Errors
     ///
     /// The runtime failed or did not answer. That a list is too long is none.
-    pub async fn all_containers(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<Container>, Error> {
+    pub async fn all_containers(&self, pods: &[PodKey]) -> Result<Listing<Container>, Error> {
         self.all(pods).await
     }
 
@@ -99,7 +99,7 @@ impl Client {
     /// # Errors
     ///
     /// The runtime failed or did not answer. That a list is too long is none.
-    pub async fn all_sandboxes(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<PodSandbox>, Error> {
+    pub async fn all_sandboxes(&self, pods: &[PodKey]) -> Result<Listing<PodSandbox>, Error> {
         self.all(pods).await
     }
 
@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// All there is of something: in one message, in parts, or by filters.
-    async fn all<T: Listed>(&self, pods: &BTreeSet<PodKey>) -> Result<Listing<T>, Error> {
+    async fn all<T: Listed>(&self, pods: &[PodKey]) -> Result<Listing<T>, Error> {
         let mut kept = Kept::new(self.inner.settings.list_limit);
         if self.fits(&mut kept, &T::filter(None, None)).await? {
             return Ok(Listing { items: kept.into_items(), coverage: Coverage::Whole });
@@ -154,7 +154,7 @@ impl Client {
         &self,
         kept: &mut Kept<T>,
         state: i32,
-        pods: &BTreeSet<PodKey>,
+        pods: &[PodKey],
     ) -> Result<usize, Error> {
         let mut by_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for PodKey { namespace, uid } in pods {

@@ -1,7 +1,5 @@
 //! Lists, short and too long.
 
-use std::collections::BTreeSet;
-
 use anyhow::Result;
 use kube_gc_cri::client::{Coverage, Listing, PodKey};
 use kube_gc_cri::messages::*;
@@ -38,14 +36,14 @@ async fn a_long_list_comes_in_parts() -> Result<()> {
     let settings = Settings { message_limit: 2000, stream: Some(7), ..Settings::default() };
     let server = CriServer::start(settings, world)?;
     let client = connect(&server).await?;
-    let listing = client.all_containers(&BTreeSet::new()).await?;
+    let listing = client.all_containers(&[]).await?;
     assert_eq!(listing.coverage, Coverage::Streamed);
     assert!(ids(&listing.items) == expected);
     assert_eq!(listing.items.len(), expected.len());
-    assert_eq!(client.all_sandboxes(&BTreeSet::new()).await?.coverage, Coverage::Streamed);
+    assert_eq!(client.all_sandboxes(&[]).await?.coverage, Coverage::Streamed);
     // A list that is cut off is no list.
     server.fault(Fault::every(Rpc::StreamContainers, Effect::Fail(Code::Internal, "broken".to_owned())));
-    assert!(client.all_containers(&BTreeSet::new()).await.is_err());
+    assert!(client.all_containers(&[]).await.is_err());
     Ok(())
 }
 
@@ -58,7 +56,7 @@ async fn without_parts_each_state_is_listed_by_itself() -> Result<()> {
     let settings = Settings { message_limit, ..Settings::default() };
     let server = CriServer::start(settings, world)?;
     let client = connect(&server).await?;
-    let listing = client.all_containers(&BTreeSet::new()).await?;
+    let listing = client.all_containers(&[]).await?;
     assert_eq!(listing.coverage, Coverage::ByState);
     assert!(listing.coverage.is_whole());
     assert!(ids(&listing.items) == expected);
@@ -89,7 +87,7 @@ async fn a_container_that_moves_on_between_two_lists_is_listed_once_and_not_miss
         let moving = moving.clone();
         let change = Effect::after(move |world, _| world.set_state(&moving, to));
         server.fault(Fault::nth(Rpc::ListContainers, after, change));
-        let listing = client.all_containers(&BTreeSet::new()).await?;
+        let listing = client.all_containers(&[]).await?;
         assert_eq!(listing.coverage, Coverage::ByState);
         assert!(ids(&listing.items) == expected, "from {from:?} to {to:?} after list {after}");
         assert_eq!(listing.items.len(), expected.len(), "from {from:?} to {to:?} after list {after}");
@@ -110,7 +108,7 @@ async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result
     assert_eq!(listing.coverage, Coverage::Partial { failed: 0 });
     assert!(!listing.coverage.is_whole());
     // Of a pod that is not known, the dead containers are missing; those that run are not.
-    let known: BTreeSet<PodKey> = keys.iter().skip(1).cloned().collect();
+    let known: Vec<PodKey> = keys.iter().skip(1).cloned().collect();
     let listing = client.all_containers(&known).await?;
     assert_eq!(listing.items.len(), expected.len() - 20);
     assert!(!listing.coverage.is_whole());

@@ -31,10 +31,10 @@ async fn connect(server: &CriServer) -> Result<Client, Error> {
 }
 
 /// A world of pods, two to a namespace, each with a running container and some dead ones.
-fn pods(number: usize, dead: usize) -> (World, BTreeSet<PodKey>) {
+fn pods(number: usize, dead: usize) -> (World, Vec<PodKey>) {
     let mut world = World::new(Disk::default());
     let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
-    let mut keys = BTreeSet::new();
+    let mut keys = Vec::new();
     for at in 0..number {
         let key = PodKey { namespace: format!("namespace-{}", at / 2), uid: format!("uid-{at}") };
         let pod = PodSandboxMetadata {
@@ -62,7 +62,7 @@ fn pods(number: usize, dead: usize) -> (World, BTreeSet<PodKey>) {
                 written: Space::default(),
             });
         }
-        keys.insert(key);
+        keys.push(key);
     }
     (world, keys)
 }

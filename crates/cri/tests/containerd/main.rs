@@ -159,7 +159,7 @@ async fn containerd_sends_no_list_beyond_16_mib_and_the_client_has_it_all_the_sa
     }
     let containerd = Containerd::start(Options::default()).await?;
     let client = containerd.client().await?;
-    let mut pods = BTreeSet::new();
+    let mut pods = Vec::new();
     // Eighteen of these lists are more than a message; nine are not.
     let labels: BTreeMap<String, String> = (0..270).map(|at| (format!("x{at}"), "x".repeat(4000))).collect();
     let mut created = BTreeSet::new();
@@ -170,7 +170,7 @@ async fn containerd_sends_no_list_beyond_16_mib_and_the_client_has_it_all_the_sa
                 pod.create(&client, &container("app", attempt, containerd.pause_image(), SLEEP)).await?,
             );
         }
-        pods.insert(PodKey { namespace: "default".to_owned(), uid: uid.to_owned() });
+        pods.push(PodKey { namespace: "default".to_owned(), uid: uid.to_owned() });
     }
     let error = client.containers(None).await.expect_err("more than a message");
     ensure!(matches!(error, Error::TooLarge { .. }), "{error}");
