@@ -65,16 +65,14 @@ impl Store {
         });
         self.link_dependent(edge, owner);
         self.set_name(edge, owner, &reference.name);
-        self.reference_changed(dependent, owner);
+        self.dependents_changed(owner);
         edge
     }
 
-    /// Moves an edge to another owner node.
+    /// Moves an edge to another node of its owner's uid.
     pub(super) fn set_edge_owner(&mut self, edge: EdgeId, owner: NodeId) {
         let name: Box<str> = self.reference_name(edge).into();
-        let Edge { dependent, owner: before, .. } = self.edges[edge];
-        self.reference_changed(dependent, before);
-        self.reference_changed(dependent, owner);
+        self.dependents_changed(owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         self.edges[edge].owner = owner;
@@ -84,8 +82,7 @@ impl Store {
 
     /// Frees an edge that is no longer in its dependent's list of references.
     pub(super) fn remove_edge(&mut self, edge: EdgeId) {
-        let Edge { dependent, owner, .. } = self.edges[edge];
-        self.reference_changed(dependent, owner);
+        self.dependents_changed(self.edges[edge].owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         if let Some(edge) = self.edges.remove(edge) {

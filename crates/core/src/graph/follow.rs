@@ -24,14 +24,12 @@ impl Store {
         }
     }
 
-    /// A node has got a reference, or is going to lose one.
-    pub(super) fn reference_changed(&mut self, dependent: NodeId, owner: NodeId) {
-        if self.followers.is_idle() {
-            return;
-        }
+    /// A node has got a dependent, or is going to lose one. The dependent itself has changed, too.
+    pub(super) fn dependents_changed(&mut self, owner: NodeId) {
         let Self { followers, nodes, .. } = self;
-        followers.changed(&nodes[dependent].uid);
-        followers.changed(&nodes[owner].uid);
+        if !followers.is_idle() {
+            followers.changed(&nodes[owner].uid);
+        }
     }
 }
 

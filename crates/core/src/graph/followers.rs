@@ -113,3 +113,24 @@ impl Followers {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever looks at the same uid for several facts does not ask for more.
+    #[test]
+    fn only_more_uids_than_are_kept_make_a_follower_one_of_all() {
+        let uid = |number: usize| Uid::parse(&format!("uid-{number}")).unwrap();
+        let mut followers = Followers::new(HashSeed::new(1));
+        let follower = Follower { id: 1, question: 1, waker: Waker::noop().clone() };
+        for number in (0..MOST_UIDS).chain(0..MOST_UIDS) {
+            followers.follow(&follower, &uid(number));
+        }
+        followers.changed(&uid(MOST_UIDS));
+        assert_eq!(followers.outdated().count(), 0);
+        followers.follow(&follower, &uid(MOST_UIDS));
+        followers.changed(&uid(MOST_UIDS + 1));
+        assert_eq!(followers.outdated().count(), 1);
+    }
+}

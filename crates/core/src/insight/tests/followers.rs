@@ -1,121 +1,15 @@
 //! Who follows an answer is woken when it changes, and not otherwise.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 
+use super::reader::*;
 use super::*;
 use crate::graph::testing::histories::*;
 use crate::graph::testing::world::*;
 use crate::graph::*;
 use crate::object::*;
-
-/// Counts how often it was woken.
-#[derive(Default)]
-struct Bell(AtomicUsize);
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-/// Follows the neighbourhood of an object.
-struct Reader {
-    bell: Arc<Bell>,
-    follower: Follower,
-    query: NeighbourhoodQuery,
-    /// The most dependents of a type.
-    most: usize,
-    rung: usize,
-}
-
-impl Reader {
-    fn of(root: &Obj) -> Self {
-        let bell = Arc::new(Bell::default());
-        let follower = Follower { id: 7, question: 0, waker: Waker::from(Arc::clone(&bell)) };
-        let query = NeighbourhoodQuery { root: root.identity(), up: 8, down: 8, limit: 200 };
-        Self { bell, follower, query, most: 20, rung: 0 }
-    }
-
-    fn limited(root: &Obj, limit: usize, most: usize) -> Self {
-        let reader = Self::of(root);
-        Self { query: NeighbourhoodQuery { limit, ..reader.query.clone() }, most, ..reader }
-    }
-
-    /// Asks again.
-    fn look(&mut self, world: &mut World) -> Neighbourhood {
-        self.follower.question += 1;
-        let uid = self.query.root.uid.clone();
-        for partition in &mut world.partitions {
-            partition.follow(&self.follower, &uid);
-        }
-        let shown = answer(world, &self.query, self.most, Some(&self.follower));
-        self.is_outdated(world);
-        shown
-    }
-
-    /// Whether it was woken since the last call.
-    fn is_outdated(&mut self, world: &mut World) -> bool {
-        for partition in &mut world.partitions {
-            partition.outdated().for_each(Waker::wake_by_ref);
-        }
-        let rung = self.bell.0.load(Ordering::Relaxed);
-        std::mem::replace(&mut self.rung, rung) != rung
-    }
-
-    /// Whether this changes what it sees, as it is told and in fact.
-    fn notices(&mut self, world: &mut World, change: impl FnOnce(&mut World)) -> bool {
-        let before = self.look(world);
-        change(world);
-        let after = answer(world, &self.query, self.most, None);
-        let is_outdated = self.is_outdated(world);
-        assert!(is_outdated || before == after, "{before:?} became {after:?}");
-        is_outdated
-    }
-}
-
-/// The answer from the partitions of a world. No live read finds anything.
-fn answer(
-    world: &mut World,
-    query: &NeighbourhoodQuery,
-    most: usize,
-    follower: Option<&Follower>,
-) -> Neighbourhood {
-    let limits = ViewLimits { dependents_of_a_type: most, ..ViewLimits::default() };
-    let catalog = Arc::clone(world.partitions[0].catalog());
-    let mut known = Knowledge::default();
-    loop {
-        let needs = match ask(&known, &catalog, 100, |asker| neighbourhood(asker, query)) {
-            Ok(answer) => return answer,
-            Err(needs) => needs,
-        };
-        for need in needs {
-            let at = usize::from(world.sharding.of(need.namespace()).0);
-            if let Need::Live(identity) = need {
-                known.learn(Fact::Live(identity, Live::Absent(AbsenceEvidence::NotFound)));
-                continue;
-            }
-            let (found, done) = facts(&mut world.partitions[at], &[need], limits, follower);
-            assert_eq!(done, 1);
-            found.into_iter().for_each(|fact| known.learn(fact));
-        }
-    }
-}
-
-/// A root with an owner, two dependents and one below, and an object that has nothing to do with it.
-fn family() -> (World, [Obj; 6]) {
-    let top = node("top");
-    let root = config("root").owned(&top);
-    let (a, b) = (pod("a").owned(&root), pod("b").blocking(&root));
-    let below = config("below").owned(&a);
-    let other = pod("other");
-    let mut world = World::new(2);
-    world.see(&[&top, &root, &a, &b, &below, &other]);
-    (world, [top, root, a, b, below, other])
-}
 
 #[test]
 fn events_that_change_nothing_that_is_shown_wake_nobody() {
@@ -187,6 +81,107 @@ fn what_is_only_counted_counts_too() {
         let hidden = pods[5].clone();
         assert!(reader.notices(&mut world, |world| world.delete(&hidden)));
         assert!(reader.notices(&mut world, |world| world.see(&[&hidden.clone().at(version)])));
+    }
+}
+
+/// An owner that is here, and one in another partition than its dependents.
+#[test]
+fn the_state_of_what_is_only_counted_counts_too() {
+    for root in [config("root"), node("root")] {
+        // The reference to the root is not the first one.
+        let first = config("first");
+        let pods: Vec<Obj> = (0..6).map(|n| pod(&format!("p{n}")).owned(&first).owned(&root)).collect();
+        let mut world = World::new(2);
+        world.see(&[&first, &root]);
+        world.see(&pods.iter().collect::<Vec<_>>());
+        let mut reader = Reader::limited(&root, 200, 2);
+        let hidden = pods[5].clone().terminating().at(20);
+        assert!(reader.notices(&mut world, |world| world.see(&[&hidden])), "{}", root.resource.kind);
+    }
+}
+
+/// The partition of a cluster-scoped owner learns of its dependents from other partitions.
+#[test]
+fn what_another_partition_tells_later_counts_too() {
+    let root = node("root");
+    let pods: Vec<Obj> = (0..6).map(|n| pod(&format!("p{n}")).owned(&root)).collect();
+    let mut world = World::new(2);
+    world.see(&[&root]);
+    world.see(&pods.iter().collect::<Vec<_>>());
+    let mut reader = Reader::limited(&root, 200, 2);
+    world.delayed = true;
+    world.see(&[&pods[5].clone().terminating().at(20)]);
+    let before = reader.look(&mut world);
+    assert!(reader.notices(&mut world, World::flush));
+    assert_ne!(reader.look(&mut world), before);
+}
+
+/// An object that two resources show counts once, for the owners that its first resource shows.
+#[test]
+fn another_view_of_what_is_only_counted_counts_too() {
+    let views = ["ingresses.extensions", "ingresses.networking.k8s.io"];
+    let changes = [(views[0], views[1]), (views[1], views[0])].map(|(shown, other)| {
+        let root = config("root");
+        let named = |number: i32, resource: &str| obj(resource, "ns", &format!("i{number}"));
+        let all: Vec<Obj> = (0..6).map(|number| named(number, shown).owned(&root)).collect();
+        let mut world = World::new(1);
+        world.see(&[&root]);
+        world.see(&all.iter().collect::<Vec<_>>());
+        let mut reader = Reader::limited(&root, 200, 2);
+        let before = reader.look(&mut world);
+        // It has no owner there, and is not among those that are shown.
+        reader.notices(&mut world, |world| world.see(&[&named(5, other)]));
+        answer(&mut world, &reader.query, reader.most, None) != before
+    });
+    assert!(changes.contains(&true), "the other view is the first one in one of the two cases");
+}
+
+#[test]
+fn followers_are_woken_apart() {
+    let (mut world, [_, root, .., other]) = family();
+    let mut readers = [&root, &other, &root].map(Reader::of);
+    for (id, reader) in (1..).zip(&mut readers) {
+        reader.follower.id = id;
+        reader.look(&mut world);
+    }
+    let woken = |world: &mut World, readers: &mut [Reader; 3], dependent: Obj| {
+        world.see(&[&dependent]);
+        readers.each_mut().map(|reader| reader.is_outdated(world))
+    };
+    assert_eq!(woken(&mut world, &mut readers, pod("new").owned(&root)), [true, false, true]);
+    assert_eq!(woken(&mut world, &mut readers, pod("again").owned(&root)), [false; 3], "they know");
+    assert_eq!(woken(&mut world, &mut readers, pod("theirs").owned(&other)), [false, true, false]);
+    for reader in &mut readers {
+        reader.look(&mut world);
+    }
+    world.partitions.iter_mut().for_each(|partition| partition.unfollow(3));
+    assert_eq!(woken(&mut world, &mut readers, pod("last").owned(&root)), [true, false, false]);
+}
+
+/// The answer is read after it.
+#[test]
+fn a_change_before_a_question_wakes_nobody() {
+    let (mut world, [_, root, .., other]) = family();
+    let mut reader = Reader::of(&root);
+    reader.look(&mut world);
+    let before = reader.bell.0.load(Ordering::Relaxed);
+    world.see(&[&pod("new").owned(&root)]);
+    reader.query.root = other.identity();
+    reader.look(&mut world);
+    world.see(&[&root.foreground().at(20)]);
+    reader.is_outdated(&mut world);
+    assert_eq!(reader.bell.0.load(Ordering::Relaxed), before, "it asks for something else now");
+}
+
+#[test]
+fn what_a_partition_does_not_have_is_followed() {
+    let late = pod("late");
+    for need in [Need::Node(late.key()), Need::Object(late.key()), Need::Owner(late.identity())] {
+        let mut world = World::new(1);
+        let mut reader = Reader::of(&late);
+        facts(world.partition("ns"), &[need], ViewLimits::default(), Some(&reader.follower));
+        world.see(&[&late]);
+        assert!(reader.is_outdated(&mut world));
     }
 }
 

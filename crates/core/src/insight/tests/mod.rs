@@ -9,6 +9,7 @@ mod neighbourhoods;
 mod pages;
 mod plan_model;
 mod plans;
+mod reader;
 mod stuck;
 mod worst;
 
