@@ -7,7 +7,8 @@ use std::os::unix::net::UnixListener;
 
 use anyhow::{Result, ensure};
 use kube_gc_cri::Rpc;
-use kube_gc_cri::server::{CriServer, Disk, NewImage, Settings, World};
+use kube_gc_cri::server::{Code, CriServer, Disk, Effect, Fault, NewImage, Settings, World};
+use kube_gc_node::Rules;
 use tokio::process::Command;
 
 use crate::process::{Place, ended};
@@ -171,6 +172,42 @@ async fn a_plan_is_a_table_or_json_and_removes_nothing_and_once_does_what_it_say
     let removed: BTreeSet<String> = server.calls(Rpc::RemoveContainer).into_iter().collect();
     ensure!(removed == ids(&plan).into_iter().collect(), "{plan}");
     ensure!(removed.len() == 2);
+    Ok(())
+}
+
+/// Exit code 7, although the next pass does it.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_says_what_could_not_be_removed() -> Result<()> {
+    let server = runtime()?;
+    let busy = Effect::Fail(Code::Unknown, "device busy".to_owned());
+    server.fault(Fault::nth(Rpc::RemoveContainer, 1, busy));
+    let place = Place::new(server.endpoint())?;
+    let first = place.run(&["once"]).await?;
+    first.expect(7, &["device busy"])?;
+    ensure!(first.stdout.starts_with("Removed 1, ") && first.stdout.contains("1 could not be removed"));
+    place.run(&["once"]).await?.expect(0, &[])?;
+    ensure!(server.world(|world| world.containers().count()) == 1);
+    Ok(())
+}
+
+/// Safety 4: a script must not go on as if all of it were gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_says_what_the_limits_of_a_pass_have_left() -> Result<()> {
+    let mut world = World::new(Disk::default());
+    let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
+    let limit = Rules::default().limits.containers;
+    // The newest one stays.
+    world.add_crashed(&image, u32::try_from(limit)? + 2);
+    let server = CriServer::start(Settings::default(), world)?;
+    let place = Place::new(server.endpoint())?;
+    let first = place.run(&["once"]).await?;
+    first.expect(7, &[])?;
+    ensure!(first.stdout.contains("more is left"), "{}", first.stdout);
+    ensure!(server.calls(Rpc::RemoveContainer).len() == limit);
+    let second = place.run(&["once"]).await?;
+    second.expect(0, &[])?;
+    ensure!(!second.stdout.contains("more is left"), "{}", second.stdout);
+    ensure!(server.world(|world| world.containers().count()) == 1);
     Ok(())
 }
 

@@ -53,7 +53,7 @@ fn once(args: &OnceArgs) -> Result<Exit, Error> {
         None => table::print(&table::plan(&report, false))?,
         Some(result) => {
             table::print(&table::result(&report, result))?;
-            if !result.is_complete() {
+            if !result.is_complete() || report.plan.leaves_due {
                 return Ok(Exit::Incomplete);
             }
         }

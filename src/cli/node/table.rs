@@ -89,6 +89,9 @@ pub fn result(report: &Report, result: &PassResult) -> String {
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
     }
+    if report.plan.leaves_due {
+        text.push_str("A pass removes no more than that at a time, and more is left: run it again.\n");
+    }
     if *unmeasured {
         text.push_str(
             "The file system of the images could not be measured, so no image was removed for space.\n",

@@ -85,6 +85,8 @@ pub fn plan(
     };
     let mut of_images = images::decide(&input, |index| goes.contains(&index));
     let most_images = if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images };
+    let old_images = of_images.removals.iter().filter(|(_, purpose)| *purpose == Purpose::Age).count();
+    let leaves_due = more || old_images > most_images;
     let images = of_images.removals.iter().map(|(index, _)| *index).collect();
     let images = limit(images, most_images, &mut of_images.decisions, &mut more);
     let mut purposes = vec![Purpose::Space; runtime.images.len()];
@@ -193,6 +195,7 @@ pub fn plan(
         goal,
         effects: rules.effects(),
         more,
+        leaves_due,
         wrong_node: known.is_on_wrong_node(),
     }
 }

@@ -36,6 +36,10 @@ pub struct Plan {
     pub effects: Effects,
     /// Whether the limits of a pass left something for the next one, which may follow at once.
     pub more: bool,
+    /// Whether that includes something that goes however much space is free. Images that go for
+    /// space may have been left because enough is free without them.
+    #[serde(skip)]
+    pub leaves_due: bool,
     /// Whether the API server knows fewer than half of the ready sandboxes (safety 2): readiness
     /// says so.
     pub wrong_node: bool,

@@ -98,7 +98,7 @@ fn safety_4_what_a_pass_leaves_over_keeps_its_sandbox_and_its_image() {
     second.created_at = second.created_at.plus(Duration::from_secs(1));
     left.runtime.containers.push(second);
     let plan = left.plan();
-    assert!(plan.more);
+    assert!(plan.more && plan.leaves_due);
     assert_eq!(plan.entry(What::Container, "second").unwrap().rule, Rule::Safety4);
     assert_eq!(plan.entry(What::Sandbox, "s").unwrap().decision, Action::Keep);
     assert_eq!(plan.entry(What::Image, "a").unwrap().rule, Rule::I1);
@@ -117,10 +117,16 @@ fn safety_4_images_over_the_limit_wait_and_nothing_overtakes_them() {
     }
     left.rules.limits.images = 1;
     let plan = left.plan();
-    assert!(plan.more && plan.in_line.is_empty());
+    assert!(plan.more && !plan.leaves_due && plan.in_line.is_empty());
     assert_eq!(plan.entry(What::Image, "i1").unwrap().rule, Rule::Safety4);
     assert_eq!(plan.entry(What::Image, "i2").unwrap().rule, Rule::I4);
     assert_eq!(plan.breakdown.unused, 180);
+
+    left.rules.images.max_age = Some(Duration::from_secs(60));
+    assert!(left.plan().leaves_due, "their age alone is a reason");
+    left.rules.limits.images = 3;
+    let plan = left.plan();
+    assert!(!plan.more && !plan.leaves_due);
 }
 
 #[test]
