@@ -228,6 +228,17 @@ pub(crate) fn widget() -> Identity {
     }
 }
 
+/// The namespace `ns` with uid `u`.
+pub(crate) fn namespace() -> Identity {
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("namespaces"),
+        version: "v1".into(),
+        kind: "Namespace".into(),
+        scope: Scope::Cluster,
+    });
+    Identity { resource, namespace: None, name: "ns".into(), uid: Uid::parse("u").unwrap() }
+}
+
 /// The JSON of `ns/w` with uid `u`, version 7, and more metadata: `,"key":value…`.
 pub(crate) fn widget_json(more: &str) -> String {
     format!(

@@ -23,12 +23,30 @@ const PAGE: usize = 500;
 /// The objects of the second page.
 const BEHIND: usize = 20;
 
-/// Fills the first page with objects that are held, and returns these and those behind them.
-async fn filled(ns: &Ns) -> Result<(Vec<Obj>, Vec<Obj>)> {
-    let held = (0..PAGE).map(|number| ns.configmap(format!("a-{number}")).finalizer(HOLD));
-    let held = create_all(held).await?;
-    let behind = create_all((0..BEHIND).map(|number| ns.configmap(format!("b-{number}")))).await?;
-    Ok((held, behind))
+/// A namespace whose objects need two pages, and a collector behind a proxy that finishes namespaces.
+struct TwoPages {
+    stage: Stage,
+    ns: Ns,
+    /// The objects of the first page. Somebody else holds them.
+    held: Vec<Obj>,
+    /// Those of the second page.
+    behind: Vec<Obj>,
+    proxy: Proxy,
+    collector: Collector,
+}
+
+impl TwoPages {
+    async fn fill() -> Result<Self> {
+        let stage = Stage::set().await?;
+        let ns = stage.cluster.namespace().await?;
+        let held = (0..PAGE).map(|number| ns.configmap(format!("a-{number}")).finalizer(HOLD));
+        let held = create_all(held).await?;
+        let behind = create_all((0..BEHIND).map(|number| ns.configmap(format!("b-{number}")))).await?;
+        let proxy = Proxy::start(stage.plane).await?;
+        let collector = Collector::start_with(proxy.kubeconfig(), finishing()).await?;
+        collector.ready().await?;
+        Ok(Self { stage, ns, held, behind, proxy, collector })
+    }
 }
 
 /// Checks that the namespace has exactly these objects.
@@ -46,13 +64,8 @@ fn pages(ns: &Ns) -> Matcher {
 
 /// Rules 11.3 and 11.4, with a token that has expired.
 async fn objects_that_are_held_do_not_starve_those_behind_them() -> Result<()> {
-    let stage = Stage::set().await?;
+    let TwoPages { stage, ns, held, behind: _, proxy, collector } = TwoPages::fill().await?;
     let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let (held, _) = filled(&ns).await?;
-    let proxy = Proxy::start(stage.plane).await?;
-    let collector = Collector::start_with(proxy.kubeconfig(), finishing()).await?;
-    collector.ready().await?;
     let is_second = |query: &str| query.contains("continue=");
     let expired = Fault::Instead(Reply::expired());
     let rule = proxy.times(1, pages(&ns).when(move |request| is_second(&request.query)), expired);
@@ -75,13 +88,8 @@ async fn objects_that_are_held_do_not_starve_those_behind_them() -> Result<()> {
 
 /// Rule 11.1: the token of the second page deletes by name.
 async fn a_namespace_that_is_created_again_between_two_pages_keeps_its_objects() -> Result<()> {
-    let stage = Stage::set().await?;
+    let TwoPages { stage, ns, held, behind, proxy, collector } = TwoPages::fill().await?;
     let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let (held, behind) = filled(&ns).await?;
-    let proxy = Proxy::start(stage.plane).await?;
-    let collector = Collector::start_with(proxy.kubeconfig(), finishing()).await?;
-    collector.ready().await?;
     let mut page = proxy.hold(pages(&ns));
     delete(cluster, &ns).await?;
     let first = page.next().await?;

@@ -1,20 +1,7 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::api::scripted::{Reply, Server, widget};
-use kube_gc_core::object::{ResourceType, Scope};
-
-fn namespace() -> Identity {
-    let resource = ResourceType {
-        group_resource: GroupResource::new("", "namespaces"),
-        version: "v1".into(),
-        kind: "Namespace".into(),
-        scope: Scope::Cluster,
-    };
-    let uid = Uid::parse("u").unwrap();
-    Identity { resource: Arc::new(resource), namespace: None, name: "ns".into(), uid }
-}
+use crate::api::scripted::{Reply, Server, namespace, widget};
 
 const OBJECT: &str = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"ns","uid":"u","resourceVersion":"7",
     "deletionTimestamp":"2026-01-01T00:00:00Z","labels":{"kept":"verbatim"},"managedFields":[{"manager":"other",

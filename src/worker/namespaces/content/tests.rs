@@ -2,8 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::api::scripted::{Part, ReceivedRequest, Reply, Server, widgets};
-use kube_gc_core::object::{GroupResource, ResourceType, Scope, Uid};
+use crate::api::scripted::{Part, ReceivedRequest, Reply, Server, namespace, widgets};
 
 /// How many objects a page has.
 const PAGE: usize = 500;
@@ -64,21 +63,6 @@ impl World {
 fn serving(world: &Arc<Mutex<World>>) -> Server {
     let world = Arc::clone(world);
     Server::answering(move |request| world.lock().unwrap().answer(request))
-}
-
-fn namespace() -> Identity {
-    let resource = ResourceType {
-        group_resource: GroupResource::new("", "namespaces"),
-        version: "v1".into(),
-        kind: "Namespace".into(),
-        scope: Scope::Cluster,
-    };
-    Identity {
-        resource: Arc::new(resource),
-        namespace: None,
-        name: "ns".into(),
-        uid: Uid::parse("u").unwrap(),
-    }
 }
 
 async fn deleted(server: &Server, places: &mut Places) -> Deleted {
