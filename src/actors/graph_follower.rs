@@ -65,6 +65,7 @@ mod tests {
     use actix::ArbiterHandle;
 
     use super::*;
+    use crate::actors::graph::GraphAddress;
     use crate::actors::graph_queue::GraphQueue;
     use crate::actors::messages::{TakeIn, TakeInChanges};
     use crate::actors::supervision::Threads;
@@ -78,18 +79,23 @@ mod tests {
 
     const EPOCH: Epoch = Epoch(1);
 
-    /// A small graph whose partitions share a thread.
+    /// A small graph whose partitions share a thread of their own.
     async fn graph() -> GraphHandle {
-        let thread: ArbiterHandle = Threads::default().start("graph partitions").unwrap();
+        graph_on(&Threads::default().start("graph partitions").unwrap()).await.0
+    }
+
+    /// A small graph whose partitions share this thread, and where they take messages.
+    async fn graph_on(thread: &ArbiterHandle) -> (GraphHandle, Vec<GraphAddress>) {
         let ids = (0..sharding().count()).map(PartitionId);
-        let graph = GraphHandle::new(sharding(), ids.map(|id| start_partition_on(&thread, id)).collect());
+        let partitions: Vec<_> = ids.map(|id| start_partition_on(thread, id)).collect();
+        let graph = GraphHandle::new(sharding(), partitions.clone());
         let resource = identity("a", "any").resource;
         let started = || {
             let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
             TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
         };
         graph.take_in_everywhere(started).await.unwrap();
-        graph
+        (graph, partitions)
     }
 
     fn facts(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectFacts {
@@ -124,20 +130,32 @@ mod tests {
         assert_eq!(graph.facts(&needs, ViewLimits::default(), Some(asked)).await.unwrap().len(), 1);
     }
 
+    /// Whether it has been told since it was asked. A partition tells before it answers.
+    fn is_told(follower: &GraphFollower) -> bool {
+        follower.outdated().now_or_never().is_some()
+    }
+
+    /// Somebody who follows an object, and has looked at it.
+    async fn following() -> (GraphHandle, Identity, GraphFollower) {
+        let graph = graph().await;
+        let root = identity("a", "root");
+        see(&graph, &root, 1, Vec::new()).await;
+        let mut follower = graph.follower();
+        look(&mut follower, &graph, &root).await;
+        (graph, root, follower)
+    }
+
     /// Counts looks, not time: whoever looks when told to never looks for the events of others.
     #[test]
     fn thousands_of_events_about_other_objects_need_no_look() {
         in_system(async {
-            let graph = graph().await;
-            let [root, other] = ["root", "other"].map(|name| identity("a", name));
-            see(&graph, &root, 1, Vec::new()).await;
-            let mut follower = graph.follower();
+            let (graph, root, mut follower) = following().await;
+            let other = identity("a", "other");
             let mut looks = 0;
-            look(&mut follower, &graph, &root).await;
             for version in 1..=2000 {
                 see(&graph, &other, version, Vec::new()).await;
                 see(&graph, &root, version, Vec::new()).await;
-                while follower.outdated().now_or_never().is_some() {
+                while is_told(&follower) {
                     look(&mut follower, &graph, &root).await;
                     looks += 1;
                 }
@@ -155,7 +173,7 @@ mod tests {
             graph.use_catalog(&resolves).await.unwrap();
             look(&mut follower, &graph, &root).await;
             see(&graph, &other, 3000, vec![reference]).await;
-            follower.outdated().await;
+            assert!(is_told(&follower));
         });
     }
 
@@ -170,28 +188,76 @@ mod tests {
     #[test]
     fn a_new_question_forgets_what_has_changed_before_it() {
         in_system(async {
-            let graph = graph().await;
-            let [root, other] = ["root", "other"].map(|name| identity("a", name));
-            see(&graph, &root, 1, Vec::new()).await;
-            let mut follower = graph.follower();
-            look(&mut follower, &graph, &root).await;
+            let (graph, root, mut follower) = following().await;
+            let other = identity("a", "other");
             graph.use_catalog(&catalog()).await.unwrap();
             look(&mut follower, &graph, &other).await;
-            assert!(follower.outdated().now_or_never().is_none(), "it has been read since");
+            assert!(!is_told(&follower), "it has been read since");
             let renamed = Identity { name: "renamed".into(), ..root };
             see(&graph, &renamed, 2, Vec::new()).await;
-            assert!(follower.outdated().now_or_never().is_none(), "nobody asks for it any more");
+            assert!(!is_told(&follower), "nobody asks for it any more");
+        });
+    }
+
+    #[test]
+    fn an_object_that_no_partition_has_yet_is_followed_in_all_of_them() {
+        in_system(async {
+            let graph = graph().await;
+            for late in [identity("a", "late"), Identity { namespace: None, ..identity("a", "cluster") }] {
+                let mut follower = graph.follower();
+                assert!(graph.locate_for(&late.uid, Some(follower.ask_again())).await.unwrap().is_empty());
+                see(&graph, &identity("a", "other"), 1, Vec::new()).await;
+                assert!(!is_told(&follower));
+                see(&graph, &late, 1, Vec::new()).await;
+                assert!(is_told(&follower), "{late:?}");
+            }
+        });
+    }
+
+    #[test]
+    fn facts_about_others_than_the_object_itself_are_followed() {
+        in_system(async {
+            let graph = graph().await;
+            let [first, last] = ["first", "last"].map(|name| identity("a", name));
+            let mut follower = graph.follower();
+            let needs = [&first, &last].map(|of| Need::Node(of.key()));
+            let asked = follower.ask_again();
+            graph.facts(&needs, ViewLimits::default(), Some(asked)).await.unwrap();
+            see(&graph, &last, 1, Vec::new()).await;
+            assert!(is_told(&follower));
+        });
+    }
+
+    #[test]
+    fn a_graph_that_is_emptied_tells_whoever_follows() {
+        in_system(async {
+            let (graph, _, follower) = following().await;
+            graph.reset().await.unwrap();
+            assert!(is_told(&follower));
+        });
+    }
+
+    #[test]
+    fn one_that_no_longer_follows_leaves_the_others() {
+        in_system(async {
+            let graph = graph().await;
+            let [root, other] = ["root", "other"].map(|name| identity("a", name));
+            let [mut first, mut second, mut third] = [(); 3].map(|()| graph.follower());
+            for (follower, of) in [(&mut first, &root), (&mut second, &other), (&mut third, &root)] {
+                look(follower, &graph, of).await;
+            }
+            drop(third);
+            see(&graph, &root, 1, Vec::new()).await;
+            assert_eq!([&first, &second].map(is_told), [true, false]);
+            see(&graph, &other, 1, Vec::new()).await;
+            assert_eq!([&first, &second].map(is_told), [false, true]);
         });
     }
 
     #[test]
     fn the_graph_forgets_who_no_longer_follows() {
         in_system(async {
-            let graph = graph().await;
-            let root = identity("a", "root");
-            see(&graph, &root, 1, Vec::new()).await;
-            let mut follower = graph.follower();
-            look(&mut follower, &graph, &root).await;
+            let (graph, root, follower) = following().await;
             let kept = Arc::downgrade(&follower.outdated);
             drop(follower);
             // Partitions answer questions in order.
@@ -200,29 +266,21 @@ mod tests {
         });
     }
 
-    /// Ten messages wait, each with a new object. The answer to a question comes after the first.
+    /// Ten messages wait, each with a new object. The answers to two questions come after the first two.
     #[test]
     fn a_question_is_answered_between_two_batches_of_changes() {
         in_system(async {
-            let thread = actix::Arbiter::current();
-            let partitions: Vec<_> =
-                (0..sharding().count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
-            let graph = GraphHandle::new(sharding(), partitions.clone());
-            let resource = identity("a", "any").resource;
-            let started = || {
-                let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
-                TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
-            };
-            graph.take_in_everywhere(started).await.unwrap();
+            let (graph, partitions) = graph_on(&actix::Arbiter::current()).await;
             let partition = graph.partition_of(identity("a", "any").namespace.as_ref());
             let address = &partitions[usize::from(partition.0)].messages;
             for number in 0..10 {
                 address.do_send(message(&identity("a", &format!("o{number}")), 1, Vec::new()));
             }
             let all = Arc::new(SearchQuery::default());
-            let page = graph.search(partition, &all, None, 1000).await.unwrap();
-            assert_eq!(page.found.len(), 1);
-            let page = graph.search(partition, &all, None, 1000).await.unwrap();
+            let search = || graph.search(partition, &all, None, 1000);
+            let (first, second) = tokio::try_join!(search(), search()).unwrap();
+            assert_eq!([first.found.len(), second.found.len()], [1, 2], "one after each batch");
+            let page = search().await.unwrap();
             assert_eq!(page.found.len(), 10, "nothing is lost");
         });
     }

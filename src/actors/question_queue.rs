@@ -75,3 +75,31 @@ impl QuestionQueue {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::actors::tests::sharding;
+    use kube_gc_core::graph::PartitionId;
+
+    #[test]
+    fn a_question_that_nobody_waits_for_any_more_is_not_asked() {
+        let mut partition = Partition::new(PartitionId(0), sharding(), Arc::default());
+        let mut questions = QuestionQueue::default();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let ask = || {
+            let asked = Arc::clone(&asked);
+            questions.sender().send(move |_| asked.fetch_add(1, Ordering::Relaxed))
+        };
+        let [given_up, mut kept] = [ask(), ask()];
+        drop(given_up);
+        for _ in 0..2 {
+            questions.answer_one(&mut partition);
+        }
+        assert_eq!(kept.try_recv(), Ok(0), "the first that was asked");
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+    }
+}

@@ -54,7 +54,7 @@ const CONCURRENT_COMPONENTS: usize = 2;
 
 /// Questions about objects that are answered at a time, so that people do not keep the partitions
 /// from their work.
-const CONCURRENT_QUESTIONS: usize = 4;
+pub(super) const CONCURRENT_QUESTIONS: usize = 4;
 
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 

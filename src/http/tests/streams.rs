@@ -1,163 +1,18 @@
 //! Tests of `/debug/stream`.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod live;
+
+use std::sync::atomic::Ordering;
 
 use axum::Extension;
 use axum::body::BodyDataStream;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
+use live::Live;
+
 use super::*;
-use crate::http::stream::Closing;
-use kube_gc_core::insight::{Neighbourhood, ObjectName, Shown, State};
-
-/// A graph with one object, and how often it was asked.
-struct Live {
-    fake: Fake,
-    graph: Arc<Graph>,
-    /// How long a summary takes.
-    summary_takes: Duration,
-    summaries: AtomicUsize,
-}
-
-struct Graph {
-    /// Notified when the object may have changed.
-    changed: watch::Sender<()>,
-    /// The dependents that the object waits for.
-    waits_for: AtomicUsize,
-    /// How long an answer takes.
-    takes: Duration,
-    looks: AtomicUsize,
-}
-
-/// Somebody follows the object, if it is the one in the graph.
-struct Eye {
-    graph: Arc<Graph>,
-    changed: watch::Receiver<()>,
-    is_known: bool,
-}
-
-impl Follow for Eye {
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        self.changed.mark_unchanged();
-        async move {
-            let page = self.graph.page();
-            tokio::time::sleep(self.graph.takes).await;
-            self.graph.looks.fetch_add(1, Ordering::Relaxed);
-            Ok(self.is_known.then_some(page))
-        }
-        .boxed()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        let mut changed = self.changed.clone();
-        async move { changed.changed().await.unwrap() }.boxed()
-    }
-}
-
-impl Live {
-    fn new() -> Arc<Self> {
-        Arc::new(Self::slow(Duration::ZERO))
-    }
-
-    fn slow(takes: Duration) -> Self {
-        let [waits_for, summaries, looks] = [(); 3].map(|()| AtomicUsize::new(0));
-        let graph = Graph { changed: watch::Sender::default(), waits_for, takes, looks };
-        Self { fake: Fake::new(), graph: Arc::new(graph), summary_takes: Duration::ZERO, summaries }
-    }
-
-    /// The object changes, perhaps.
-    fn change(&self, waits_for: usize) {
-        self.graph.waits_for.store(waits_for, Ordering::Relaxed);
-        self.graph.changed.send_replace(());
-    }
-
-    fn looks(&self) -> usize {
-        self.graph.looks.load(Ordering::Relaxed)
-    }
-}
-
-impl Graph {
-    fn page(&self) -> NeighbourhoodPage {
-        let name = ObjectName {
-            api_version: "v1".to_owned(),
-            kind: "Pod".to_owned(),
-            resource: Some("pods".to_owned()),
-            namespace: Some("a".to_owned()),
-            name: "line\nbreak\u{202e}".to_owned(),
-            uid: UID.to_owned(),
-        };
-        let waits_for = self.waits_for.load(Ordering::Relaxed);
-        let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
-        let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
-        NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
-    }
-}
-
-impl Introspection for Live {
-    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
-        self.fake.monitors()
-    }
-
-    fn undiscovered(&self) -> Vec<Undiscovered> {
-        self.fake.undiscovered()
-    }
-
-    fn graph(&self, format: GraphFormat) -> TextStream {
-        self.fake.graph(format)
-    }
-
-    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
-        self.fake.component(uids, format)
-    }
-
-    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
-        self.fake.search(query)
-    }
-
-    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        self.fake.neighbourhood(query)
-    }
-
-    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
-        let is_known = query.uid == Uid::parse(UID).unwrap();
-        let changed = self.graph.changed.subscribe();
-        Box::new(Eye { graph: Arc::clone(&self.graph), changed, is_known })
-    }
-
-    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
-        self.fake.explain(query)
-    }
-
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
-        self.summaries.fetch_add(1, Ordering::Relaxed);
-        async move {
-            tokio::time::sleep(self.summary_takes).await;
-            self.fake.summary().await
-        }
-        .boxed()
-    }
-
-    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        self.fake.decisions(query)
-    }
-
-    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
-        self.fake.stuck(query)
-    }
-
-    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
-        self.fake.idle(query)
-    }
-
-    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
-        self.fake.queues()
-    }
-
-    fn readiness(&self) -> Readiness {
-        self.fake.readiness()
-    }
-}
+use crate::http::debug::CONCURRENT_QUESTIONS;
+use crate::http::stream::{Closing, MAX_STREAMS};
 
 /// An open stream.
 struct Open {
@@ -303,7 +158,18 @@ async fn an_object_that_takes_long_is_looked_at_less_often() {
     let (_, first) = stream.neighbourhood().await;
     live.change(1);
     let (_, second) = stream.neighbourhood().await;
-    assert!(second - first >= 64 * 20, "{first} {second}");
+    // The pause begins when the look ends.
+    assert!(second - first >= 64 * 20 + 20, "{first} {second}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_is_looked_at_again_after_two_seconds_however_long_a_look_takes() {
+    let live = Arc::new(Live::slow(Duration::from_secs(1)));
+    let mut stream = Open::begin(&pages(&live), &of_object()).await;
+    let (_, first) = stream.neighbourhood().await;
+    live.change(1);
+    let (_, second) = stream.neighbourhood().await;
+    assert_eq!(second - first, 3000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -360,6 +226,29 @@ async fn streams_share_the_summary() {
         assert!(reader.await.unwrap() >= 10);
     }
     assert!(live.summaries.load(Ordering::Relaxed) <= 12, "one a second for all");
+}
+
+/// Streams and other questions take turns, so the graph has time for its work.
+#[tokio::test(start_paused = true)]
+async fn few_streams_look_at_the_same_time() {
+    let takes = Duration::from_millis(100);
+    let router = pages(&Arc::new(Live::slow(takes)));
+    let path = of_object();
+    let first = |_| async { Open::begin(&router, &path).await.neighbourhood().await.1 };
+    let came = futures::future::join_all((0..MAX_STREAMS).map(first)).await;
+    let rounds = (1..).flat_map(|round| [round * takes.as_millis(); CONCURRENT_QUESTIONS]);
+    assert_eq!(came, rounds.take(MAX_STREAMS).collect::<Vec<_>>());
+}
+
+/// It gets the last summary at once, and the next one with the others.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_begins_later_gets_no_older_summaries() {
+    let router = pages(&Live::new());
+    Open::begin(&router, "/debug/stream").await.next().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut later = Open::begin(&router, "/debug/stream").await;
+    let came = [later.next().await.unwrap().2, later.next().await.unwrap().2];
+    assert_eq!(came, [0, 700]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,156 @@
+//! A collector whose object changes on demand.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::watch;
+
+use super::super::*;
+use kube_gc_core::insight::{Neighbourhood, ObjectName, Shown, State};
+
+/// A graph with one object, and how often it was asked.
+pub struct Live {
+    pub fake: Fake,
+    pub graph: Arc<Graph>,
+    /// How long a summary takes.
+    pub summary_takes: Duration,
+    pub summaries: AtomicUsize,
+}
+
+pub struct Graph {
+    /// Notified when the object may have changed.
+    changed: watch::Sender<()>,
+    /// The dependents that the object waits for.
+    waits_for: AtomicUsize,
+    /// How long an answer takes.
+    takes: Duration,
+    looks: AtomicUsize,
+}
+
+/// Somebody follows the object, if it is the one in the graph.
+struct Eye {
+    graph: Arc<Graph>,
+    changed: watch::Receiver<()>,
+    is_known: bool,
+}
+
+impl Follow for Eye {
+    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        self.changed.mark_unchanged();
+        async move {
+            let page = self.graph.page();
+            tokio::time::sleep(self.graph.takes).await;
+            self.graph.looks.fetch_add(1, Ordering::Relaxed);
+            Ok(self.is_known.then_some(page))
+        }
+        .boxed()
+    }
+
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        let mut changed = self.changed.clone();
+        async move { changed.changed().await.unwrap() }.boxed()
+    }
+}
+
+impl Live {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self::slow(Duration::ZERO))
+    }
+
+    pub fn slow(takes: Duration) -> Self {
+        let [waits_for, summaries, looks] = [(); 3].map(|()| AtomicUsize::new(0));
+        let graph = Graph { changed: watch::Sender::default(), waits_for, takes, looks };
+        Self { fake: Fake::new(), graph: Arc::new(graph), summary_takes: Duration::ZERO, summaries }
+    }
+
+    /// The object changes, perhaps.
+    pub fn change(&self, waits_for: usize) {
+        self.graph.waits_for.store(waits_for, Ordering::Relaxed);
+        self.graph.changed.send_replace(());
+    }
+
+    pub fn looks(&self) -> usize {
+        self.graph.looks.load(Ordering::Relaxed)
+    }
+}
+
+impl Graph {
+    pub fn page(&self) -> NeighbourhoodPage {
+        let name = ObjectName {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            resource: Some("pods".to_owned()),
+            namespace: Some("a".to_owned()),
+            name: "line\nbreak\u{202e}".to_owned(),
+            uid: UID.to_owned(),
+        };
+        let waits_for = self.waits_for.load(Ordering::Relaxed);
+        let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
+        let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
+        NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
+    }
+}
+
+impl Introspection for Live {
+    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
+        self.fake.monitors()
+    }
+
+    fn undiscovered(&self) -> Vec<Undiscovered> {
+        self.fake.undiscovered()
+    }
+
+    fn graph(&self, format: GraphFormat) -> TextStream {
+        self.fake.graph(format)
+    }
+
+    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
+        self.fake.component(uids, format)
+    }
+
+    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
+        self.fake.search(query)
+    }
+
+    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        self.fake.neighbourhood(query)
+    }
+
+    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
+        let is_known = query.uid == Uid::parse(UID).unwrap();
+        let changed = self.graph.changed.subscribe();
+        Box::new(Eye { graph: Arc::clone(&self.graph), changed, is_known })
+    }
+
+    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
+        self.fake.explain(query)
+    }
+
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        self.summaries.fetch_add(1, Ordering::Relaxed);
+        async move {
+            tokio::time::sleep(self.summary_takes).await;
+            self.fake.summary().await
+        }
+        .boxed()
+    }
+
+    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        self.fake.decisions(query)
+    }
+
+    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
+        self.fake.stuck(query)
+    }
+
+    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
+        self.fake.idle(query)
+    }
+
+    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
+        self.fake.queues()
+    }
+
+    fn readiness(&self) -> Readiness {
+        self.fake.readiness()
+    }
+}
