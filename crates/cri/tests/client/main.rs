@@ -1,6 +1,7 @@
 //! The client, on the server that injects faults.
 
 mod lists;
+mod pins;
 
 use std::collections::BTreeSet;
 use std::io;
