@@ -181,13 +181,9 @@ pub fn plan(
         (entry, *used, waits)
     });
     let breakdown = Breakdown::of(of_image, runtime, usage);
-    // Stable, so that what stays is in the order of the views.
-    let mut places: Vec<usize> = (0..entries.len()).collect();
-    sort_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
-    let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
-    let entries = places.into_iter().filter_map(|place| entries[place].take()).collect();
     Plan {
-        entries,
+        // In most passes, nothing goes.
+        entries: if removals.is_empty() { entries } else { what_goes_first(entries) },
         removals,
         in_line,
         breakdown,
@@ -208,6 +204,14 @@ struct Orders {
     directories: BTreeMap<usize, usize>,
     symlinks: BTreeMap<usize, usize>,
     images: BTreeMap<usize, usize>,
+}
+
+/// Puts what goes first, in its order. What stays keeps the order of the views.
+fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut places: Vec<usize> = (0..entries.len()).collect();
+    sort_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
+    let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
+    places.into_iter().filter_map(|place| entries[place].take()).collect()
 }
 
 /// The indexes of what goes, in order.
