@@ -26,6 +26,11 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
 /// The most bytes of an answer.
 const MOST_BYTES: usize = 64 << 20;
 
+/// The bytes of a connection of any kind. A client of HTTP for each kind would be 30 KB of code.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// A connection, and why it failed, if something between here and the collector knows that.
 struct Open {
     sender: SendRequest<Empty<Bytes>>,
@@ -144,7 +149,7 @@ impl Endpoint {
 
     /// An answer with status 200; `None` for 404.
     pub(super) async fn ask(&self, path: &str) -> Result<Option<Response<Incoming>>, CollectorError> {
-        // Boxed, because the two kinds of connections, with and without TLS, are large.
+        // Boxed, because it is large.
         let answer = Box::pin(self.send(path)).await?;
         let at = self.to_string();
         match answer.status() {
@@ -187,14 +192,14 @@ impl Endpoint {
                 let connect = TcpStream::connect((host.as_str(), *port));
                 let stream = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
                 let stream = stream.map_err(|error| self.unreachable(&error))?;
-                let sender = self.secure(stream).await?;
+                let sender = self.secure(Box::new(stream)).await?;
                 Ok(Open { sender, failure: std::future::ready(None).boxed() })
             }
             Route::Pod { api, namespace, name, port } => {
                 let connect = Box::pin(api.forward_port(namespace, name, *port));
                 let forwarded = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
                 let forwarded = forwarded.map_err(|error| self.not_forwarded(&error))?;
-                let sender = self.secure(forwarded.stream).await?;
+                let sender = self.secure(Box::new(forwarded.stream)).await?;
                 Ok(Open { sender, failure: forwarded.failure })
             }
         }
@@ -208,24 +213,15 @@ impl Endpoint {
         }
     }
 
-    async fn secure(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
-        match &self.tls {
-            None => self.speak(stream).await,
+    async fn secure(&self, stream: Box<dyn Stream>) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
+        let stream: Box<dyn Stream> = match &self.tls {
+            None => stream,
             Some((tls, name)) => {
                 let secured = timeout(CONNECT_TIMEOUT, tls.connect(name.clone(), stream)).await;
                 let secured = secured.map_err(|_| self.unreachable(&"no TLS handshake in time"))?;
-                self.speak(secured.map_err(|error| self.unreachable(&error))?).await
+                Box::new(secured.map_err(|error| self.unreachable(&error))?)
             }
-        }
-    }
-
-    async fn speak(
-        &self,
-        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    ) -> Result<SendRequest<Empty<Bytes>>, CollectorError> {
+        };
         let (sender, connection) =
             handshake(TokioIo::new(stream)).await.map_err(|error| self.unreachable(&error))?;
         // It ends with its only request, and whoever reads the answer learns of errors.
