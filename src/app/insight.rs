@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Error, ErrorKind};
@@ -29,6 +30,14 @@ pub struct Connection {
     pub namespace: Option<String>,
 }
 
+/// What a question is put to.
+struct Begun {
+    server: String,
+    session: Session,
+    /// A signal cancels it.
+    interrupted: CancellationToken,
+}
+
 /// Connects, and asks. The question gets a token that a signal cancels; then it answers with what
 /// it knows. Nothing can be written.
 ///
@@ -40,21 +49,25 @@ pub fn ask<A>(
     question: impl AsyncFnOnce(&Session, CancellationToken) -> Result<A, InsightError>,
 ) -> Result<Result<A, InsightError>, Error> {
     block_on(1, |_| async {
-        let (server, session) = connect(connection).await?;
-        let interrupted = CancellationToken::new();
-        let cancel = interrupted.clone();
-        let signals = termination()?;
-        let waiting = tokio::spawn(async move {
-            signals.await;
-            cancel.cancel();
-        });
-        let answer = question(&session, interrupted).await;
-        waiting.abort();
-        match answer {
+        // Boxed, and so compiled once and not for each question.
+        let Begun { server, session, interrupted } = begin(connection).boxed_local().await?;
+        match question(&session, interrupted).await {
             Err(InsightError::Api(error)) => Err(rejected(&server, &error)),
             answer => Ok(answer),
         }
     })?
+}
+
+async fn begin(connection: &Connection) -> Result<Begun, Error> {
+    let (server, session) = connect(connection).await?;
+    let interrupted = CancellationToken::new();
+    let cancel = interrupted.clone();
+    let signals = termination()?;
+    tokio::spawn(async move {
+        signals.await;
+        cancel.cancel();
+    });
+    Ok(Begun { server, session, interrupted })
 }
 
 async fn connect(connection: &Connection) -> Result<(String, Session), Error> {
