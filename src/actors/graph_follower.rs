@@ -73,8 +73,8 @@ mod tests {
     use kube_gc_core::graph::{
         DeletesProve, Epoch, Intake, PartitionId, SearchQuery, ViewLimits, WatchEvent,
     };
-    use kube_gc_core::insight::Need;
     use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, ResourceVersion};
+    use kube_gc_insight::Need;
     use tokio::time::Instant;
 
     const EPOCH: Epoch = Epoch(1);

@@ -19,8 +19,8 @@ use kube_gc_core::graph::{
     ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot,
     StuckFilter, StuckObjects, Verification, ViewLimits,
 };
-use kube_gc_core::insight::{Fact, Need, facts};
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
+use kube_gc_insight::{Fact, Need, facts};
 
 /// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;

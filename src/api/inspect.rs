@@ -16,12 +16,10 @@ use super::media_type::JSON;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
-use kube_gc_core::insight::{
-    AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition,
-};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
 use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::{Keyed, json_fault};
+use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
 /// A table with one row, or else the object.
 const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::parameters;
-use kube_gc_core::insight::{StuckReport, Unseen};
 use kube_gc_core::object::Namespace;
+use kube_gc_insight::{StuckReport, Unseen};
 
 /// How long ago an object was deleted that counts as stuck, unless the request says otherwise.
 const OLDER: Duration = Duration::from_secs(60);

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::{DecisionView, ObjectView, QueueCounts, StuckItem, parameters};
 use crate::telemetry::Distribution;
 use kube_gc_core::graph::SearchQuery;
-use kube_gc_core::insight::{Explanation, Neighbourhood, State, Unseen};
 use kube_gc_core::object::{GroupResource, Uid};
+use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
 
 /// The default limit and the highest limit of a search.
 const SEARCH_LIMITS: (usize, usize) = (50, 1000);

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::parameters;
-use kube_gc_core::insight::{Plan, Unseen};
 use kube_gc_core::object::{GroupResource, PropagationPolicy, Uid};
+use kube_gc_insight::{Plan, Unseen};
 
 /// The parameters of `/debug/plan`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use super::page::{answered, asked, ended, json, text};
 use super::{CausesQuery, Ended, Introspection, PlanRequest};
-use kube_gc_core::insight::Document;
+use kube_gc_insight::Document;
 
 /// Plans that are made at a time: each can be about as many objects as there are.
 const CONCURRENT_PLANS: usize = 1;

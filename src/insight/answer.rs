@@ -14,12 +14,12 @@ use super::object::ObjectArgument;
 use super::session::Session;
 use super::standing::worst;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{
+use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::text::bounded;
+use kube_gc_insight::{
     Details, Explanation, Fact, Live, NamespaceCondition, NamespaceContents, Neighbourhood,
     NeighbourhoodQuery, State, Unseen, explain, explain_namespace, neighbourhood,
 };
-use kube_gc_core::object::{GroupResource, Identity, Namespace};
-use kube_gc_core::text::bounded;
 
 /// The most objects whose rows of the server's table are read.
 pub(super) const MOST_ROWS: usize = 200;
@@ -188,7 +188,7 @@ impl Session {
         let root = self.root(&mut lists, object, filter, watcher).await?;
         let question = |root: &Identity| {
             let root = root.clone();
-            move |asker: &mut kube_gc_core::insight::Asker<'_>| explain(asker, &root)
+            move |asker: &mut kube_gc_insight::Asker<'_>| explain(asker, &root)
         };
         let mut explanation = lists.ask(question(&root)).await;
         let mut depends_on_lists = false;

@@ -13,15 +13,15 @@ use super::glob::TypeFilter;
 use super::session::Session;
 use crate::api::ApiError;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, PlanQuery, Remaining, StuckReport,
-    Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
-};
 use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
     ResourceVersion, Uid,
 };
 use kube_gc_core::text::bounded;
+use kube_gc_insight::{
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, PlanQuery, Remaining, StuckReport,
+    Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
+};
 
 /// How many types are listed, and how many objects are read, at the same time.
 pub(super) const AT_ONCE: usize = 16;
@@ -237,7 +237,7 @@ impl<'a> Lists<'a> {
     /// The objects that could not be read.
     pub fn unread(&self) -> impl Iterator<Item = Unseen> {
         self.knowledge.failed_reads().map(|(identity, why)| Unseen {
-            what: kube_gc_core::insight::ObjectName::from(identity).to_string(),
+            what: kube_gc_insight::ObjectName::from(identity).to_string(),
             why: why.to_owned(),
         })
     }

@@ -1,5 +1,5 @@
 //! Where the answers of `kube-gc tree`, `explain`, `check`, `plan` and `stuck` come from: lists and
-//! reads of the API server, or a running collector. The rules are in `crates/core/src/insight`.
+//! reads of the API server, or a running collector. The rules are in `crates/insight`.
 //! Nothing here writes.
 
 mod answer;

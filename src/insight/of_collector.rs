@@ -8,8 +8,8 @@ use super::object::ObjectArgument;
 use super::plan::{PlanAnswer, PlanArgument};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{Neighbourhood, ObjectName};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
+use kube_gc_insight::{Neighbourhood, ObjectName};
 
 /// The object of a question to a collector.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use super::object::ObjectArgument;
 use super::session::Session;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{Plan, PlanQuery, Unseen, plan};
 use kube_gc_core::object::PropagationPolicy;
+use kube_gc_insight::{Plan, PlanQuery, Unseen, plan};
 
 /// The most objects that a plan looks at.
 const MOST_OBJECTS: usize = 2_000_000;

@@ -10,9 +10,9 @@ use super::glob::TypeFilter;
 use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
 use super::session::Session;
 use crate::api::ErrorClass;
-use kube_gc_core::insight::Unseen;
 use kube_gc_core::object::{Namespace, Uid};
 use kube_gc_core::text::bounded;
+use kube_gc_insight::Unseen;
 
 /// The status of a request that the server does not understand.
 const BAD_REQUEST: u16 = 400;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::error::InsightError;
 use super::object::ObjectArgument;
 use crate::api::{Api, Discovered, GroupFailure};
-use kube_gc_core::insight::{LiveObject, Unseen};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+use kube_gc_insight::{LiveObject, Unseen};
 
 /// What a command knows of the cluster.
 #[derive(Debug)]

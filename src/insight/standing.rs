@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use super::answer::{Hidden, NodeExtra};
-use kube_gc_core::insight::{Neighbourhood, Shown, Standing, Worst};
+use kube_gc_insight::{Neighbourhood, Shown, Standing, Worst};
 
 /// An object that was deleted longer ago than this is stuck, as for `kube-gc stuck`.
 const STUCK: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ fn seconds(age: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::insight::{Details, ObjectName, State};
+    use kube_gc_insight::{Details, ObjectName, State};
 
     fn row(cells: &[(&str, &str)]) -> Vec<(String, String)> {
         cells.iter().map(|&(name, cell)| (name.to_owned(), cell.to_owned())).collect()

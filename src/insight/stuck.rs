@@ -10,8 +10,8 @@ use super::glob::TypeFilter;
 use super::lists::{Lists, Watcher};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{StuckReport, Unseen};
 use kube_gc_core::text::Thousands;
+use kube_gc_insight::{StuckReport, Unseen};
 
 /// The most objects that are read.
 const MOST_READS: usize = 2_000;

@@ -7,8 +7,8 @@ use super::questions::{Freshness, Questions};
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{CausesPage, CausesQuery};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::insight::{Remaining, StuckReport, Unseen, stuck};
 use kube_gc_core::text::Thousands;
+use kube_gc_insight::{Remaining, StuckReport, Unseen, stuck};
 
 /// The most objects that are looked at.
 const MOST_OBJECTS: usize = 20_000;

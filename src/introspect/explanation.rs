@@ -5,9 +5,9 @@ use super::questions::Freshness;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{DecisionQuery, ExplanationPage, ObjectQuery, StuckItem, StuckQuery};
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{Explanation, NamespaceContents, Unseen, explain, explain_namespace};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::bounded;
+use kube_gc_insight::{Explanation, NamespaceContents, Unseen, explain, explain_namespace};
 
 /// The maximum number of decisions that an explanation names.
 const DECISIONS: usize = 10;

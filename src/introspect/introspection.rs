@@ -24,9 +24,9 @@ use crate::introspect::status::{CollectorStatus, counts};
 use crate::telemetry::Exporter;
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::insight::State;
 use kube_gc_core::object::{Key, Uid};
 use kube_gc_core::text::LISTED;
+use kube_gc_insight::State;
 
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;

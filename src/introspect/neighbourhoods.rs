@@ -12,7 +12,7 @@ use crate::actors::graph_follower::GraphFollower;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{Ended, Follow, MOST_PAGED, NeighbourhoodPage, ObjectQuery};
 use kube_gc_core::graph::{Follower, ViewLimits};
-use kube_gc_core::insight::{NeighbourhoodQuery, Unseen, neighbourhood, page};
+use kube_gc_insight::{NeighbourhoodQuery, Unseen, neighbourhood, page};
 
 /// How long an answer counts that rests on live reads.
 const READS_COUNT: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use crate::http::{PlanPage, PlanRequest};
 use crate::introspect::questions::{Freshness, Questions};
 use crate::worker::brake::Brake;
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, ViewLimits};
-use kube_gc_core::insight::{Forecast, PlanQuery, Walk, plan};
 use kube_gc_core::object::{GroupResource, Identity};
+use kube_gc_insight::{Forecast, PlanQuery, Walk, plan};
 
 /// The most objects that a plan looks at. Each takes a few hundred bytes until the plan is made.
 const MOST_OBJECTS: usize = 500_000;

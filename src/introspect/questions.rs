@@ -12,8 +12,8 @@ use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::{Api, ApiError};
 use crate::introspect::recent_reads::RecentReads;
 use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
 use kube_gc_core::object::{DeletionState, Identity, Namespace};
+use kube_gc_insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.

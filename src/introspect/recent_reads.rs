@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use kube_gc_core::insight::{AbsenceEvidence, Details, Live, LiveObject};
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_insight::{AbsenceEvidence, Details, Live, LiveObject};
 
 /// How long a read counts.
 const AGE: Duration = Duration::from_secs(2);

@@ -9,7 +9,6 @@
 //! | [`object`] | what Kubernetes calls things: identities, owner references, resource types, the catalog of served kinds |
 //! | [`graph`] | owners and dependents, in partitions: watch events go in, keys to work on come out |
 //! | [`verdict`] | what to do about one object, from what the graph and live reads say |
-//! | [`insight`] | questions of people about the graph, and their answers |
 //! | [`mailbox`] | the work queue of a pool: deduplication, backoff, fairness between namespaces |
 //! | [`brake`] | optional limits on how much may be deleted |
 //! | [`namespaces`] | the end of a namespace: what is deleted, when it is finalized, what its conditions say |
@@ -17,14 +16,13 @@
 //! | [`mutation`] | deliberate mistakes, with which the simulation shows that it would find them |
 //!
 //! `graph`, `mailbox` and `brake` build on `object` and know nothing of each other; `verdict`
-//! builds on `graph`, `insight` on both, and `namespaces` on the backoff of `mailbox`.
+//! builds on `graph`, and `namespaces` on the backoff of `mailbox`.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
 pub mod brake;
 pub mod graph;
-pub mod insight;
 pub mod mailbox;
 pub mod mutation;
 pub mod namespaces;

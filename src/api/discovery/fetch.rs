@@ -11,8 +11,8 @@ use crate::api::error::{ApiError, ErrorClass, unusable};
 use crate::api::media_type::JSON;
 use crate::api::path;
 use crate::api::settings::Verb;
-use kube_gc_core::insight::Unseen;
 use kube_gc_core::text::bounded;
+use kube_gc_insight::Unseen;
 
 /// Aggregated discovery, from 1.26 on. Older servers answer with plain documents.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\

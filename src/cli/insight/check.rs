@@ -11,7 +11,7 @@ use crate::app::insight::ask;
 use crate::app::{Error, ErrorKind};
 use crate::cli::exit::Exit;
 use crate::insight::{CheckAnswer, CheckQuery, Watcher};
-use kube_gc_core::insight::EffectCounts;
+use kube_gc_insight::EffectCounts;
 
 /// The end of `kube-gc check --help`.
 const EXAMPLES: &str = "\

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use super::names::kubectl_name;
 use super::style::{Colour, Style};
 use super::table::{Cell, columns};
-use kube_gc_core::insight::{CheckEffect, CheckReport, Class, Finding, ObjectName};
 use kube_gc_core::text::Thousands;
+use kube_gc_insight::{CheckEffect, CheckReport, Class, Finding, ObjectName};
 
 /// How findings are shown.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +110,7 @@ pub fn names(report: &CheckReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::insight::EffectCounts;
+    use kube_gc_insight::EffectCounts;
 
     fn name(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectName {
         ObjectName {

@@ -1,5 +1,5 @@
 use super::*;
-use kube_gc_core::insight::FinalizerSetter;
+use kube_gc_insight::FinalizerSetter;
 
 #[test]
 fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {

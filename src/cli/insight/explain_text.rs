@@ -6,13 +6,13 @@ use std::time::SystemTime;
 use super::style::{Colour, Style};
 use super::table::{Cell, age, section};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
-use kube_gc_core::insight::{
-    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
-};
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_insight::{
+    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
+};
 
 /// How an explanation is shown.
 #[derive(Clone, Copy, Debug)]

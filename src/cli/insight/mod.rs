@@ -27,8 +27,8 @@ pub use tree::{TreeArgs, run as tree};
 
 use std::io::{IsTerminal as _, Write as _};
 
-use kube_gc_core::insight::{Document, Unseen};
 use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_insight::{Document, Unseen};
 use serde::Serialize;
 
 use super::exit::Exit;

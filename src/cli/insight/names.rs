@@ -1,8 +1,8 @@
 //! Objects as kubectl names them.
 
-use kube_gc_core::insight::ObjectName;
 use kube_gc_core::object::split_api_version;
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::ObjectName;
 
 /// `pod/web`, `deployment.apps/web`. The text is escaped.
 pub fn kubectl_name(object: &ObjectName) -> String {

@@ -1,6 +1,6 @@
 use super::*;
-use kube_gc_core::insight::{Cascade, FinalizerReport, State};
 use kube_gc_core::object::{GroupResource, Identity, ResourceType, Scope, Uid};
+use kube_gc_insight::{Cascade, FinalizerReport, State};
 
 fn object(resource: &str, kind: &str, name: &str, effect: Effect) -> PlannedObject {
     let resource = ResourceType {

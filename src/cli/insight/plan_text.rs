@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use super::names::kubectl_name;
 use super::style::{Colour, Style};
 use super::table::{Cell, section};
-use kube_gc_core::insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::{Effect, Forecast, ObjectName, Plan, PlannedObject, TypeEffects};
 
 /// The most objects of a plan that is not wide, besides claims, namespaces and definitions.
 pub const NAMED: usize = 20;

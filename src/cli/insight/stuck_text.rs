@@ -7,9 +7,9 @@ use std::time::SystemTime;
 use super::names::kubectl_name;
 use super::style::{Colour, Style};
 use super::table::{Cell, age, columns};
-use kube_gc_core::insight::{ObjectName, StuckGroup, StuckReport};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::{ObjectName, StuckGroup, StuckReport};
 
 /// How stuck objects are shown.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal as _;
 
-use kube_gc_core::insight::State;
+use kube_gc_insight::State;
 
 /// Whether and how text is coloured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

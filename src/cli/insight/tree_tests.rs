@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use super::*;
-use kube_gc_core::insight::{Edge, More, ObjectName};
+use kube_gc_insight::{Edge, More, ObjectName};
 
 fn node(kind: &str, name: &str, state: State, distance: i64) -> Shown {
     let name = ObjectName {

@@ -7,8 +7,8 @@ use super::names::kubectl_name;
 use super::style::{Colour, Style, of_state};
 use super::table::{Cell, age, columns};
 use crate::insight::{Hidden, NodeExtra, TreeAnswer};
-use kube_gc_core::insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
 
 /// How a tree is shown.
 #[derive(Clone, Copy, Debug)]

@@ -10,9 +10,9 @@ use serde_json::Value;
 use super::connection::CollectorError;
 use super::endpoint::Endpoint;
 use super::events::Events;
-use kube_gc_core::insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::bounded;
+use kube_gc_insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
 
 /// The most objects of one page.
 const PAGE: usize = 200;

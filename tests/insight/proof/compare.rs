@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use kube_gc_core::insight::{Cascade, Effect, ObjectName, Plan, PlannedObject};
+use kube_gc_insight::{Cascade, Effect, ObjectName, Plan, PlannedObject};
 use kube_gc_testkit::Obj;
 
 use super::planner::{Shown, holds};

@@ -10,7 +10,7 @@ mod random;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube_gc_core::insight::{Effect, Plan};
+use kube_gc_insight::{Effect, Plan};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
@@ -188,11 +188,7 @@ async fn plans_of_random_graphs_come_true() -> Result<()> {
 type Mistake = (&'static str, fn(&mut Plan) -> bool);
 
 /// Changes the first object with an effect.
-fn first(
-    plan: &mut Plan,
-    effect: Effect,
-    change: impl Fn(&mut kube_gc_core::insight::PlannedObject),
-) -> bool {
+fn first(plan: &mut Plan, effect: Effect, change: impl Fn(&mut kube_gc_insight::PlannedObject)) -> bool {
     let object = plan.objects.iter_mut().find(|object| object.effect == effect && object.after.is_none());
     object.map(change).is_some()
 }

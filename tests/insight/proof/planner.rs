@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::insight::{
-    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Plan, PlanQuery, ask, plan,
-};
 use kube_gc_core::object::{
     Catalog, Finalizers, GroupResource, HashSeed, Identity, Namespace, ObjectFacts, OwnerReference,
     PropagationPolicy, ResourceType, ResourceVersion, Scope, ServedKind, Uid,
+};
+use kube_gc_insight::{
+    AbsenceEvidence, Details, Fact, Knowledge, Live, LiveObject, LocalGraph, Plan, PlanQuery, ask, plan,
 };
 use kube_gc_testkit::cluster::key;
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};

@@ -1,5 +1,5 @@
-//! Read-only views of nodes, for the questions of people (`insight`). Asking queues nothing and
-//! counts as no evaluation.
+//! Read-only views of nodes, for the questions of people (`kube-gc-insight`). Asking queues
+//! nothing and counts as no evaluation.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::watch;
 
 use super::super::*;
-use kube_gc_core::insight::{Neighbourhood, ObjectName, Shown, State};
+use kube_gc_insight::{Neighbourhood, ObjectName, Shown, State};
 
 /// A graph with one object, and how often it was asked.
 pub struct Live {

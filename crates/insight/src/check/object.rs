@@ -1,0 +1,189 @@
+//! What is wrong with the references of one object.
+
+use crate::classify::{Evidence, JudgedReference, classify};
+use crate::knowledge::Asker;
+use crate::name::ObjectName;
+use kube_gc_core::graph::{ObjectSnapshot, ReferenceSnapshot};
+use kube_gc_core::object::{Catalog, Identity, OwnerReference, split_api_version};
+use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
+
+use super::finding::{CheckEffect, Class, Finding};
+use super::hint::{Facts, hint};
+use super::odd::odd;
+use super::rings::Circles;
+use super::survey::Suspect;
+
+/// What is wrong with an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckedObject {
+    /// Meaningful if there are findings.
+    pub effect: CheckEffect,
+    pub findings: Vec<Finding>,
+    /// The number of owners that the verdict needs and that were not looked up, because there are too many.
+    pub not_asked: usize,
+}
+
+/// What is wrong with a reference whose owner does not exist, or does not resolve.
+struct Broken {
+    class: Class,
+    found: Option<ObjectName>,
+    served_as: Option<String>,
+}
+
+/// Checks the references of an object. `None` if more facts are needed.
+pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles) -> Option<CheckedObject> {
+    let object = &suspect.object;
+    let mut checked = CheckedObject { effect: CheckEffect::Odd, findings: Vec::new(), not_asked: 0 };
+    if object.deletion.is_being_deleted() {
+        return Some(checked);
+    }
+    // All are asked about at once, so no needed one may end the loop.
+    let judged: Vec<_> = object.references.iter().map(|seen| classify(asker, seen)).collect();
+    let judged: Vec<JudgedReference> = judged.into_iter().collect::<Option<_>>()?;
+    checked.effect = effect(object, &judged);
+    checked.not_asked =
+        judged.iter().filter(|reference| matches!(reference.evidence, Evidence::NotAsked)).count();
+    let catalog = asker.catalog();
+    let name = ObjectName::from(&object.identity);
+    let finding = |place: usize, broken: Broken, circle| {
+        let seen = &object.references[place];
+        let Broken { class, found, served_as } = broken;
+        let facts = Facts {
+            effect: checked.effect,
+            reference: &seen.reference,
+            served_as: served_as.as_deref(),
+            circle,
+            has_found: found.is_some(),
+            is_unread: catalog.is_unread(&seen.reference.api_version),
+        };
+        let hint = hint(class, &facts);
+        let owner = owner_name(seen);
+        Finding { effect: checked.effect, class, object: name.clone(), owner, found, served_as, hint, place }
+    };
+    let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
+    for (place, ((judged, seen), holders)) in each {
+        if let Some(broken) = broken(catalog, judged, &seen.reference, holders) {
+            checked.findings.push(finding(place, broken, 0));
+        }
+    }
+    for odd in odd(object, &suspect.holders, circles) {
+        let found = odd.other.as_ref().map(ObjectName::from);
+        let broken = Broken { class: odd.class, found, served_as: None };
+        checked.findings.push(finding(odd.place, broken, odd.circle));
+    }
+    Some(checked)
+}
+
+/// The owner as a reference names it, and where it would be.
+fn owner_name(seen: &ReferenceSnapshot) -> ObjectName {
+    let mut owner = ObjectName::of_reference(&seen.reference);
+    if let Some(identity) = seen.owner.identity() {
+        let resolved = ObjectName::from(identity);
+        owner.resource = resolved.resource;
+        owner.namespace = resolved.namespace;
+    }
+    owner
+}
+
+/// What follows for an object, by the collector's verdict.
+fn effect(object: &ObjectSnapshot, judged: &[JudgedReference]) -> CheckEffect {
+    let classes: Vec<ReferenceClass> = judged.iter().map(|reference| reference.class).collect();
+    let mut kept: Vec<&JudgedReference> = judged.iter().collect();
+    let mut decision = decide(object, &classes);
+    if let Decision::RemoveReferences { remove, .. } = &decision {
+        // After that, the collector decides by the rest.
+        let stays = |place: &usize| !remove.contains(place);
+        let places: Vec<usize> = (0..judged.len()).filter(stays).collect();
+        let references = places.iter().map(|&place| object.references[place].clone()).collect();
+        let rest: Vec<ReferenceClass> = places.iter().map(|&place| classes[place]).collect();
+        kept = places.iter().map(|&place| &judged[place]).collect();
+        decision = decide(&ObjectSnapshot { references, ..object.clone() }, &rest);
+    }
+    let is_seen = |reference: &&JudgedReference| match reference.class {
+        ReferenceClass::InvalidScope => true,
+        ReferenceClass::Unresolved => !is_unseen(&reference.evidence),
+        _ => false,
+    };
+    match decision {
+        // An object of which the owner waits for its dependents goes because a user wants it.
+        Decision::Delete { .. } if classes.contains(&ReferenceClass::Absent) => CheckEffect::Deletes,
+        Decision::Report { .. } => CheckEffect::Leaks,
+        Decision::Park(_) if kept.iter().any(is_seen) => CheckEffect::Leaks,
+        Decision::Park(_) => CheckEffect::Unknown,
+        Decision::Delete { .. } | Decision::Keep(_) | Decision::RemoveReferences { .. } => CheckEffect::Odd,
+    }
+}
+
+/// Whether the owner could not be looked at by us, whatever the collector can.
+const fn is_unseen(evidence: &Evidence) -> bool {
+    matches!(evidence, Evidence::Failed { .. } | Evidence::NotAsked)
+}
+
+fn broken(
+    catalog: &Catalog,
+    judged: &JudgedReference,
+    reference: &OwnerReference,
+    holders: &[Identity],
+) -> Option<Broken> {
+    let plain = |class| Some(Broken { class, found: None, served_as: None });
+    match judged.class {
+        ReferenceClass::Solid | ReferenceClass::Waiting | ReferenceClass::Orphaned => None,
+        ReferenceClass::InvalidScope => plain(Class::InvalidScope),
+        ReferenceClass::Unresolved if is_unseen(&judged.evidence) => None,
+        ReferenceClass::Unresolved => {
+            let (class, served_as) = unserved(catalog, reference);
+            Some(Broken { class, found: holders.first().map(ObjectName::from), served_as })
+        }
+        ReferenceClass::Absent => {
+            let identity = judged.identity.as_ref();
+            if let Some((class, holder)) = identity.and_then(|identity| elsewhere(identity, holders)) {
+                return Some(Broken { class, found: Some(holder.into()), served_as: None });
+            }
+            let Evidence::OtherUid { uid } = &judged.evidence else { return plain(Class::Absent) };
+            let found = identity.map(|identity| ObjectName { uid: uid.clone(), ..identity.into() });
+            Some(Broken { class: Class::Recreated, found, served_as: None })
+        }
+    }
+}
+
+/// The object that has the uid of an absent identity. The one that differs least is meant.
+fn elsewhere<'a>(identity: &Identity, holders: &'a [Identity]) -> Option<(Class, &'a Identity)> {
+    let class = |holder: &Identity| {
+        if holder.resource.group_resource != identity.resource.group_resource {
+            Class::OtherKind
+        } else if holder.namespace != identity.namespace {
+            Class::OtherNamespace
+        } else {
+            Class::OtherName
+        }
+    };
+    // It was read as absent, and is in a list: it was deleted in between.
+    let others = holders.iter().filter(|&holder| holder != identity);
+    let rank = |(class, _): &(Class, &Identity)| match class {
+        Class::OtherName => 0,
+        Class::OtherNamespace => 1,
+        _ => 2,
+    };
+    others.map(|holder| (class(holder), holder)).min_by_key(rank)
+}
+
+/// Why a kind does not resolve, and an `apiVersion` in which it would.
+fn unserved(catalog: &Catalog, reference: &OwnerReference) -> (Class, Option<String>) {
+    if catalog.is_unread(&reference.api_version) {
+        return (Class::Unresolved, None);
+    }
+    let (group, _) = split_api_version(&reference.api_version);
+    let lower = reference.kind.to_lowercase();
+    let is_kind =
+        |kind: &str| *kind == *reference.kind || (lower == *reference.kind && kind.to_lowercase() == lower);
+    let in_group =
+        catalog.types().find(|served| *served.group_resource.group == *group && is_kind(&served.kind));
+    if let Some(served) = in_group {
+        return (Class::UnservedVersion, Some(served.api_version()));
+    }
+    let same =
+        |served: &&std::sync::Arc<kube_gc_core::object::ResourceType>| served.kind.to_lowercase() == lower;
+    let in_group = catalog.types().filter(same).find(|served| *served.group_resource.group == *group);
+    let anywhere = in_group.or_else(|| catalog.types().find(same));
+    (Class::Unresolved, anywhere.map(|served| served.api_version()))
+}

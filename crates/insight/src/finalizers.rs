@@ -1,0 +1,206 @@
+//! What finalizers are for, who set them, and who removes them.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use kube_gc_core::object::Catalog;
+use kube_gc_core::text::word;
+
+use super::knowledge::{Details, FinalizerSetter};
+
+/// What a finalizer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FinalizerUse {
+    /// Who removes it.
+    pub remover: &'static str,
+    /// When.
+    pub when: &'static str,
+}
+
+/// How a pattern matches the name of a finalizer.
+#[derive(Clone, Copy)]
+enum Pattern {
+    Exactly(&'static str),
+    StartsWith(&'static str),
+    EndsWith(&'static str),
+}
+
+use Pattern::{EndsWith, Exactly, StartsWith};
+
+/// The first pattern that matches counts.
+const KNOWN: &[(Pattern, &str, &str)] = &[
+    (Exactly("foregroundDeletion"), "the garbage collector", "no dependent blocks the deletion any more"),
+    (Exactly("orphan"), "the garbage collector", "no dependent names the object any more"),
+    (
+        Exactly("kubernetes"),
+        "the namespace controller of kube-controller-manager",
+        "the namespace has no objects left",
+    ),
+    (Exactly("kubernetes.io/pvc-protection"), "kube-controller-manager", "no pod uses the claim any more"),
+    (
+        Exactly("kubernetes.io/pv-protection"),
+        "kube-controller-manager",
+        "no claim is bound to the volume any more",
+    ),
+    (
+        Exactly("service.kubernetes.io/load-balancer-cleanup"),
+        "the cloud controller manager",
+        "the load balancer has been removed",
+    ),
+    (
+        Exactly("batch.kubernetes.io/job-tracking"),
+        "the job controller of kube-controller-manager",
+        "the pod has been counted in the status of its job",
+    ),
+    (
+        Exactly("customresourcecleanup.apiextensions.k8s.io"),
+        "the API server",
+        "all objects of the custom resource have been deleted",
+    ),
+    (
+        Exactly("resource.kubernetes.io/delete-protection"),
+        "kube-controller-manager",
+        "no pod uses the resource claim any more",
+    ),
+    (
+        StartsWith("external-attacher/"),
+        "the CSI driver's attacher",
+        "the volume has been detached from all nodes",
+    ),
+    (
+        StartsWith("external-provisioner.volume.kubernetes.io/"),
+        "the CSI driver's provisioner",
+        "the storage behind the volume has been deleted",
+    ),
+    (
+        StartsWith("snapshot.storage.kubernetes.io/"),
+        "the CSI snapshot controller",
+        "nothing uses the snapshot or its source any more",
+    ),
+    (
+        Exactly("external-health-monitor.storage.kubernetes.io"),
+        "the CSI driver's health monitor",
+        "the volume is no longer monitored",
+    ),
+    (
+        EndsWith(".elbv2.k8s.aws/resources"),
+        "the AWS Load Balancer Controller",
+        "the load balancer has been removed",
+    ),
+    (
+        Exactly("service.k8s.aws/resources"),
+        "the AWS Load Balancer Controller",
+        "the load balancer has been removed",
+    ),
+    (
+        Exactly("ingress.k8s.aws/resources"),
+        "the AWS Load Balancer Controller",
+        "the load balancer has been removed",
+    ),
+    (StartsWith("networking.gke.io/"), "the GKE network controllers", "the cloud resource has been removed"),
+    (
+        EndsWith("resources-finalizer.argocd.argoproj.io"),
+        "the Argo CD application controller",
+        "the resources of the application have been deleted",
+    ),
+    (
+        StartsWith("resources-finalizer.argocd.argoproj.io/"),
+        "the Argo CD application controller",
+        "the resources of the application have been deleted",
+    ),
+    (StartsWith("finalizers.fluxcd.io"), "the Flux controllers", "what they applied has been pruned"),
+    (
+        StartsWith("workflows.argoproj.io/"),
+        "the Argo workflow controller",
+        "the artifacts of the workflow have been deleted",
+    ),
+    (EndsWith(".cluster.x-k8s.io"), "the Cluster API controllers", "the machines have been deleted"),
+    (EndsWith(".crossplane.io"), "Crossplane", "the external resource has been deleted"),
+    (Exactly("finalizer.acme.cert-manager.io"), "cert-manager", "the challenge has been cleaned up"),
+    (StartsWith("wrangler.cattle.io/"), "the Rancher controllers", "their clean-up is done"),
+    (StartsWith("controller.cattle.io/"), "Rancher", "its clean-up is done"),
+    (
+        EndsWith(".velero.io/external-resources-finalizer"),
+        "Velero",
+        "the data of the backup has been deleted",
+    ),
+    (EndsWith(".ceph.rook.io"), "the Rook operator", "the Ceph resource has been removed"),
+    (Exactly("longhorn.io"), "the Longhorn manager", "the storage has been removed"),
+    (
+        Exactly("karpenter.sh/termination"),
+        "Karpenter",
+        "the node has been drained and its instance terminated",
+    ),
+    (StartsWith("chains.tekton.dev"), "Tekton Chains", "the run has been signed"),
+    (Exactly("finalizer.keda.sh"), "the KEDA operator", "the scaling has been undone"),
+    (
+        Exactly("foregroundDeleteVirtualMachine"),
+        "KubeVirt",
+        "the instance of the virtual machine has been deleted",
+    ),
+    (StartsWith("kopf.zalando.org/"), "an operator that is built with kopf", "its deletion handler is done"),
+    (StartsWith("strimzi.io/"), "the Strimzi operator", "the Kafka resource has been deleted"),
+    (
+        Exactly("istio-finalizer.install.istio.io"),
+        "the Istio operator",
+        "the control plane has been uninstalled",
+    ),
+];
+
+/// What a finalizer is for, if it is a well-known one.
+#[must_use]
+pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
+    let fits = |pattern: Pattern| match pattern {
+        Exactly(text) => name == text,
+        StartsWith(text) => name.starts_with(text),
+        EndsWith(text) => name.ends_with(text),
+    };
+    let mut known = KNOWN.iter().filter(|(pattern, ..)| fits(*pattern));
+    known.next().map(|&(_, remover, when)| FinalizerUse { remover, when })
+}
+
+/// A finalizer of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FinalizerReport {
+    pub name: String,
+    /// Who removes it, if it is well-known.
+    pub remover: Option<Cow<'static, str>>,
+    /// When it is removed, if it is well-known.
+    pub when: Option<Cow<'static, str>>,
+    /// Who set it, as far as `managedFields` say.
+    pub set_by: Option<FinalizerSetter>,
+    /// Whether an API of the finalizer's domain is served; `null` if it has none.
+    pub api_is_served: Option<bool>,
+}
+
+impl FinalizerReport {
+    /// The finalizers of an object.
+    #[must_use]
+    pub fn of(details: &Details, catalog: &Catalog) -> Vec<Self> {
+        let reports = details.finalizers.iter().map(|name| {
+            let known = known_finalizer(name);
+            Self {
+                name: word(name).to_string(),
+                remover: known.map(|known| known.remover.into()),
+                when: known.map(|known| known.when.into()),
+                set_by: details.setters.iter().find(|setter| setter.finalizer == *name).cloned(),
+                api_is_served: if known.is_some() { None } else { is_served(name, catalog) },
+            }
+        });
+        reports.collect()
+    }
+}
+
+/// Whether a group of the domain in a finalizer's name is served.
+fn is_served(finalizer: &str, catalog: &Catalog) -> Option<bool> {
+    let domain = finalizer.split('/').next().filter(|domain| domain.contains('.'))?;
+    let is_in = |inner: &str, outer: &str| {
+        inner == outer || inner.strip_suffix(outer).is_some_and(|rest| rest.ends_with('.'))
+    };
+    Some(catalog.types().any(|served| {
+        let group = &*served.group_resource.group;
+        group.contains('.') && (is_in(group, domain) || is_in(domain, group))
+    }))
+}

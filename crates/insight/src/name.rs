@@ -1,0 +1,68 @@
+//! Objects as answers name them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use kube_gc_core::object::{Identity, Namespace, OwnerReference};
+use kube_gc_core::text::word;
+
+/// An object, as answers name it. Names, kinds and uids of references can have any length, so they
+/// are truncated.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectName {
+    pub api_version: String,
+    pub kind: String,
+    /// Resource and group as kubectl writes them; `null` if the kind is not served.
+    pub resource: Option<String>,
+    /// The namespace; `null` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: String,
+}
+
+impl ObjectName {
+    /// The owner that a reference names, whose kind does not resolve or cannot be right.
+    #[must_use]
+    pub fn of_reference(reference: &OwnerReference) -> Self {
+        Self {
+            api_version: word(&reference.api_version).to_string(),
+            kind: word(&reference.kind).to_string(),
+            resource: None,
+            namespace: None,
+            name: word(&reference.name).to_string(),
+            uid: reference.uid.shown().to_string(),
+        }
+    }
+}
+
+impl From<&Identity> for ObjectName {
+    fn from(identity: &Identity) -> Self {
+        Self {
+            api_version: identity.resource.api_version(),
+            kind: word(&identity.resource.kind).to_string(),
+            resource: Some(identity.resource.group_resource.to_string()),
+            namespace: identity.namespace.as_ref().map(Namespace::to_string),
+            name: word(&identity.name).to_string(),
+            uid: identity.uid.shown().to_string(),
+        }
+    }
+}
+
+/// `Kind/name`.
+impl fmt::Display for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind, self.name)
+    }
+}
+
+/// Something that could not be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Unseen {
+    /// A type or an object.
+    pub what: String,
+    /// In the server's own words.
+    pub why: String,
+}

@@ -1,0 +1,343 @@
+//! What belongs to an object: its owners and its dependents, to some distance.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use kube_gc_core::graph::{DependentSummary, NodePresence, NodeView, ReferenceSnapshot};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
+use kube_gc_core::verdict::ReferenceClass;
+
+use super::classify::{JudgedReference, classify, resolve};
+use super::knowledge::{AbsenceEvidence, Asker, Live};
+use super::name::ObjectName;
+
+/// What a neighbourhood shows.
+#[derive(Clone, Debug)]
+pub struct NeighbourhoodQuery {
+    pub root: Identity,
+    /// How far up owners are shown.
+    pub up: usize,
+    /// How far down dependents are shown.
+    pub down: usize,
+    /// The most objects.
+    pub limit: usize,
+}
+
+/// The state of an object, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum State {
+    /// It exists and is not being deleted.
+    Live,
+    /// It is being deleted, and waits for finalizers or its grace period.
+    Terminating,
+    /// It is being deleted, and waits for its blocking dependents.
+    DeletingDependents,
+    /// It is being deleted, and its dependents are being released.
+    Orphaning,
+    /// It does not exist.
+    Absent,
+    /// Whether it exists is not known.
+    Unknown,
+    /// Its kind is not served.
+    Unresolved,
+    /// Only a cluster-scoped object names it, which can have no such owner.
+    InvalidScope,
+}
+
+impl State {
+    /// Whether it has a deletion timestamp.
+    #[must_use]
+    pub const fn is_being_deleted(self) -> bool {
+        matches!(self, Self::Terminating | Self::DeletingDependents | Self::Orphaning)
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Terminating | Self::DeletingDependents | Self::Orphaning => "terminating",
+            Self::Absent => "absent",
+            Self::Unknown => "unknown",
+            Self::Unresolved => "unresolved",
+            Self::InvalidScope => "invalid scope",
+        }
+    }
+}
+
+impl From<DeletionState> for State {
+    fn from(deletion: DeletionState) -> Self {
+        match deletion {
+            DeletionState::Live => Self::Live,
+            DeletionState::Terminating => Self::Terminating,
+            DeletionState::DeletingDependents => Self::DeletingDependents,
+            DeletionState::Orphaning => Self::Orphaning,
+        }
+    }
+}
+
+/// An object of a neighbourhood.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    #[serde(flatten)]
+    pub name: ObjectName,
+    pub state: State,
+    /// How many dependents block its deletion; 0 unless it waits for them.
+    pub waits_for: usize,
+    /// The distance from the root: negative for owners, positive for dependents.
+    pub distance: i64,
+    /// Its identity, if its kind resolves.
+    #[serde(skip)]
+    pub identity: Option<Identity>,
+}
+
+/// An owner reference between two objects, by their places in the list of nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Edge {
+    pub dependent: usize,
+    pub owner: usize,
+    pub controller: bool,
+    pub block_owner_deletion: bool,
+    /// The class of the reference; `null` if it was not looked at.
+    pub class: Option<ReferenceClass>,
+}
+
+/// Dependents that are not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct More {
+    /// The place of their owner in the list of nodes.
+    pub owner: usize,
+    pub kind: String,
+    /// Resource and group as kubectl writes them.
+    pub resource: String,
+    pub count: usize,
+    pub being_deleted: usize,
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Neighbourhood {
+    /// The objects; the first one is the root.
+    pub nodes: Vec<Shown>,
+    pub edges: Vec<Edge>,
+    pub more: Vec<More>,
+    /// Whether owners or dependents were left out without being counted.
+    pub truncated: bool,
+}
+
+/// Collects a neighbourhood.
+struct Collecting {
+    found: Neighbourhood,
+    places: HashMap<ObjectName, usize>,
+    limit: usize,
+}
+
+/// What is known of one object.
+struct Look<'a> {
+    state: State,
+    references: Vec<ReferenceSnapshot>,
+    reference_count: usize,
+    view: Option<&'a NodeView>,
+}
+
+/// The neighbourhood of an object. An incomplete one is returned if more facts are needed.
+pub fn neighbourhood(asker: &mut Asker<'_>, query: &NeighbourhoodQuery) -> Neighbourhood {
+    let mut collecting =
+        Collecting { found: Neighbourhood::default(), places: HashMap::new(), limit: query.limit.max(1) };
+    collecting.place(ObjectName::from(&query.root), Some(&query.root), State::Unknown, 0);
+    collecting.climb(asker, query.up);
+    collecting.descend(asker, query.down);
+    collecting.found
+}
+
+impl Collecting {
+    /// The place of an object, and whether it is new. `None` if there is no room for it.
+    fn place(
+        &mut self,
+        name: ObjectName,
+        identity: Option<&Identity>,
+        state: State,
+        distance: i64,
+    ) -> Option<(usize, bool)> {
+        if let Some(&place) = self.places.get(&name) {
+            return Some((place, false));
+        }
+        let place = self.found.nodes.len();
+        if place == self.limit {
+            return None;
+        }
+        self.places.insert(name.clone(), place);
+        self.found.nodes.push(Shown { name, state, waits_for: 0, distance, identity: identity.cloned() });
+        Some((place, true))
+    }
+
+    /// Notes what is known of the object at a place.
+    fn look<'a>(&mut self, asker: &mut Asker<'a>, place: usize) -> Option<Look<'a>> {
+        let identity = self.found.nodes[place].identity.clone()?;
+        let look = look(asker, &identity)?;
+        let shown = &mut self.found.nodes[place];
+        shown.state = look.state;
+        if let Some(view) = look.view
+            && look.state == State::DeletingDependents
+        {
+            shown.waits_for = view.blocking;
+        }
+        Some(look)
+    }
+
+    /// Adds owners, level by level.
+    fn climb(&mut self, asker: &mut Asker<'_>, levels: usize) {
+        let mut level = vec![0];
+        for distance in 1..=levels {
+            let mut above = Vec::new();
+            for dependent in level {
+                let Some(look) = self.look(asker, dependent) else { continue };
+                self.found.truncated |= look.references.len() < look.reference_count;
+                for reference in &look.references {
+                    let Some(judged) = classify(asker, reference) else { continue };
+                    above.extend(self.add_owner(dependent, &judged, distance));
+                }
+            }
+            if above.is_empty() {
+                return;
+            }
+            level = above;
+        }
+        // What the last level is, but not what it belongs to.
+        for place in level {
+            self.look(asker, place);
+        }
+    }
+
+    fn add_owner(&mut self, dependent: usize, judged: &JudgedReference, distance: usize) -> Option<usize> {
+        let JudgedReference { owner, controller, block_owner_deletion, class, identity, .. } = judged;
+        let state = match class {
+            ReferenceClass::Solid => State::Live,
+            ReferenceClass::Waiting => State::DeletingDependents,
+            ReferenceClass::Absent | ReferenceClass::Orphaned => State::Absent,
+            ReferenceClass::Unresolved if identity.is_some() => State::Unknown,
+            ReferenceClass::Unresolved => State::Unresolved,
+            ReferenceClass::InvalidScope => State::InvalidScope,
+        };
+        let Some((place, is_new)) = self.place(owner.clone(), identity.as_ref(), state, -(distance as i64))
+        else {
+            self.found.truncated = true;
+            return None;
+        };
+        self.found.edges.push(Edge {
+            dependent,
+            owner: place,
+            controller: *controller,
+            block_owner_deletion: *block_owner_deletion,
+            class: Some(*class),
+        });
+        // Nothing more can be found out about one that is not there.
+        let exists = matches!(class, ReferenceClass::Solid | ReferenceClass::Waiting);
+        (is_new && exists).then_some(place)
+    }
+
+    /// Adds dependents, level by level.
+    fn descend(&mut self, asker: &mut Asker<'_>, levels: usize) {
+        let mut level = vec![0];
+        for distance in 1..=levels {
+            let mut below = Vec::new();
+            for owner in level {
+                let Some(Look { view: Some(view), .. }) = self.look(asker, owner) else { continue };
+                below.extend(self.add_dependents(owner, view, distance));
+            }
+            if below.is_empty() {
+                return;
+            }
+            level = below;
+        }
+        for owner in level {
+            // What the last level is, and how many dependents it has.
+            if let Some(Look { view: Some(view), .. }) = self.look(asker, owner) {
+                let counts = view.by_type.iter();
+                let more = counts.map(|count| more(owner, count.total, count.being_deleted, &count.resource));
+                self.found.more.extend(more);
+            }
+        }
+    }
+
+    fn add_dependents(&mut self, owner: usize, view: &NodeView, distance: usize) -> Vec<usize> {
+        let mut new = Vec::new();
+        let mut shown: HashMap<&GroupResource, (usize, usize)> = HashMap::new();
+        for dependent in &view.dependents {
+            let DependentSummary { identity, deletion, blocking, controller } = dependent;
+            let name = ObjectName::from(identity);
+            let Some((place, is_new)) =
+                self.place(name, Some(identity), State::from(*deletion), distance as i64)
+            else {
+                continue;
+            };
+            self.found.edges.push(Edge {
+                dependent: place,
+                owner,
+                controller: *controller,
+                block_owner_deletion: *blocking,
+                class: None,
+            });
+            let (count, deleted) = shown.entry(&identity.resource.group_resource).or_default();
+            *count += 1;
+            *deleted += usize::from(deletion.is_being_deleted());
+            if is_new {
+                new.push(place);
+            }
+        }
+        for count in &view.by_type {
+            let (of_type, deleted) = shown.get(&count.resource.group_resource).copied().unwrap_or_default();
+            if count.total > of_type {
+                let rest = count.being_deleted.saturating_sub(deleted);
+                self.found.more.push(more(owner, count.total - of_type, rest, &count.resource));
+            }
+        }
+        self.found.truncated |= !view.is_complete;
+        new
+    }
+}
+
+fn more(owner: usize, count: usize, being_deleted: usize, of: &kube_gc_core::object::ResourceType) -> More {
+    More { owner, kind: of.kind.to_string(), resource: of.group_resource.to_string(), count, being_deleted }
+}
+
+/// What the graph, or else a live read, knows of an object.
+fn look<'a>(asker: &mut Asker<'a>, identity: &Identity) -> Option<Look<'a>> {
+    let key: Key = identity.key();
+    let view = asker.node(&key)?.filter(|view| view.identity == *identity);
+    if let Some(view) = view.filter(|view| view.presence == NodePresence::Observed) {
+        return Some(Look {
+            state: view.deletion.into(),
+            references: view.references.clone(),
+            reference_count: view.reference_count,
+            view: Some(view),
+        });
+    }
+    let absent = |state| Look { state, references: Vec::new(), reference_count: 0, view };
+    if view.is_some_and(|view| view.presence == NodePresence::Absent) {
+        return Some(absent(State::Absent));
+    }
+    Some(match asker.live(identity)? {
+        Live::Found(live) => {
+            let catalog = Arc::clone(asker.catalog());
+            let facts = &live.facts;
+            let references: Vec<_> = facts
+                .owners
+                .iter()
+                .take(kube_gc_core::graph::ViewLimits::default().references)
+                .map(|reference| resolve(&catalog, facts.namespace.as_ref(), reference))
+                .collect();
+            let reference_count = facts.owners.len();
+            Look { state: facts.deletion_state().into(), references, reference_count, view }
+        }
+        Live::Absent(AbsenceEvidence::NotFound | AbsenceEvidence::OtherUid(_)) => absent(State::Absent),
+        Live::Failed(_) | Live::NotAsked => absent(State::Unknown),
+    })
+}

@@ -1,0 +1,391 @@
+//! The effect on each object.
+
+use std::collections::BTreeMap;
+
+use crate::finalizers::FinalizerReport;
+use crate::knowledge::{Asker, Live, LiveObject};
+use crate::name::ObjectName;
+use crate::neighbourhood::State;
+use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, ORPHAN_FINALIZER};
+use kube_gc_core::verdict::{Decision, ReferenceClass};
+
+use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
+use super::delay::{Cause, Delays};
+use super::outcomes::{Outcomes, of_outside, verdict};
+use super::outside::Outside;
+use super::sentence;
+use super::walk::{Index, Owner, Visited, Walk, as_definition};
+
+/// The finalizer of a definition, which the API server removes when its type has no objects.
+const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
+/// The most claims, namespaces and definitions that are always listed.
+const MOST_PRECIOUS: usize = 10_000;
+/// The most owners that are named for each object.
+const NAMED: usize = 64;
+
+/// What the deletion of one object does to each object that a walk has visited. Lists the claims,
+/// namespaces and definitions that go, and at most `limit` others. An incomplete plan is returned if more facts are needed.
+pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
+    let root = &walk.query.root;
+    let mut plan = Plan {
+        object: root.into(),
+        cascade: walk.query.policy.into(),
+        exists: None,
+        verdict: String::new(),
+        deletes: 0,
+        perhaps_deletes: 0,
+        by_type: Vec::new(),
+        objects: Vec::new(),
+        not_listed: 0,
+        truncated: walk.truncated,
+        brake: Forecast::Unknown,
+        notes: Vec::new(),
+        depends_on_unseen: walk.truncated,
+        by_collector: Vec::new(),
+    };
+    let state = match asker.live(root) {
+        Some(Live::Found(_)) => State::Live,
+        Some(Live::Absent(_)) => State::Absent,
+        Some(Live::Failed(_) | Live::NotAsked) | None => State::Unknown,
+    };
+    plan.exists = match state {
+        State::Live => Some(true),
+        State::Absent => Some(false),
+        _ => None,
+    };
+    if state != State::Live {
+        plan.verdict = sentence::not_there(&plan.object, state);
+        plan.depends_on_unseen |= state != State::Absent;
+        return plan;
+    }
+    let Some(outcomes) = Outcomes::of(asker, walk) else { return plan };
+    let judge = Judge::new(asker, walk, outcomes);
+    judge.write(asker, &mut plan, limit);
+    plan
+}
+
+/// All that decides about the effects.
+struct Judge<'a> {
+    walk: &'a Walk,
+    outcomes: Outcomes,
+    delays: Delays,
+    holds: Vec<bool>,
+    /// The objects that stay and that something happens to.
+    stays: BTreeMap<Index, Stay>,
+}
+
+/// An object that stays.
+struct Stay {
+    effect: Effect,
+    loses: Vec<Index>,
+    may_lose: Vec<Index>,
+    why: Option<&'static str>,
+}
+
+impl<'a> Judge<'a> {
+    fn new(asker: &mut Asker<'_>, walk: &'a Walk, outcomes: Outcomes) -> Self {
+        let holds: Vec<bool> = (0..)
+            .zip(&walk.visited)
+            .map(|(place, visited)| holds(asker, place, visited, &outcomes))
+            .collect();
+        // A first look at what delays is enough to know which deletions are in the foreground.
+        let modes = Delays::of(walk, &outcomes, &holds, &[]);
+        let mut stays = BTreeMap::new();
+        for place in 0..walk.visited.len() {
+            if !outcomes.may[place]
+                && let Ok(place) = Index::try_from(place)
+                && let Some(stay) = stay(walk, &outcomes, &modes, place)
+            {
+                stays.insert(place, stay);
+            }
+        }
+        let blockers: Vec<Index> =
+            stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(&place, _)| place).collect();
+        let delays = Delays::of(walk, &outcomes, &holds, &blockers);
+        Self { walk, outcomes, delays, holds, stays }
+    }
+
+    fn effect(&self, place: Index) -> Option<Effect> {
+        let index = place as usize;
+        if self.outcomes.sure[index] {
+            return Some(if self.holds[index] { Effect::Held } else { Effect::Deleted });
+        }
+        if self.outcomes.may[index] {
+            return Some(Effect::Unknown);
+        }
+        self.stays.get(&place).map(|stay| stay.effect)
+    }
+
+    fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
+        let mut by_type: BTreeMap<&GroupResource, TypeEffects> = BTreeMap::new();
+        let mut by_collector: BTreeMap<&GroupResource, u64> = BTreeMap::new();
+        let mut order: Vec<(u8, Index)> = Vec::new();
+        for (place, visited) in (0..).zip(&self.walk.visited) {
+            let Some(effect) = self.effect(place) else { continue };
+            let resource = &visited.identity.resource.group_resource;
+            by_type.entry(resource).or_insert_with(|| TypeEffects::new(&visited.identity)).count(effect);
+            // The root counts even if it is being deleted with another policy.
+            let is_new = place == 0 || visited.deletion == DeletionState::Live;
+            match effect {
+                Effect::Deleted | Effect::Held if is_new => {
+                    plan.deletes += 1;
+                    if place != 0 && visited.container.is_none() {
+                        *by_collector.entry(resource).or_default() += 1;
+                    }
+                }
+                Effect::Unknown if is_new => plan.perhaps_deletes += 1,
+                _ => {}
+            }
+            order.push((self.rank(visited, place, effect), place));
+        }
+        order.sort_unstable();
+        let precious = order.partition_point(|&(rank, _)| rank == 0);
+        let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));
+        plan.not_listed = order.len().saturating_sub(limit);
+        plan.by_type = by_type.into_values().collect();
+        plan.by_collector =
+            by_collector.into_iter().map(|(resource, count)| (resource.clone(), count)).collect();
+        plan.depends_on_unseen |= self.depends_on_unseen();
+        order.truncate(limit);
+        plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
+        let after = self.after(0);
+        plan.verdict = sentence::verdict(plan, self.effect(0).unwrap_or(Effect::Unknown), after.as_ref());
+        plan.notes = sentence::notes(plan);
+    }
+
+    /// Whether an object may go, and an owner of it could not be looked at.
+    fn depends_on_unseen(&self) -> bool {
+        let unseen =
+            self.outcomes.outside.iter().enumerate().filter(|(_, seen)| seen.contains(&Outside::Unseen));
+        let mut unseen = unseen.map(|(place, _)| place);
+        unseen.any(|place| self.outcomes.may[place] && !self.outcomes.sure[place])
+    }
+
+    fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
+        let effect = self.effect(place)?;
+        let visited = &self.walk.visited[place as usize];
+        let names = |places: &[Index]| -> Vec<ObjectName> {
+            places.iter().take(NAMED).map(|&place| self.name(place)).collect()
+        };
+        let stay = self.stays.get(&place);
+        let mut may_lose = stay.map(|stay| names(&stay.may_lose)).unwrap_or_default();
+        if effect == Effect::Unknown {
+            may_lose = names(
+                &self
+                    .met_owners(visited)
+                    .filter(|&owner| self.outcomes.may[owner as usize])
+                    .collect::<Vec<_>>(),
+            );
+        }
+        let finalizers = if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) };
+        Some(PlannedObject {
+            name: (&visited.identity).into(),
+            state: visited.deletion.into(),
+            effect,
+            within: visited.container.map(|container| self.name(container)),
+            kept_by: if matches!(effect, Effect::Deleted | Effect::Held) {
+                Vec::new()
+            } else {
+                self.kept_by(place, visited)
+            },
+            finalizers,
+            after: self.after(place),
+            loses: stay.map(|stay| names(&stay.loses)).unwrap_or_default(),
+            may_lose,
+            why: match effect {
+                Effect::Unknown => Some(self.why(place).to_owned()),
+                _ => stay.and_then(|stay| stay.why).map(str::to_owned),
+            },
+        })
+    }
+
+    fn name(&self, place: Index) -> ObjectName {
+        (&self.walk.visited[place as usize].identity).into()
+    }
+
+    fn met_owners<'m>(&self, visited: &'m Visited) -> impl Iterator<Item = Index> + use<'m> {
+        visited.references.iter().filter_map(|reference| match reference.owner {
+            Owner::Visited(owner) => Some(owner),
+            Owner::Other(_) => None,
+        })
+    }
+
+    /// The order in which objects are listed: those whose data or contents go first, then those
+    /// that do not simply go.
+    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u8 {
+        match effect {
+            _ if is_precious(&visited.identity.resource.group_resource, effect) => 0,
+            Effect::Blocks => 1,
+            Effect::Unknown => 2,
+            Effect::Held => 3,
+            Effect::Orphaned => 4,
+            Effect::Kept => 5,
+            Effect::Deleted if self.delays.of_object(place).is_some() => 6,
+            Effect::Deleted => 7,
+        }
+    }
+
+    /// What an object waits for before it goes.
+    fn after(&self, place: Index) -> Option<ObjectName> {
+        match self.delays.of_object(place)? {
+            Cause::Visited(cause) => Some(self.name(cause)),
+            Cause::OwnerOf(dependent) => {
+                let mut outside = self.outcomes.outside[dependent as usize].iter();
+                self.walk.visited[dependent as usize].references.iter().find_map(|reference| match &reference
+                    .owner
+                {
+                    Owner::Other(seen) if *outside.next()? == Outside::Leaving => {
+                        seen.owner.identity().map(ObjectName::from)
+                    }
+                    Owner::Visited(_) | Owner::Other(_) => None,
+                })
+            }
+        }
+    }
+
+    /// The first owners that keep an object.
+    fn kept_by(&self, place: Index, visited: &Visited) -> Vec<ObjectName> {
+        let mut outside = self.outcomes.outside[place as usize].iter();
+        let mut keeps = Vec::new();
+        for reference in &visited.references {
+            match &reference.owner {
+                Owner::Visited(owner) if !self.outcomes.may[*owner as usize] => keeps.push(self.name(*owner)),
+                Owner::Visited(_) => {}
+                Owner::Other(seen) => {
+                    let class = outside.next();
+                    let keeps_it = matches!(
+                        class,
+                        Some(Outside::Known(
+                            ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope
+                        ))
+                    );
+                    if keeps_it {
+                        let owner = seen.owner.identity();
+                        keeps.push(
+                            owner.map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),
+                        );
+                    }
+                }
+            }
+        }
+        keeps.truncate(NAMED);
+        keeps
+    }
+
+    /// Why it is not known whether an object goes.
+    fn why(&self, place: Index) -> &'static str {
+        let visited = &self.walk.visited[place as usize];
+        let outside = &self.outcomes.outside[place as usize];
+        if outside.contains(&Outside::Unseen) {
+            "whether one of its owners exists could not be looked up"
+        } else if outside.contains(&Outside::Orphaning)
+            || self.met_owners(visited).any(|owner| self.walk.orphans(owner))
+        {
+            "one of its owners releases its dependents: the order in which its owners go decides"
+        } else {
+            "it is not known whether one of its owners goes"
+        }
+    }
+}
+
+/// Whether finalizers of others hold an object that goes.
+fn holds(asker: &mut Asker<'_>, place: Index, visited: &Visited, outcomes: &Outcomes) -> bool {
+    if place != 0 && !(visited.held_by_others && outcomes.may[place as usize]) {
+        return false;
+    }
+    match foreign(asker, visited) {
+        Some(finalizers) => !finalizers.is_empty(),
+        // A definition always has one, which the API server removes.
+        None => as_definition(&visited.identity).is_none(),
+    }
+}
+
+/// The finalizers that others have to remove; `None` if they were not read.
+fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerReport>> {
+    let Some(Live::Found(live)) = asker.live(&visited.identity) else { return None };
+    let LiveObject { details, .. } = &**live;
+    let mut all = FinalizerReport::of(details, asker.catalog());
+    let is_definition = as_definition(&visited.identity).is_some();
+    all.retain(|finalizer| {
+        let name = finalizer.name.as_str();
+        name != FOREGROUND_FINALIZER
+            && name != ORPHAN_FINALIZER
+            && !(is_definition && name == DEFINITION_FINALIZER)
+    });
+    Some(all)
+}
+
+/// What happens to an object that stays; `None` if nothing does.
+fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays, place: Index) -> Option<Stay> {
+    let visited = &walk.visited[place as usize];
+    let goes = |owner: Index| outcomes.may[owner as usize];
+    let touched: Vec<Index> = visited
+        .references
+        .iter()
+        .filter_map(|reference| match reference.owner {
+            Owner::Visited(owner) if goes(owner) => Some(owner),
+            Owner::Visited(_) | Owner::Other(_) => None,
+        })
+        .collect();
+    let namesake = visited.references.iter().any(|reference| reference.namesake.is_some_and(goes));
+    if touched.is_empty() && !namesake {
+        return None;
+    }
+    let mut outside = outcomes.outside[place as usize].iter();
+    let classes: Vec<ReferenceClass> = visited
+        .references
+        .iter()
+        .map(|reference| match reference.owner {
+            Owner::Visited(owner) if !goes(owner) => ReferenceClass::Solid,
+            Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
+            Owner::Visited(_) => ReferenceClass::Absent,
+            Owner::Other(_) => {
+                outside.next().map_or(ReferenceClass::Unresolved, |&outside| of_outside(outside, true))
+            }
+        })
+        .collect();
+    let blocking: Vec<bool> = visited.references.iter().map(|reference| reference.blocking).collect();
+    let decision = verdict(visited, &blocking, &classes);
+    let removed: &[usize] = match &decision {
+        Decision::RemoveReferences { remove, .. } => remove,
+        _ => &[],
+    };
+    let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
+    // While another owner is still there, the reference to one that has gone is removed.
+    let has_other = touched.len() > 1 || outcomes.outside[place as usize].contains(&Outside::Leaving);
+    let mut blocks = false;
+    for (index, reference) in visited.references.iter().enumerate() {
+        let Owner::Visited(owner) = reference.owner else {
+            // It is not owned by what has another name, and may block it.
+            let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
+            may_lose.push(owner);
+            blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+            continue;
+        };
+        if !goes(owner) {
+            continue;
+        }
+        let surely = removed.contains(&index) && outcomes.sure[owner as usize];
+        match surely {
+            true => loses.push(owner),
+            false if removed.contains(&index) || has_other => may_lose.push(owner),
+            false => {}
+        }
+        blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+    }
+    let is_released = may_lose.iter().any(|&owner| walk.orphans(owner));
+    let is_garbage = matches!(decision, Decision::Delete { .. });
+    if touched.is_empty() && (is_garbage || !(blocks || is_released)) {
+        return None;
+    }
+    let keeps = classes.contains(&ReferenceClass::Solid);
+    let (effect, why) = match decision {
+        _ if keeps => (Effect::Kept, None),
+        _ if blocks => {
+            (Effect::Blocks, Some("the collector cannot decide about it: an owner cannot be resolved"))
+        }
+        Decision::RemoveReferences { .. } => (Effect::Orphaned, None),
+        _ => (Effect::Kept, Some("the collector cannot decide about it: an owner cannot be resolved")),
+    };
+    Some(Stay { effect, loses, may_lose, why })
+}

@@ -1,0 +1,329 @@
+//! Collects all objects that a deletion may concern.
+//!
+//! The other questions are asked anew whenever a fact is learned. This one can be about a million
+//! objects, so the walk keeps what it has learned, and takes each fact once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, ReferenceSnapshot};
+use kube_gc_core::object::{
+    DeletionState, Finalizers, GroupResource, Identity, Namespace, PropagationPolicy,
+};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct PlanQuery {
+    /// The object that would be deleted.
+    pub root: Identity,
+    pub policy: PropagationPolicy,
+    /// The most objects that are looked at.
+    pub limit: usize,
+}
+
+/// The index of an object in the list of those that were visited.
+pub(super) type Index = u32;
+
+/// An object that was visited.
+#[derive(Debug)]
+pub(super) struct Visited {
+    pub(super) identity: Identity,
+    pub(super) deletion: DeletionState,
+    pub(super) finalizers: Finalizers,
+    pub(super) held_by_others: bool,
+    pub(super) references: Vec<Reference>,
+    /// The namespace that it is in, or the definition of its type, if that was visited and may go.
+    pub(super) container: Option<Index>,
+    /// References to owners that stay, as far as is known.
+    kept_by: u32,
+    /// References to owners that may go, and take it along.
+    taken_by: u32,
+    /// It may go, so its dependents matter.
+    is_open: bool,
+    pub(super) has_dependents: bool,
+}
+
+/// An owner reference of an object that was visited.
+#[derive(Debug)]
+pub(super) struct Reference {
+    pub(super) owner: Owner,
+    pub(super) blocking: bool,
+    /// An object with the uid of the owner and another name: it does not own the dependent, and
+    /// waits for it all the same.
+    pub(super) namesake: Option<Index>,
+}
+
+impl Reference {
+    /// A reference to an owner that may be visited later.
+    fn unknown(snapshot: ReferenceSnapshot) -> Self {
+        let blocking = snapshot.reference.block_owner_deletion;
+        Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None }
+    }
+}
+
+/// What a reference refers to.
+#[derive(Debug)]
+pub(super) enum Owner {
+    Visited(Index),
+    Other(Box<ReferenceSnapshot>),
+}
+
+/// A walk from an object to all that its deletion may concern: its dependents, the contents of a
+/// namespace, the objects of a definition, and what belongs to these. It follows the dependents of
+/// an object only if the object may go.
+#[derive(Debug)]
+pub struct Walk {
+    pub(super) query: PlanQuery,
+    pub(super) visited: Vec<Visited>,
+    /// Finds objects by the hash of their identity.
+    places: HashMap<u64, Index>,
+    hasher: RandomState,
+    /// The objects that wait for an object to open.
+    waiting: HashMap<Index, Vec<Index>>,
+    /// The objects that an owner keeps that was not visited, by the hash of the owner.
+    kept: HashMap<u64, Vec<Index>>,
+    /// The namespaces and definitions whose contents were asked for.
+    containers: HashMap<MembersOf, Index>,
+    needs: Vec<MembersOf>,
+    /// There are more objects than the limit.
+    pub(super) truncated: bool,
+}
+
+/// Whether the object is a namespace, and which.
+pub(super) fn as_namespace(identity: &Identity) -> Option<Namespace> {
+    let resource = &identity.resource.group_resource;
+    if resource.group.is_empty() && &*resource.resource == "namespaces" {
+        Namespace::parse(&identity.name)
+    } else {
+        None
+    }
+}
+
+/// Whether the object defines a type, and which.
+pub(super) fn as_definition(identity: &Identity) -> Option<GroupResource> {
+    let resource = &identity.resource.group_resource;
+    let is = &*resource.group == "apiextensions.k8s.io" && &*resource.resource == "customresourcedefinitions";
+    is.then(|| GroupResource::parse(&identity.name))
+}
+
+impl Walk {
+    /// A walk that begins at the root of a question.
+    #[must_use]
+    pub fn new(query: PlanQuery) -> Self {
+        let root = Visited {
+            identity: query.root.clone(),
+            deletion: DeletionState::Live,
+            finalizers: Finalizers::default(),
+            held_by_others: false,
+            // Its owners have no say, but it may block one that goes with it.
+            references: Vec::new(),
+            container: None,
+            kept_by: 0,
+            taken_by: 0,
+            is_open: false,
+            has_dependents: true,
+        };
+        let mut walk = Self {
+            query,
+            visited: Vec::new(),
+            places: HashMap::new(),
+            hasher: RandomState::new(),
+            waiting: HashMap::new(),
+            kept: HashMap::new(),
+            containers: HashMap::new(),
+            needs: Vec::new(),
+            truncated: false,
+        };
+        let hash = walk.hash(&root.identity);
+        walk.places.insert(hash, 0);
+        walk.needs.push(MembersOf::Object(root.identity.key()));
+        walk.visited.push(root);
+        walk.open(0);
+        walk
+    }
+
+    /// What the walk needs next; nothing if it is at its end. All pages of each answer go to
+    /// [`learn`](Self::learn).
+    pub fn needs(&mut self) -> Vec<MembersOf> {
+        std::mem::take(&mut self.needs)
+    }
+
+    /// Takes a page of an answer.
+    pub fn learn(&mut self, of: &MembersOf, page: MemberPage) {
+        let container = self.containers.get(of).copied();
+        self.needs.extend(page.elsewhere.into_iter().map(MembersOf::Object));
+        for member in page.members {
+            self.meet(member, container);
+        }
+    }
+
+    /// The end of the walk. References to objects that were visited later are found now.
+    pub fn finish(&mut self) {
+        for place in 0..self.visited.len() {
+            let mut references = std::mem::take(&mut self.visited[place].references);
+            for reference in &mut references {
+                let Owner::Other(snapshot) = &reference.owner else { continue };
+                let Some(identity) = snapshot.owner.identity() else { continue };
+                match self.find(identity) {
+                    Some(owner) => reference.owner = Owner::Visited(owner),
+                    None => reference.namesake = self.find_uid(identity),
+                }
+            }
+            self.visited[place].references = references;
+        }
+        if let Some(root) = self.visited.first_mut() {
+            root.references.retain(|reference| {
+                matches!(reference.owner, Owner::Visited(_)) || reference.namesake.is_some()
+            });
+        }
+    }
+
+    /// Two resources can serve one object; then kind, namespace, name and uid are the same.
+    fn hash(&self, identity: &Identity) -> u64 {
+        let Identity { resource, namespace, name: _, uid } = identity;
+        self.hasher.hash_one((uid, namespace, &resource.kind))
+    }
+
+    /// The object with this uid, whatever its name.
+    fn find_uid(&self, identity: &Identity) -> Option<Index> {
+        let place = *self.places.get(&self.hash(identity))?;
+        // One that is just being added is not found.
+        let visited = &self.visited.get(place as usize)?.identity;
+        let is_same = visited.uid == identity.uid
+            && visited.namespace == identity.namespace
+            && visited.resource.kind == identity.resource.kind;
+        is_same.then_some(place)
+    }
+
+    pub(super) fn find(&self, identity: &Identity) -> Option<Index> {
+        self.find_uid(identity).filter(|&place| self.visited[place as usize].identity.name == identity.name)
+    }
+
+    fn meet(&mut self, member: Member, container: Option<Index>) {
+        if let Some(place) = self.find(&member.identity) {
+            if place == 0 && self.visited[0].references.is_empty() {
+                self.visited[0].references = member.references.into_iter().map(Reference::unknown).collect();
+                return;
+            }
+            if let Some(container) = container
+                && place != 0
+                && place != container
+            {
+                self.visited[place as usize].container.get_or_insert(container);
+                self.open(place);
+            }
+            return;
+        }
+        let Ok(place) = Index::try_from(self.visited.len()) else { return };
+        if self.visited.len() >= self.query.limit {
+            self.truncated = true;
+            return;
+        }
+        let hash = self.hash(&member.identity);
+        self.places.insert(hash, place);
+        let Member { identity, deletion, finalizers, held_by_others, references, has_dependents } = member;
+        let (mut kept_by, mut taken_by) = (0, 0);
+        let mut read = Vec::with_capacity(references.len());
+        for snapshot in references {
+            let blocking = snapshot.reference.block_owner_deletion;
+            let owner = snapshot.owner.identity().and_then(|owner| self.find(owner));
+            let owner = match owner {
+                Some(owner) if self.visited[owner as usize].is_open => {
+                    taken_by += u32::from(!self.orphans(owner));
+                    Owner::Visited(owner)
+                }
+                Some(owner) => {
+                    kept_by += 1;
+                    self.waiting.entry(owner).or_default().push(place);
+                    Owner::Visited(owner)
+                }
+                None => {
+                    match &snapshot.owner {
+                        OwnerView::InvalidScope => kept_by += 1,
+                        OwnerView::Local {
+                            identity,
+                            state: OwnerState::Observed { deletion: DeletionState::Live, .. },
+                        } => {
+                            kept_by += 1;
+                            let hash = self.hash(identity);
+                            self.kept.entry(hash).or_default().push(place);
+                        }
+                        // Whether these exist is found out later.
+                        OwnerView::Unresolved | OwnerView::Remote(_) | OwnerView::Local { .. } => {
+                            taken_by += 1;
+                        }
+                    }
+                    Owner::Other(Box::new(snapshot))
+                }
+            };
+            read.push(Reference { owner, blocking, namesake: None });
+        }
+        self.visited.push(Visited {
+            identity,
+            deletion,
+            finalizers,
+            held_by_others,
+            references: read,
+            container: container.filter(|&container| container != place),
+            kept_by,
+            taken_by,
+            is_open: false,
+            has_dependents,
+        });
+        if let Some(waiting) = self.kept.remove(&hash) {
+            self.waiting.entry(place).or_default().extend(waiting);
+        }
+        if container.is_some() || deletion.is_being_deleted() || (kept_by == 0 && taken_by > 0) {
+            self.open(place);
+        }
+    }
+
+    /// Whether the dependents of an object lose their reference to it when it goes.
+    pub(super) fn orphans(&self, place: Index) -> bool {
+        let visited = &self.visited[place as usize];
+        if place == 0 {
+            return self.query.policy == PropagationPolicy::Orphan;
+        }
+        if visited.deletion.is_being_deleted() {
+            return visited.deletion == DeletionState::Orphaning;
+        }
+        visited.finalizers.orphan && !self.goes_with_namespace(place)
+    }
+
+    /// Whether the namespace controller deletes it, whatever its finalizers ask for.
+    pub(super) fn goes_with_namespace(&self, place: Index) -> bool {
+        let container = self.visited[place as usize].container;
+        container.is_some_and(|container| as_namespace(&self.visited[container as usize].identity).is_some())
+    }
+
+    /// An object may go. Works on a stack of its own, because a chain can be as long as there are
+    /// objects.
+    fn open(&mut self, place: Index) {
+        let mut opening = vec![place];
+        while let Some(place) = opening.pop() {
+            let visited = &mut self.visited[place as usize];
+            if std::mem::replace(&mut visited.is_open, true) {
+                continue;
+            }
+            if visited.has_dependents {
+                self.needs.push(MembersOf::Dependents(visited.identity.key()));
+            }
+            let namespace = as_namespace(&visited.identity).map(MembersOf::Namespace);
+            if let Some(contents) =
+                namespace.or_else(|| as_definition(&visited.identity).map(MembersOf::Type))
+            {
+                self.needs.push(contents.clone());
+                self.containers.insert(contents, place);
+            }
+            let takes = u32::from(!self.orphans(place));
+            for waiting in self.waiting.remove(&place).unwrap_or_default() {
+                let visited = &mut self.visited[waiting as usize];
+                visited.kept_by -= 1;
+                visited.taken_by += takes;
+                if visited.kept_by == 0 && visited.taken_by > 0 {
+                    opening.push(waiting);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! The effect of a deletion on each object, rule by rule. `tests/plan_proof` compares plans with
+//! what the collector then does.
+
+use super::*;
+use kube_gc_core::graph::testing::world::*;
+use kube_gc_core::object::PropagationPolicy::{self, Background, Foreground, Orphan};
+use kube_gc_core::object::{OwnerReference, Uid};
+
+const ALL: [PropagationPolicy; 3] = [Background, Foreground, Orphan];
+
+/// The effects of a plan as `name effect`, in the order of the names.
+fn effects(plan: &Plan) -> Vec<String> {
+    let mut all: Vec<String> = plan
+        .objects
+        .iter()
+        .map(|object| {
+            let after =
+                object.after.as_ref().map(|after| format!(" after {}", after.name)).unwrap_or_default();
+            format!("{} {}{after}", object.name.name, object.effect.as_str())
+        })
+        .collect();
+    all.sort();
+    all
+}
+
+/// The references that an object loses, and those that it may lose.
+fn lost(plan: &Plan, name: &str) -> (Vec<String>, Vec<String>) {
+    let object = plan.objects.iter().find(|object| object.name.name == name).unwrap();
+    let names = |names: &[ObjectName]| names.iter().map(|name| name.name.clone()).collect();
+    (names(&object.loses), names(&object.may_lose))
+}
+
+/// Each case: its objects with the root first, and the effects of each policy.
+fn check(objects: &[&Obj], expected: [&[&str]; 3]) {
+    for (policy, expected) in ALL.into_iter().zip(expected) {
+        let plan = Cluster::of(objects).plan(objects[0], policy);
+        assert_eq!(effects(&plan), expected, "{policy}");
+    }
+}
+
+#[test]
+fn dependents_go_at_every_level_or_are_orphaned_at_the_first() {
+    let (a, b) = (config("a"), config("b").owned(&config("a")));
+    let c = pod("c").blocking(&b);
+    check(
+        &[&a, &b, &c],
+        [
+            &["a deleted", "b deleted", "c deleted"],
+            &["a deleted", "b deleted", "c deleted"],
+            &["a deleted", "b orphaned"],
+        ],
+    );
+    let plan = Cluster::of(&[&a, &b, &c]).plan(&a, Orphan);
+    assert_eq!(lost(&plan, "b"), (vec!["a".to_owned()], vec![]));
+    assert_eq!((plan.deletes, plan.exists), (1, Some(true)));
+    assert_eq!(
+        plan.verdict,
+        "ConfigMap/a is deleted, and its dependents are released; no other object goes, 1 is orphaned."
+    );
+}
+
+#[test]
+fn another_owner_keeps_a_dependent_and_its_dependents() {
+    let (a, other) = (config("a"), config("other"));
+    let b = config("b").blocking(&a).owned(&other);
+    let c = pod("c").owned(&b);
+    check(
+        &[&a, &b, &c, &other],
+        [&["a deleted", "b kept"], &["a deleted", "b kept"], &["a deleted", "b kept"]],
+    );
+    let plan = Cluster::of(&[&a, &b, &c, &other]).plan(&a, Background);
+    assert_eq!(lost(&plan, "b"), (vec!["a".to_owned()], vec![]));
+    let kept = plan.objects.iter().find(|object| object.name.name == "b").unwrap();
+    assert_eq!(kept.kept_by[0].name, "other");
+}
+
+#[test]
+fn a_dependent_whose_owners_all_go_goes() {
+    let a = config("a");
+    let (b, c) = (config("b").owned(&a), config("c").owned(&a));
+    let d = pod("d").owned(&b).owned(&c).owned(&a);
+    check(
+        &[&a, &b, &c, &d],
+        [
+            &["a deleted", "b deleted", "c deleted", "d deleted"],
+            &["a deleted", "b deleted", "c deleted", "d deleted"],
+            &["a deleted", "b orphaned", "c orphaned", "d kept"],
+        ],
+    );
+}
+
+#[test]
+fn rings_that_the_root_is_part_of_go_and_others_keep_themselves() {
+    let a = config("a").blocking(&config("b"));
+    let b = config("b").blocking(&a);
+    check(
+        &[&a, &b],
+        [&["a deleted", "b deleted"], &["a deleted", "b deleted"], &["a deleted", "b orphaned"]],
+    );
+    let a = config("a");
+    let b = config("b").owned(&a).owned(&config("c"));
+    let c = config("c").owned(&b).owned(&a);
+    check(
+        &[&a, &b, &c],
+        [
+            &["a deleted", "b kept", "c kept"],
+            &["a deleted", "b kept", "c kept"],
+            &["a deleted", "b kept", "c kept"],
+        ],
+    );
+}
+
+#[test]
+fn a_root_that_is_held_blocks_its_own_dependents_in_a_ring() {
+    let a = config("a").blocking(&config("b")).held();
+    let b = config("b").blocking(&a);
+    let plan = Cluster::of(&[&a, &b]).read(&a, &["example.com/x"]).plan(&a, Foreground);
+    assert_eq!(effects(&plan), ["a held", "b deleted after a"]);
+}
+
+#[test]
+fn an_object_that_owns_itself_keeps_itself() {
+    let a = config("a");
+    let b = config("b").owned(&a).owned(&config("b"));
+    check(&[&a, &b], [&["a deleted", "b kept"], &["a deleted", "b kept"], &["a deleted", "b kept"]]);
+}
+
+#[test]
+fn a_finalizer_below_holds_all_that_it_blocks() {
+    let a = config("a");
+    let b = config("b").blocking(&a);
+    let c = pod("c").blocking(&b).held();
+    let d = pod("d").owned(&a);
+    let cluster = || Cluster::of(&[&a, &b, &c, &d]).read(&c, &["example.com/x"]);
+    let plan = cluster().plan(&a, Foreground);
+    assert_eq!(effects(&plan), ["a deleted after c", "b deleted after c", "c held", "d deleted"]);
+    let held = plan.objects.iter().find(|object| object.effect == Effect::Held).unwrap();
+    assert_eq!(held.finalizers.as_ref().unwrap()[0].name, "example.com/x");
+    assert!(plan.verdict.ends_with("ConfigMap/a waits for Pod/c."), "{}", plan.verdict);
+    // In the background nothing waits.
+    let plan = cluster().plan(&a, Background);
+    assert_eq!(effects(&plan), ["a deleted", "b deleted", "c held", "d deleted"]);
+}
+
+#[test]
+fn what_a_held_owner_owns_goes_after_it() {
+    let a = config("a").held();
+    let b = config("b").blocking(&a);
+    let c = pod("c").owned(&a);
+    let cluster = || Cluster::of(&[&a, &b, &c]).read(&a, &["example.com/x", "foregroundDeletion"]);
+    assert_eq!(
+        effects(&cluster().plan(&a, Background)),
+        ["a held", "b deleted after a", "c deleted after a"]
+    );
+    // What blocks a foreground deletion goes first; the rest perhaps.
+    assert_eq!(effects(&cluster().plan(&a, Foreground)), ["a held", "b deleted", "c deleted after a"]);
+    assert_eq!(effects(&cluster().plan(&a, Orphan)), ["a held", "b orphaned", "c orphaned"]);
+}
+
+#[test]
+fn a_finalizer_that_was_not_read_holds_all_the_same() {
+    let a = config("a");
+    let b = config("b").owned(&a).held();
+    let failed = Live::Failed("403".into());
+    let plan = Cluster::of(&[&a, &b]).reading(&b, failed).plan(&a, Background);
+    assert_eq!(effects(&plan), ["a deleted", "b held"]);
+    let held = plan.objects.iter().find(|object| object.effect == Effect::Held).unwrap();
+    assert_eq!(held.finalizers, None);
+}
+
+#[test]
+fn an_orphan_finalizer_releases_what_is_below() {
+    let a = config("a");
+    let b = config("b").owned(&a).with_finalizers(false, true);
+    let c = pod("c").owned(&b);
+    // It loses both, in an order that decides.
+    let d = pod("d").owned(&b).owned(&a);
+    check(
+        &[&a, &b, &c, &d],
+        [
+            &["a deleted", "b deleted", "c orphaned", "d unknown"],
+            &["a deleted", "b deleted", "c orphaned", "d unknown"],
+            &["a deleted", "b orphaned", "d kept"],
+        ],
+    );
+}
+
+#[test]
+fn a_dependent_that_cannot_be_decided_on_blocks() {
+    let a = config("a");
+    let unserved = OwnerReference { kind: "Nonsense".into(), ..config("x").reference() };
+    let b = config("b").blocking(&a).with(unserved.clone());
+    let c = config("c").owned(&a).with(unserved);
+    check(
+        &[&a, &b, &c],
+        [
+            &["a deleted", "b kept", "c kept"],
+            &["a deleted after b", "b blocks", "c kept"],
+            &["a deleted", "b orphaned", "c orphaned"],
+        ],
+    );
+    let plan = Cluster::of(&[&a, &b, &c]).plan(&a, Background);
+    assert_eq!(lost(&plan, "b"), (vec![], vec![]));
+}
+
+#[test]
+fn a_reference_with_the_wrong_name_owns_nothing_and_blocks_all_the_same() {
+    let a = config("a");
+    let wrong = OwnerReference { name: "x".into(), block_owner_deletion: true, ..a.reference() };
+    let held = pod("held").with(wrong.clone()).terminating().held();
+    let plan = |policy| Cluster::of(&[&a, &held]).read(&held, &["example.com/x"]).plan(&a, policy);
+    assert_eq!(effects(&plan(Foreground)), ["a deleted after held", "held held"]);
+    assert_eq!(effects(&plan(Background)), ["a deleted", "held held"]);
+    let unserved = OwnerReference { kind: "Nonsense".into(), ..config("x").reference() };
+    let parked = pod("parked").with(wrong).with(unserved);
+    let plan = |policy| Cluster::of(&[&a, &parked]).plan(&a, policy);
+    assert_eq!(effects(&plan(Foreground)), ["a deleted after parked", "parked blocks"]);
+    assert_eq!(effects(&plan(Background)), ["a deleted"]);
+}
+
+#[test]
+fn a_reference_of_invalid_scope_keeps_a_dependent() {
+    let a = node("a");
+    let b = node("b").blocking(&a).with(config("x").reference());
+    check(
+        &[&a, &b],
+        [&["a deleted", "b kept"], &["a deleted after b", "b blocks"], &["a deleted", "b orphaned"]],
+    );
+}
+
+#[test]
+fn an_owner_in_another_namespace_or_with_another_uid_has_no_dependents() {
+    let a = config("a");
+    let far = obj("pods", "elsewhere", "far").owned(&a);
+    let other = OwnerReference { uid: Uid::parse("old").unwrap(), ..a.reference() };
+    let stale = pod("stale").with(other);
+    let renamed = pod("renamed").with(OwnerReference { name: "b".into(), ..a.reference() });
+    for policy in ALL {
+        let plan = Cluster::of(&[&a, &far, &stale, &renamed]).plan(&a, policy);
+        assert_eq!(effects(&plan), ["a deleted"], "{policy}");
+    }
+}
+
+#[test]
+fn a_dangling_reference_beside_that_to_the_root_keeps_nothing() {
+    let a = config("a");
+    let b = pod("b").owned(&a).owned(&config("gone"));
+    for policy in [Background, Foreground] {
+        assert_eq!(effects(&Cluster::of(&[&a, &b]).plan(&a, policy)), ["a deleted", "b deleted"]);
+    }
+}
+
+#[test]
+fn an_owner_that_cannot_be_read_leaves_it_open() {
+    let a = config("a");
+    let b = pod("b").owned(&a).owned(&config("hidden"));
+    let c = pod("c").owned(&b);
+    let failed = Live::Failed("403 Forbidden".into());
+    let plan = Cluster::of(&[&a, &b, &c]).reading(&config("hidden"), failed).plan(&a, Background);
+    assert_eq!(effects(&plan), ["a deleted", "b unknown", "c unknown"]);
+    assert!(plan.depends_on_unseen);
+    assert_eq!((plan.deletes, plan.perhaps_deletes), (1, 2));
+    // Another owner that exists makes it irrelevant.
+    let b = pod("b").owned(&a).owned(&config("hidden")).owned(&config("k"));
+    let failed = Live::Failed("403 Forbidden".into());
+    let mut cluster = Cluster::of(&[&a, &b, &config("k")]).reading(&config("hidden"), failed);
+    let plan = cluster.plan(&a, Background);
+    assert!(effects(&plan) == ["a deleted", "b kept"] && !plan.depends_on_unseen);
+}
+
+#[test]
+fn what_is_being_deleted_already_is_not_counted() {
+    let a = config("a");
+    let b = pod("b").blocking(&a).terminating().held();
+    let plan = Cluster::of(&[&a, &b]).read(&b, &["example.com/x"]).plan(&a, Foreground);
+    assert_eq!(effects(&plan), ["a deleted after b", "b held"]);
+    assert_eq!((plan.deletes, plan.objects[1].state), (1, State::Live));
+    // An owner that is being deleted keeps a dependent until it has gone.
+    let leaving = config("leaving").terminating().held();
+    let c = pod("c").owned(&a).owned(&leaving);
+    let plan = Cluster::of(&[&a, &c, &leaving]).plan(&a, Background);
+    assert_eq!(effects(&plan), ["a deleted", "c deleted after leaving"]);
+}
+
+#[test]
+fn a_namespace_takes_along_all_that_is_in_it() {
+    let namespace = obj("namespaces", "", "ns");
+    let kept = config("elsewhere");
+    let b = pod("b").owned(&kept).with_finalizers(false, true);
+    let below = pod("below").owned(&b);
+    let outside = obj("pods", "other", "outside").owned(&namespace);
+    for (policy, last) in
+        [(Background, "outside deleted"), (Foreground, "outside deleted"), (Orphan, "outside orphaned")]
+    {
+        let plan = Cluster::of(&[&namespace, &b, &kept, &below, &outside]).plan(&namespace, policy);
+        assert_eq!(
+            effects(&plan),
+            ["b deleted", "below deleted", "elsewhere deleted", "ns deleted", last],
+            "{policy}"
+        );
+        assert_eq!(plan.objects[0].name.name, "ns", "it is listed first");
+    }
+}
+
+#[test]
+fn a_definition_takes_along_the_objects_of_its_type() {
+    let definition = obj("customresourcedefinitions.apiextensions.k8s.io", "", "widgets.example.com").held();
+    let a = obj("widgets.example.com", "ns", "a");
+    let b = obj("widgets.example.com", "other", "b").held();
+    let below = config("below").owned(&a);
+    let cleanup = "customresourcecleanup.apiextensions.k8s.io";
+    let mut cluster = Cluster::of(&[&definition, &a, &b, &below])
+        .read(&definition, &[cleanup])
+        .read(&b, &["example.com/x"]);
+    let plan = cluster.plan(&definition, Background);
+    assert_eq!(
+        effects(&plan),
+        ["a deleted", "b held", "below deleted", "widgets.example.com deleted after b"]
+    );
+    assert_eq!(plan.by_collector.iter().map(|(_, count)| count).sum::<u64>(), 1, "only what is below");
+}
+
+#[test]
+fn claims_are_listed_first_and_the_rest_is_counted() {
+    let a = config("a");
+    let pods: Vec<Obj> = (0..5).map(|number| pod(&format!("p{number}")).owned(&a)).collect();
+    let claim = obj("persistentvolumeclaims", "ns", "data").owned(&a);
+    let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).chain([&claim]).collect();
+    let mut cluster = Cluster::of(&objects);
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Background, limit: 1000 });
+    let shown = cluster.ask(|asker| plan(asker, &walk, 0));
+    assert_eq!(effects(&shown), ["data deleted"]);
+    assert_eq!((shown.deletes, shown.not_listed), (7, 6));
+    assert!(shown.notes.iter().any(|note| note.contains("reclaim policy")));
+    // A walk is bounded.
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Background, limit: 3 });
+    let plan = cluster.ask(|asker| plan(asker, &walk, 9));
+    assert!(plan.truncated && plan.depends_on_unseen && plan.deletes == 3);
+}
+
+#[test]
+fn the_brake_is_foreseen() {
+    use kube_gc_core::brake::{Limits, Share};
+    use std::num::NonZeroU32;
+    let a = config("a");
+    let pods: Vec<Obj> = (0..5).map(|number| pod(&format!("p{number}")).owned(&a)).collect();
+    let objects: Vec<&Obj> = [&a].into_iter().chain(&pods).collect();
+    let mut plan = Cluster::of(&objects).plan(&a, Background);
+    assert_eq!(plan.brake, Forecast::Unknown);
+    plan.forecast(&Limits::default(), |_| None);
+    assert_eq!(plan.brake, Forecast::Off);
+    let per_minute = |count| Limits { per_minute: NonZeroU32::new(count), share: None };
+    plan.forecast(&per_minute(5), |_| None);
+    assert_eq!(plan.brake, Forecast::Passes);
+    plan.forecast(&per_minute(4), |_| None);
+    assert!(matches!(plan.brake, Forecast::Engages { .. }));
+    let percent = NonZeroU32::new(10).unwrap();
+    let share = Share { percent, window: std::time::Duration::from_secs(600), floor: 2 };
+    let limits = Limits { per_minute: None, share: Some(share) };
+    plan.forecast(&limits, |_| Some(50));
+    assert_eq!(plan.brake, Forecast::Passes);
+    plan.forecast(&limits, |_| Some(40));
+    assert!(matches!(plan.brake, Forecast::Engages { .. }));
+    plan.forecast(&limits, |_| None);
+    assert_eq!(plan.brake, Forecast::Unknown);
+}
+
+#[test]
+fn a_chain_of_many_objects_and_an_owner_of_many_are_walked() {
+    let a = config("a");
+    let mut chain = vec![a.clone()];
+    for number in 0..3000 {
+        let next = config(&format!("c{number}")).blocking(chain.last().unwrap());
+        chain.push(next);
+    }
+    let wide: Vec<Obj> = (0..3000).map(|number| pod(&format!("p{number}")).blocking(&a)).collect();
+    let objects: Vec<&Obj> = chain.iter().chain(&wide).collect();
+    let mut cluster = Cluster::of(&objects);
+    let walk = cluster.walk(PlanQuery { root: a.identity(), policy: Foreground, limit: 100_000 });
+    let plan = cluster.ask(|asker| plan(asker, &walk, 1));
+    assert_eq!(plan.deletes, objects.len());
+}
