@@ -19,8 +19,8 @@ use kube_gc_core::object::{
 };
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, PlanQuery, Remaining, StuckReport,
-    Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
+    StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -213,24 +213,29 @@ impl<'a> Lists<'a> {
 
     /// Asks a question until it has an answer.
     pub async fn ask<A>(&mut self, question: impl Fn(&mut Asker<'_>) -> A) -> A {
-        let session = self.session;
         loop {
-            let needs = match ask(&self.knowledge, &session.discovered.catalog, self.most_reads, &question) {
+            let catalog = &self.session.discovered.catalog;
+            match ask(&self.knowledge, catalog, self.most_reads, &question) {
                 Ok(answer) => return answer,
-                Err(needs) => needs,
-            };
-            let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
-            let interrupted = &self.interrupted;
-            let mut reads = futures::stream::iter(reads)
-                .map(async |identity| {
-                    let live = interrupted.run_until_cancelled(session.api.read_live(&identity)).await;
-                    let live = live.unwrap_or_else(|| Live::Failed(INTERRUPTED.to_owned()));
-                    Fact::Live(identity, live)
-                })
-                .buffer_unordered(AT_ONCE);
-            while let Some(fact) = reads.next().await {
-                self.knowledge.learn(fact);
+                // Boxed, and so compiled once and not for each question.
+                Err(needs) => Box::pin(self.find_out(needs)).await,
             }
+        }
+    }
+
+    /// Finds out what a question needs.
+    async fn find_out(&mut self, needs: Vec<Need>) {
+        let (session, interrupted) = (self.session, &self.interrupted);
+        let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
+        let mut reads = futures::stream::iter(reads)
+            .map(async |identity| {
+                let live = interrupted.run_until_cancelled(session.api.read_live(&identity)).await;
+                let live = live.unwrap_or_else(|| Live::Failed(INTERRUPTED.to_owned()));
+                Fact::Live(identity, live)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some(fact) = reads.next().await {
+            self.knowledge.learn(fact);
         }
     }
 

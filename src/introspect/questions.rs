@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -99,32 +99,40 @@ impl Questions {
         let catalog = self.graph.catalog().await?;
         let mut known = Knowledge::default();
         loop {
-            let needs = match ask(&known, &catalog, MOST_READS, &question) {
+            match ask(&known, &catalog, MOST_READS, &question) {
                 Ok(answer) => {
-                    let failed = known.failed_reads().map(|(identity, why)| Unseen {
-                        what: ObjectName::from(identity).to_string(),
-                        why: why.to_owned(),
-                    });
-                    let mut unseen: Vec<Unseen> = failed.collect();
-                    unseen.sort();
-                    return Ok(Answered { answer, unseen, rests_on_reads: known.has_reads() });
+                    let (unseen, rests_on_reads) = (unseen(&known), known.has_reads());
+                    return Ok(Answered { answer, unseen, rests_on_reads });
                 }
-                Err(needs) => needs,
-            };
-            for fact in self.graph.facts(&needs, limits, follower).await? {
-                known.learn(fact);
-            }
-            let reads = needs.into_iter().filter_map(|need| match need {
-                Need::Live(identity) => Some(identity),
-                Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
-            });
-            let mut reads = futures::stream::iter(reads)
-                .map(|identity| self.read(identity, freshness))
-                .buffer_unordered(AT_ONCE);
-            while let Some(fact) = reads.next().await {
-                known.learn(fact);
+                // Boxed, and so compiled once and not for each question.
+                Err(needs) => self.find_out(needs, &mut known, follower, limits, freshness).boxed().await?,
             }
         }
+    }
+
+    /// Finds out what a question needs.
+    async fn find_out(
+        &self,
+        needs: Vec<Need>,
+        known: &mut Knowledge,
+        follower: Option<&Follower>,
+        limits: ViewLimits,
+        freshness: Freshness,
+    ) -> Result<(), PartitionEnded> {
+        for fact in self.graph.facts(&needs, limits, follower).await? {
+            known.learn(fact);
+        }
+        let reads = needs.into_iter().filter_map(|need| match need {
+            Need::Live(identity) => Some(identity),
+            Need::Node(_) | Need::Object(_) | Need::Owner(_) => None,
+        });
+        let mut reads = futures::stream::iter(reads)
+            .map(|identity| self.read(identity, freshness))
+            .buffer_unordered(AT_ONCE);
+        while let Some(fact) = reads.next().await {
+            known.learn(fact);
+        }
+        Ok(())
     }
 
     async fn read(&self, identity: Identity, freshness: Freshness) -> Fact {
@@ -236,4 +244,14 @@ impl Questions {
         };
         Ok(found.into_iter().find(fits))
     }
+}
+
+/// What could not be read.
+fn unseen(known: &Knowledge) -> Vec<Unseen> {
+    let failed = known
+        .failed_reads()
+        .map(|(identity, why)| Unseen { what: ObjectName::from(identity).to_string(), why: why.to_owned() });
+    let mut unseen: Vec<Unseen> = failed.collect();
+    unseen.sort();
+    unseen
 }
