@@ -1,7 +1,7 @@
 //! The answers of the commands from a collector.
 
 use super::answer::{ExplainAnswer, MOST_ROWS, TreeAnswer, TreeQuery};
-use super::collector::{Collector, Events, NeighbourhoodPage, Reach};
+use super::collector::{Collector, Events, Page, Reach, Record};
 use super::error::InsightError;
 use super::lists::{Lists, Watcher};
 use super::object::ObjectArgument;
@@ -63,14 +63,14 @@ impl Session {
         let ask =
             async |of: &ObjectRef| collector.neighbourhood(&of.uid, of.resource.as_ref(), reach(query)).await;
         let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
-        if query.compares(&page.shown)
+        if query.compares(&page.answer)
             && let Some(most) = query.candidates().nth(1)
         {
             let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
             let found = collector.neighbourhood(&object.uid, object.resource.as_ref(), wider);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
-                && found.next.is_none()
+                && found.rest.next.is_none()
             {
                 page = found;
             }
@@ -88,7 +88,7 @@ impl Session {
         collector: &Collector,
         object: &ObjectRef,
         query: &TreeQuery,
-    ) -> Result<Events<NeighbourhoodPage>, InsightError> {
+    ) -> Result<Events<Neighbourhood>, InsightError> {
         Ok(collector.follow(&object.uid, object.resource.as_ref(), reach(query)).await?)
     }
 
@@ -96,14 +96,14 @@ impl Session {
     /// the server's tables, so these are read.
     pub(super) async fn tree_of(
         &self,
-        page: NeighbourhoodPage,
+        page: Page<Neighbourhood>,
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> TreeAnswer {
-        let NeighbourhoodPage { mut shown, incomplete, next: _ } = page;
+        let Page { answer: mut shown, rest } = page;
         self.identify(&mut shown);
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
-        TreeAnswer { incomplete, ..self.ranked(&mut lists, shown, query, watcher).await }
+        TreeAnswer { incomplete: rest.incomplete, ..self.ranked(&mut lists, shown, query, watcher).await }
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -118,14 +118,9 @@ impl Session {
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.explain(&of.uid, of.resource.as_ref()).await;
-        let (_, page) = self.page_about(object, watcher, ask).await?;
-        Ok(ExplainAnswer {
-            explanation: page.explanation,
-            incomplete: page.incomplete,
-            left_out: 0,
-            decisions: Some(page.decisions),
-            stuck: page.stuck,
-        })
+        let (_, Page { answer, rest }) = self.page_about(object, watcher, ask).await?;
+        let Record { incomplete, decisions, stuck } = rest;
+        Ok(ExplainAnswer { explanation: answer, incomplete, left_out: 0, decisions: Some(decisions), stuck })
     }
 
     /// What happens to every object if one is deleted, from a collector.
@@ -143,7 +138,7 @@ impl Session {
             collector.plan(&of.uid, of.resource.as_ref(), asked.policy, asked.listed).await
         };
         let (_, page) = self.page_about(&asked.object, watcher, ask).await?;
-        Ok(PlanAnswer { plan: page.plan, incomplete: page.incomplete, left_out: 0 })
+        Ok(PlanAnswer { plan: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
     }
 
     /// Finds the identities that names stand for, which answers of a collector leave out.

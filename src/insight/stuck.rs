@@ -93,6 +93,6 @@ impl Session {
     ) -> Result<StuckAnswer, InsightError> {
         let namespace = if query.everywhere { None } else { self.namespace.as_ref() };
         let page = watcher.wait(collector.causes(namespace, query.older)).await?;
-        Ok(StuckAnswer { report: page.report, incomplete: page.incomplete, left_out: 0 })
+        Ok(StuckAnswer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
     }
 }

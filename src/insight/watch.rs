@@ -5,10 +5,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::answer::{TreeAnswer, TreeQuery};
-use super::collector::{Collector, CollectorError, Events, NeighbourhoodPage};
+use super::collector::{Collector, CollectorError, Events};
 use super::error::InsightError;
 use super::lists::Watcher;
 use super::session::Session;
+use kube_gc_insight::Neighbourhood;
 
 /// The time between two answers, in which details are read.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -100,7 +101,7 @@ impl Session {
     /// Shows the newest event, as often as its details may be read.
     async fn show_events(
         &self,
-        events: &mut Events<NeighbourhoodPage>,
+        events: &mut Events<Neighbourhood>,
         query: &TreeQuery,
         watcher: &Watcher<'_>,
         show: &mut impl FnMut(&TreeAnswer) -> bool,
@@ -118,7 +119,7 @@ impl Session {
                 },
                 () = sleep_until(due), if newest.is_some() => {
                     let page = newest.take().unwrap_or_default();
-                    if page.shown.nodes.is_empty() {
+                    if page.answer.nodes.is_empty() {
                         if *is_first {
                             let why = "the graph of the collector does not have this object; --from lists asks the \
                                  API server";

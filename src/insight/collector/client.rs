@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,14 +35,31 @@ impl fmt::Display for Collector {
     }
 }
 
-/// A page of a neighbourhood.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct NeighbourhoodPage {
-    #[serde(flatten)]
-    pub shown: Neighbourhood,
+/// A page: an answer, and what the collector adds to it in the same JSON object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Page<A, R = Rest> {
+    pub answer: A,
+    pub rest: R,
+}
+
+/// What a collector adds to an answer.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Rest {
+    /// What it could not look at.
     pub incomplete: Vec<Unseen>,
-    #[serde(default)]
+    /// Where the next page begins, if there is one.
     pub next: Option<String>,
+}
+
+/// What a collector adds to an explanation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Record {
+    /// What it could not look at.
+    pub incomplete: Vec<Unseen>,
+    /// What it has decided.
+    pub decisions: Vec<Decision>,
+    /// What keeps it from finishing with the object.
+    pub stuck: Option<Stuck>,
 }
 
 /// What a neighbourhood shows.
@@ -55,32 +73,6 @@ pub struct Reach {
     pub most: usize,
     /// The most objects.
     pub limit: usize,
-}
-
-/// An explanation, and what the collector has done.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ExplanationPage {
-    #[serde(flatten)]
-    pub explanation: Explanation,
-    pub incomplete: Vec<Unseen>,
-    pub decisions: Vec<Decision>,
-    pub stuck: Option<Stuck>,
-}
-
-/// What was deleted long ago, by what holds it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct CausesPage {
-    #[serde(flatten)]
-    pub report: StuckReport,
-    pub incomplete: Vec<Unseen>,
-}
-
-/// What happens to every object if one is deleted.
-#[derive(Clone, Debug, Deserialize)]
-pub struct PlanPage {
-    #[serde(flatten)]
-    pub plan: Plan,
-    pub incomplete: Vec<Unseen>,
 }
 
 /// A decision of the collector.
@@ -113,6 +105,14 @@ pub struct Stuck {
     pub message: String,
     /// What a person can do.
     pub hint: String,
+}
+
+impl<A: DeserializeOwned, R: DeserializeOwned> Page<A, R> {
+    /// Reads a page. Each part ignores the fields of the other one: to read both at once, by
+    /// `#[serde(flatten)]`, every type of every answer is compiled once more.
+    pub(super) fn read(json: &[u8]) -> serde_json::Result<Self> {
+        Ok(Self { answer: serde_json::from_slice(json)?, rest: serde_json::from_slice(json)? })
+    }
 }
 
 impl Collector {
@@ -161,26 +161,27 @@ impl Collector {
         uid: &Uid,
         resource: Option<&GroupResource>,
         reach: Reach,
-    ) -> Result<Option<NeighbourhoodPage>, CollectorError> {
+    ) -> Result<Option<Page<Neighbourhood>>, CollectorError> {
         let question = question("/debug/neighbourhood", uid, resource) + &reach.parameters();
-        let mut whole: Option<NeighbourhoodPage> = None;
+        let mut whole: Option<Page<Neighbourhood>> = None;
         let mut after = String::new();
         loop {
-            let page: Option<NeighbourhoodPage> = self.page(&format!("{question}{after}")).await?;
+            let page: Option<Page<Neighbourhood>> = self.page(&format!("{question}{after}")).await?;
             let Some(page) = page else { return Ok(whole) };
-            let next = page.next.clone();
+            let next = page.rest.next.clone();
             let all = match &mut whole {
                 None => whole.insert(page),
                 Some(all) => {
-                    join(&mut all.shown, page.shown);
-                    all.incomplete.extend(page.incomplete);
-                    all.incomplete.sort();
-                    all.incomplete.dedup();
+                    join(&mut all.answer, page.answer);
+                    let incomplete = &mut all.rest.incomplete;
+                    incomplete.extend(page.rest.incomplete);
+                    incomplete.sort();
+                    incomplete.dedup();
                     all
                 }
             };
             match next {
-                Some(next) if all.shown.nodes.len() < reach.limit => after = format!("&after={next}"),
+                Some(next) if all.answer.nodes.len() < reach.limit => after = format!("&after={next}"),
                 Some(_) | None => return Ok(whole),
             }
         }
@@ -195,7 +196,7 @@ impl Collector {
         &self,
         uid: &Uid,
         resource: Option<&GroupResource>,
-    ) -> Result<Option<ExplanationPage>, CollectorError> {
+    ) -> Result<Option<Page<Explanation, Record>>, CollectorError> {
         self.page(&question("/debug/explain", uid, resource)).await
     }
 
@@ -211,7 +212,7 @@ impl Collector {
         resource: Option<&GroupResource>,
         policy: PropagationPolicy,
         listed: usize,
-    ) -> Result<Option<PlanPage>, CollectorError> {
+    ) -> Result<Option<Page<Plan>>, CollectorError> {
         let policy = match policy {
             PropagationPolicy::Background => "background",
             PropagationPolicy::Foreground => "foreground",
@@ -230,7 +231,7 @@ impl Collector {
         &self,
         namespace: Option<&Namespace>,
         older: Duration,
-    ) -> Result<CausesPage, CollectorError> {
+    ) -> Result<Page<StuckReport>, CollectorError> {
         let namespace = namespace.map(|namespace| format!("&namespace={}", encoded(namespace.as_str())));
         let path = format!("/debug/stuck/causes?older={}{}", older.as_secs(), namespace.unwrap_or_default());
         let missing = || CollectorError::OtherVersion {
@@ -250,7 +251,7 @@ impl Collector {
         uid: &Uid,
         resource: Option<&GroupResource>,
         reach: Reach,
-    ) -> Result<Events<NeighbourhoodPage>, CollectorError> {
+    ) -> Result<Events<Neighbourhood>, CollectorError> {
         let question = question("/debug/stream", uid, resource) + &reach.parameters();
         let at = self.endpoint.to_string();
         let missing = || CollectorError::OtherVersion { at, why: "it has no page /debug/stream".to_owned() };
@@ -266,10 +267,12 @@ impl Collector {
         Ok(Events::new(self.endpoint.clone(), answer.into_body(), "neighbourhood"))
     }
 
-    async fn page<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<Option<T>, CollectorError> {
+    async fn page<A: DeserializeOwned, R: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<Page<A, R>>, CollectorError> {
         let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
-        let page = serde_json::from_slice(&body);
-        page.map(Some).map_err(|error| CollectorError::OtherVersion {
+        Page::read(&body).map(Some).map_err(|error| CollectorError::OtherVersion {
             at: self.endpoint.to_string(),
             why: bounded(error),
         })
@@ -330,8 +333,17 @@ mod tests {
             "incomplete":[],"decisions":[{"at":"t","object":{},"action":"delete","policy":null,"finalizer":null,
             "outcome":"denied","error":"403","owners":[],"owner":null}],"stuck":{"object":{},"reason":"denied",
             "since":"t","waiting_seconds":1.5,"attempts":2,"next_retry_seconds":0.5,"message":"m","hint":"h"}}"#;
-        let page: ExplanationPage = serde_json::from_str(page).unwrap();
-        assert_eq!((page.decisions[0].outcome.as_str(), page.stuck.unwrap().attempts), ("denied", Some(2)));
-        assert_eq!(page.explanation.finalizers[0].set_by.as_ref().unwrap().manager, "m");
+        let page: Page<Explanation, Record> = Page::read(page.as_bytes()).unwrap();
+        let Record { decisions, stuck, .. } = page.rest;
+        assert_eq!((decisions[0].outcome.as_str(), stuck.unwrap().attempts), ("denied", Some(2)));
+        assert_eq!(page.answer.finalizers[0].set_by.as_ref().unwrap().manager, "m");
+    }
+
+    /// An explanation also has a field `stuck`, which is something else.
+    #[test]
+    fn the_number_of_stuck_objects_is_understood() {
+        let page = r#"{"groups":[],"stuck":2,"beingDeleted":3,"notRead":0,"incomplete":[]}"#;
+        let page: Page<StuckReport> = Page::read(page.as_bytes()).unwrap();
+        assert_eq!((page.answer.stuck, page.answer.being_deleted), (2, 3));
     }
 }

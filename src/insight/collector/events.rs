@@ -6,6 +6,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
+use super::client::Page;
 use super::connection::CollectorError;
 use super::endpoint::Endpoint;
 use kube_gc_core::text::bounded;
@@ -13,17 +14,17 @@ use kube_gc_core::text::bounded;
 /// The longest line of a stream.
 const LONGEST: usize = 16 << 20;
 
-/// The events of one name of a stream.
+/// The events of one name of a stream, which are pages.
 #[derive(Debug)]
-pub struct Events<T> {
+pub struct Events<A> {
     endpoint: Endpoint,
     body: Incoming,
     lines: Lines,
     name: &'static str,
-    data: PhantomData<T>,
+    data: PhantomData<A>,
 }
 
-impl<T: DeserializeOwned> Events<T> {
+impl<A: DeserializeOwned> Events<A> {
     pub(super) fn new(endpoint: Endpoint, body: Incoming, name: &'static str) -> Self {
         Self { endpoint, body, lines: Lines::default(), name, data: PhantomData }
     }
@@ -33,11 +34,11 @@ impl<T: DeserializeOwned> Events<T> {
     /// # Errors
     ///
     /// The connection is lost, or the event is not understood.
-    pub async fn next(&mut self) -> Result<Option<T>, CollectorError> {
+    pub async fn next(&mut self) -> Result<Option<Page<A>>, CollectorError> {
         loop {
             while let Some((name, data)) = self.lines.event() {
                 if name == self.name {
-                    return serde_json::from_str(&data).map(Some).map_err(|error| {
+                    return Page::read(data.as_bytes()).map(Some).map_err(|error| {
                         CollectorError::OtherVersion { at: self.endpoint.to_string(), why: bounded(error) }
                     });
                 }

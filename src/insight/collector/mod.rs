@@ -6,7 +6,7 @@ mod endpoint;
 mod events;
 mod find;
 
-pub use client::{Collector, Decision, NeighbourhoodPage, Reach, Stuck};
+pub use client::{Collector, Decision, Page, Reach, Record, Stuck};
 pub use connection::CollectorError;
 pub use endpoint::{CollectorOptions, Credentials, Endpoint};
 pub use events::Events;
