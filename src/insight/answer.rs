@@ -15,6 +15,7 @@ use super::session::Session;
 use super::standing::worst;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Details, Explanation, Fact, Live, NamespaceCondition, NamespaceContents, Neighbourhood,
@@ -150,7 +151,7 @@ impl Session {
         let mut answer = self.ranked(&mut lists, shown, query, watcher).await;
         answer.incomplete = std::mem::take(&mut lists.unseen);
         answer.incomplete.extend(lists.unread());
-        answer.incomplete.sort();
+        order::sort(&mut answer.incomplete);
         answer.left_out = lists.left_out;
         Ok(answer)
     }
@@ -207,7 +208,7 @@ impl Session {
         // A part of the API that cannot be discovered, or listed, may have further dependents.
         explanation.depends_on_unseen |= depends_on_lists && !incomplete.is_empty();
         incomplete.extend(lists.unread());
-        incomplete.sort();
+        order::sort(&mut incomplete);
         let left_out = lists.left_out;
         Ok(ExplainAnswer { explanation, incomplete, left_out, decisions: None, stuck: None })
     }

@@ -17,6 +17,7 @@ use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
     ResourceVersion, Uid,
 };
+use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
@@ -157,7 +158,7 @@ impl<'a> Lists<'a> {
             what: resource.group_resource.to_string(),
             why: INTERRUPTED.to_owned(),
         }));
-        self.unseen.sort();
+        order::sort(&mut self.unseen);
         self.knowledge.forget_graph();
     }
 

@@ -10,6 +10,7 @@ use super::glob::TypeFilter;
 use super::lists::{Lists, Watcher};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::order;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{StuckReport, Unseen};
 
@@ -76,7 +77,7 @@ impl Session {
             incomplete.push(Unseen { what: format!("{} object{plural}", Thousands(report.not_read)), why });
         }
         incomplete.extend(lists.unread());
-        incomplete.sort();
+        order::sort(&mut incomplete);
         Ok(StuckAnswer { report, incomplete, left_out: lists.left_out })
     }
 

@@ -6,6 +6,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{DecisionQuery, ExplanationPage, ObjectQuery, StuckItem, StuckQuery};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
+use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Explanation, NamespaceContents, Unseen, explain, explain_namespace};
 
@@ -39,7 +40,7 @@ impl CollectorIntrospection {
             explanation.depends_on_unseen |= !outside.is_empty();
         }
         incomplete.extend(outside);
-        incomplete.sort();
+        order::sort(&mut incomplete);
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),

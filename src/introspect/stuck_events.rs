@@ -12,6 +12,7 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::api::{Api, ErrorClass};
 use crate::telemetry::{Structured, StuckReason};
 use kube_gc_core::object::{Identity, Uid};
+use kube_gc_core::order;
 
 /// The longest time between two looks at what is stuck.
 const LOOKS_EVERY: Duration = Duration::from_secs(30);
@@ -131,7 +132,9 @@ impl RecentWarnings {
     /// longer stuck is forgotten, which bounds the memory.
     fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
         let before = std::mem::take(&mut self.0);
-        stuck.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid)));
+        order::sort_by(&mut stuck, |a, b| {
+            b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid))
+        });
         let mut due = Vec::new();
         for object in stuck {
             let key = Self::key(&object.object, object.reason);

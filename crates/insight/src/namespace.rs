@@ -1,8 +1,9 @@
 //! Why a namespace that is being deleted is still there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kube_gc_core::object::Identity;
+use kube_gc_core::order;
 use kube_gc_core::text::LISTED;
 
 use super::contents::{HeldObjects, NamespaceContents, NamespaceReport, TypeLeft};
@@ -53,10 +54,9 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         .map(|(identity, _)| identity)
         .collect();
     // The graph has them in no order.
-    deleted
-        .sort_unstable_by_key(|identity| (&identity.resource.group_resource, &identity.name, &identity.uid));
+    order::sort_by(&mut deleted, |a, b| place(a).cmp(&place(b)));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
-    let mut writes: BTreeMap<String, String> = BTreeMap::new();
+    let mut writes: HashMap<String, String> = HashMap::new();
     for identity in deleted.iter().take(READ) {
         let Some(Live::Found(live)) = asker.live(identity) else { continue };
         for setter in &live.details.setters {
@@ -89,7 +89,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
         of_finalizer.last_write = manager.and_then(|manager| writes.get(manager).cloned());
     }
-    held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
+    order::sort_by_key(&mut held, |of_finalizer| std::cmp::Reverse(of_finalizer.count));
     held.truncate(LISTED);
     NamespaceReport {
         left: objects.len(),
@@ -100,6 +100,10 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         conditions: conditions.clone(),
         silent_apis: silent_apis.clone(),
     }
+}
+
+fn place(identity: &Identity) -> impl Ord + '_ {
+    (&identity.resource.group_resource, &identity.name, &identity.uid)
 }
 
 /// Whether this manager set a finalizer.

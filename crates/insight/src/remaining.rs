@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, Namespace};
+use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::order;
 
 use super::knowledge::Asker;
 use super::local::LocalGraph;
@@ -68,13 +69,12 @@ impl Remaining {
 }
 
 fn in_order(mut all: Vec<Remaining>) -> Vec<Remaining> {
-    type Place = (bool, Option<Namespace>, GroupResource, Box<str>);
-    let place = |remaining: &Remaining| -> Place {
+    fn place(remaining: &Remaining) -> impl Ord + '_ {
         let Identity { namespace, resource, name, .. } = &remaining.identity;
         let waits = remaining.deletion == DeletionState::DeletingDependents;
-        (waits, namespace.clone(), resource.group_resource.clone(), (**name).into())
-    };
-    all.sort_by_cached_key(place);
+        (waits, namespace, &resource.group_resource, name)
+    }
+    order::sort_by(&mut all, |a, b| place(a).cmp(&place(b)));
     all
 }
 

@@ -1,10 +1,11 @@
 //! What was deleted long ago and is still there, by what holds it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::object::{DeletionState, Key};
+use kube_gc_core::order;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 
 use super::chain::{Hold, leaf};
@@ -73,9 +74,11 @@ pub fn stuck(asker: &mut Asker<'_>, remaining: &[Remaining], before: &str) -> St
     let owners: Vec<Vec<usize>> = remaining
         .iter()
         .map(|one| {
-            let owners: BTreeSet<usize> =
+            let mut owners: Vec<usize> =
                 one.blocks.iter().filter_map(|key| places.get(key).copied()).collect();
-            owners.into_iter().collect()
+            owners.sort_unstable();
+            owners.dedup();
+            owners
         })
         .collect();
     let blocked: HashSet<usize> = owners.iter().flatten().copied().collect();
@@ -109,7 +112,7 @@ pub fn stuck(asker: &mut Asker<'_>, remaining: &[Remaining], before: &str) -> St
     if !left.is_empty() {
         report.groups.push(group(remaining, &known, None, &[], &left));
     }
-    report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
+    order::sort_by_key(&mut report.groups, |group| std::cmp::Reverse(group.object_count));
     report
 }
 

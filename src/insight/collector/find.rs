@@ -6,6 +6,7 @@ use super::client::Collector;
 use super::connection::CollectorError;
 use super::endpoint::{Credentials, Endpoint};
 use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
+use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 
 /// The label of a collector's pods.
@@ -86,10 +87,11 @@ async fn pods(api: &Api, place: &SearchScope) -> Result<(Vec<LabelledPod>, Strin
 
 /// Those that can answer: first those in the usual namespace, then those that are ready.
 fn in_order(mut pods: Vec<LabelledPod>) -> Vec<LabelledPod> {
+    fn place(pod: &LabelledPod) -> impl Ord + '_ {
+        (pod.namespace != NAMESPACE, !pod.ready, &pod.namespace, &pod.name)
+    }
     pods.retain(|pod| pod.runs);
-    pods.sort_by_cached_key(|pod| {
-        (pod.namespace != NAMESPACE, !pod.ready, pod.namespace.clone(), pod.name.clone())
-    });
+    order::sort_by(&mut pods, |a, b| place(a).cmp(&place(b)));
     pods.truncate(MOST_ASKED);
     pods
 }

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, ResourceType};
+use crate::order;
 
 use super::keyed::KeyedMap;
 use super::node::{NodeId, Presence};
@@ -155,7 +156,9 @@ impl Partition {
             count.being_deleted += usize::from(seen.deletion.is_being_deleted());
             list.push(seen);
         }
-        by_type.sort_by(|(a, _), (b, _)| a.resource.group_resource.cmp(&b.resource.group_resource));
+        order::sort_by(&mut by_type, |(a, _), (b, _)| {
+            a.resource.group_resource.cmp(&b.resource.group_resource)
+        });
         let mut dependents = Vec::new();
         for (_, list) in &mut by_type {
             self.keep_first(list, limits.dependents_of_a_type);
@@ -204,7 +207,7 @@ impl Partition {
 
     /// Keeps the first of these dependents, in the order in which people want to see them.
     fn keep_first(&self, list: &mut Vec<Seen>, count: usize) {
-        let order = |a: &Seen, b: &Seen| {
+        let compare = |a: &Seen, b: &Seen| {
             let rank = |seen: &Seen| (Reverse(seen.deletion), !seen.blocking);
             let place = |seen: &Seen| (self.store.namespace(seen.id), self.store.name(seen.id));
             rank(a)
@@ -212,11 +215,7 @@ impl Partition {
                 .then_with(|| place(a).cmp(&place(b)))
                 .then(a.id.number().cmp(&b.id.number()))
         };
-        if list.len() > count {
-            list.select_nth_unstable_by(count, order);
-            list.truncate(count);
-        }
-        list.sort_unstable_by(order);
+        order::keep_first(list, count, compare);
     }
 
     /// The observed objects of this partition that a search finds, in no particular order. Visits

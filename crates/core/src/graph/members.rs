@@ -1,5 +1,6 @@
-//! Objects in full, page by page, for a question about very many of them (a plan of `kube-gc-insight`). Asking
-//! queues nothing, and each page takes a bounded time, because a partition has other work.
+//! Objects in full, page by page, for a question about very many of them (a plan of
+//! `kube-gc-insight`). Asking queues nothing, and each page takes a bounded time, because a partition
+//! has other work.
 
 use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace};
 

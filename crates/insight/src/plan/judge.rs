@@ -7,13 +7,14 @@ use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, ORPHAN_FINALIZER};
-use kube_gc_core::verdict::{Decision, ReferenceClass};
+use kube_gc_core::verdict::ReferenceClass;
 
 use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
 use super::delay::{Cause, Delays};
-use super::outcomes::{Outcomes, of_outside, verdict};
+use super::outcomes::Outcomes;
 use super::outside::Outside;
 use super::sentence;
+use super::stay::{Stay, stay};
 use super::walk::{Index, Owner, Visited, Walk, as_definition};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
@@ -70,16 +71,8 @@ struct Judge<'a> {
     outcomes: Outcomes,
     delays: Delays,
     holds: Vec<bool>,
-    /// The objects that stay and that something happens to.
-    stays: BTreeMap<Index, Stay>,
-}
-
-/// An object that stays.
-struct Stay {
-    effect: Effect,
-    loses: Vec<Index>,
-    may_lose: Vec<Index>,
-    why: Option<&'static str>,
+    /// The objects that stay and that something happens to, by place.
+    stays: Vec<(Index, Stay)>,
 }
 
 impl<'a> Judge<'a> {
@@ -90,19 +83,24 @@ impl<'a> Judge<'a> {
             .collect();
         // A first look at what delays is enough to know which deletions are in the foreground.
         let modes = Delays::of(walk, &outcomes, &holds, &[]);
-        let mut stays = BTreeMap::new();
+        let mut stays = Vec::new();
         for place in 0..walk.visited.len() {
             if !outcomes.may[place]
                 && let Ok(place) = Index::try_from(place)
                 && let Some(stay) = stay(walk, &outcomes, &modes, place)
             {
-                stays.insert(place, stay);
+                stays.push((place, stay));
             }
         }
         let blockers: Vec<Index> =
-            stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(&place, _)| place).collect();
+            stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(place, _)| *place).collect();
         let delays = Delays::of(walk, &outcomes, &holds, &blockers);
         Self { walk, outcomes, delays, holds, stays }
+    }
+
+    fn staying(&self, place: Index) -> Option<&Stay> {
+        let at = self.stays.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(&self.stays[at].1)
     }
 
     fn effect(&self, place: Index) -> Option<Effect> {
@@ -113,24 +111,26 @@ impl<'a> Judge<'a> {
         if self.outcomes.may[index] {
             return Some(Effect::Unknown);
         }
-        self.stays.get(&place).map(|stay| stay.effect)
+        self.staying(place).map(|stay| stay.effect)
     }
 
     fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
-        let mut by_type: BTreeMap<&GroupResource, TypeEffects> = BTreeMap::new();
-        let mut by_collector: BTreeMap<&GroupResource, u64> = BTreeMap::new();
-        let mut order: Vec<(u8, Index)> = Vec::new();
+        // With the number of deletions that the collector carries out.
+        let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
+        let mut order: Vec<(u32, Index)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
             let resource = &visited.identity.resource.group_resource;
-            by_type.entry(resource).or_insert_with(|| TypeEffects::new(&visited.identity)).count(effect);
+            let (effects, by_collector) =
+                by_type.entry(resource).or_insert_with(|| (TypeEffects::new(&visited.identity), 0));
+            effects.count(effect);
             // The root counts even if it is being deleted with another policy.
             let is_new = place == 0 || visited.deletion == DeletionState::Live;
             match effect {
                 Effect::Deleted | Effect::Held if is_new => {
                     plan.deletes += 1;
                     if place != 0 && visited.container.is_none() {
-                        *by_collector.entry(resource).or_default() += 1;
+                        *by_collector += 1;
                     }
                 }
                 Effect::Unknown if is_new => plan.perhaps_deletes += 1,
@@ -142,9 +142,12 @@ impl<'a> Judge<'a> {
         let precious = order.partition_point(|&(rank, _)| rank == 0);
         let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));
         plan.not_listed = order.len().saturating_sub(limit);
-        plan.by_type = by_type.into_values().collect();
-        plan.by_collector =
-            by_collector.into_iter().map(|(resource, count)| (resource.clone(), count)).collect();
+        for (resource, (effects, by_collector)) in by_type {
+            plan.by_type.push(effects);
+            if by_collector > 0 {
+                plan.by_collector.push((resource.clone(), by_collector));
+            }
+        }
         plan.depends_on_unseen |= self.depends_on_unseen();
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
@@ -167,7 +170,7 @@ impl<'a> Judge<'a> {
         let names = |places: &[Index]| -> Vec<ObjectName> {
             places.iter().take(NAMED).map(|&place| self.name(place)).collect()
         };
-        let stay = self.stays.get(&place);
+        let stay = self.staying(place);
         let mut may_lose = stay.map(|stay| names(&stay.may_lose)).unwrap_or_default();
         if effect == Effect::Unknown {
             may_lose = names(
@@ -212,7 +215,7 @@ impl<'a> Judge<'a> {
 
     /// The order in which objects are listed: those whose data or contents go first, then those
     /// that do not simply go.
-    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u8 {
+    fn rank(&self, visited: &Visited, place: Index, effect: Effect) -> u32 {
         match effect {
             _ if is_precious(&visited.identity.resource.group_resource, effect) => 0,
             Effect::Blocks => 1,
@@ -313,79 +316,4 @@ fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerRepo
             && !(is_definition && name == DEFINITION_FINALIZER)
     });
     Some(all)
-}
-
-/// What happens to an object that stays; `None` if nothing does.
-fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays, place: Index) -> Option<Stay> {
-    let visited = &walk.visited[place as usize];
-    let goes = |owner: Index| outcomes.may[owner as usize];
-    let touched: Vec<Index> = visited
-        .references
-        .iter()
-        .filter_map(|reference| match reference.owner {
-            Owner::Visited(owner) if goes(owner) => Some(owner),
-            Owner::Visited(_) | Owner::Other(_) => None,
-        })
-        .collect();
-    let namesake = visited.references.iter().any(|reference| reference.namesake.is_some_and(goes));
-    if touched.is_empty() && !namesake {
-        return None;
-    }
-    let mut outside = outcomes.outside[place as usize].iter();
-    let classes: Vec<ReferenceClass> = visited
-        .references
-        .iter()
-        .map(|reference| match reference.owner {
-            Owner::Visited(owner) if !goes(owner) => ReferenceClass::Solid,
-            Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
-            Owner::Visited(_) => ReferenceClass::Absent,
-            Owner::Other(_) => {
-                outside.next().map_or(ReferenceClass::Unresolved, |&outside| of_outside(outside, true))
-            }
-        })
-        .collect();
-    let blocking: Vec<bool> = visited.references.iter().map(|reference| reference.blocking).collect();
-    let decision = verdict(visited, &blocking, &classes);
-    let removed: &[usize] = match &decision {
-        Decision::RemoveReferences { remove, .. } => remove,
-        _ => &[],
-    };
-    let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
-    // While another owner is still there, the reference to one that has gone is removed.
-    let has_other = touched.len() > 1 || outcomes.outside[place as usize].contains(&Outside::Leaving);
-    let mut blocks = false;
-    for (index, reference) in visited.references.iter().enumerate() {
-        let Owner::Visited(owner) = reference.owner else {
-            // It is not owned by what has another name, and may block it.
-            let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
-            may_lose.push(owner);
-            blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
-            continue;
-        };
-        if !goes(owner) {
-            continue;
-        }
-        let surely = removed.contains(&index) && outcomes.sure[owner as usize];
-        match surely {
-            true => loses.push(owner),
-            false if removed.contains(&index) || has_other => may_lose.push(owner),
-            false => {}
-        }
-        blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
-    }
-    let is_released = may_lose.iter().any(|&owner| walk.orphans(owner));
-    let is_garbage = matches!(decision, Decision::Delete { .. });
-    if touched.is_empty() && (is_garbage || !(blocks || is_released)) {
-        return None;
-    }
-    let keeps = classes.contains(&ReferenceClass::Solid);
-    let (effect, why) = match decision {
-        _ if keeps => (Effect::Kept, None),
-        _ if blocks => {
-            (Effect::Blocks, Some("the collector cannot decide about it: an owner cannot be resolved"))
-        }
-        Decision::RemoveReferences { .. } => (Effect::Orphaned, None),
-        _ => (Effect::Kept, Some("the collector cannot decide about it: an owner cannot be resolved")),
-    };
-    Some(Stay { effect, loses, may_lose, why })
 }

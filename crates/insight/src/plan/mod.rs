@@ -6,6 +6,7 @@
 //! | `outside` | what is known of their other owners |
 //! | `outcomes` | which objects go, by the collector's own verdict |
 //! | `delay` | what delays those that go |
+//! | `stay` | what happens to those that stay |
 //! | `judge`, `answer` | the effect on each object, and the answer |
 //! | `forecast` | whether the brake would engage |
 //! | `sentence` | the answer in words |
@@ -17,6 +18,7 @@ mod judge;
 mod outcomes;
 mod outside;
 mod sentence;
+mod stay;
 mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};
