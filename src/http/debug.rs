@@ -14,7 +14,7 @@ use super::page::{
 };
 use super::parameters::unknown;
 use super::stream::{self, Closing, Streams};
-use super::turns::{about_an_object, in_turn};
+use super::turns::{self, Turns, about_an_object, in_turn};
 use super::{DecisionQuery, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui};
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
 
@@ -58,11 +58,13 @@ pub(super) const CONCURRENT_QUESTIONS: usize = 4;
 
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
-type Parameters = Query<Vec<(String, String)>>;
+pub(super) type Parameters = Query<Vec<(String, String)>>;
 
+/// What the pages are made from.
 #[derive(Clone)]
-struct Debug {
-    introspection: Arc<dyn Introspection>,
+pub(super) struct Debug {
+    pub(super) introspection: Arc<dyn Introspection>,
+    pub(super) turns: Turns,
     components: Arc<Semaphore>,
     questions: Arc<Semaphore>,
     streams: Arc<Streams>,
@@ -72,7 +74,6 @@ struct Debug {
 pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
-    let turns = super::turns::router(Arc::clone(&introspection));
     Router::new()
         .route("/debug/monitors", get(monitors))
         .route("/debug/discovery", get(discovery))
@@ -86,16 +87,17 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         .route("/debug/decisions", get(decisions))
         .route("/debug/queues", get(queues))
         .route("/debug/idle", get(idle))
+        .merge(turns::routes())
         .merge(ui::routes(INDEX))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
         .fallback(not_found)
         .with_state(Debug {
             introspection,
+            turns: Turns::default(),
             components: Arc::new(Semaphore::new(CONCURRENT_COMPONENTS)),
             questions,
             streams,
         })
-        .merge(turns)
 }
 
 async fn monitors(State(debug): State<Debug>) -> Response {

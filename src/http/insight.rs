@@ -210,8 +210,19 @@ pub struct SummaryPage {
     pub queues: BTreeMap<String, QueueSummary>,
     /// The number of stuck objects by reason.
     pub stuck: BTreeMap<&'static str, usize>,
-    /// How long things took since the start: `deletion_lag` and `requests`.
-    pub latencies: BTreeMap<&'static str, LatencyHistogram>,
+    /// How long things took since the start.
+    pub latencies: Latencies,
+}
+
+/// How long things took, as far as something has happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latencies {
+    /// From the event after which an object had to go to its deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_lag: Option<LatencyHistogram>,
+    /// Requests to the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<LatencyHistogram>,
 }
 
 /// How often something took how long.

@@ -67,8 +67,8 @@ pub use health::health_router;
 pub use health::node_health_router;
 pub use host::Hosts;
 pub use insight::{
-    ExplanationPage, FindQuery, FoundObject, FoundPage, LatencyHistogram, MOST_PAGED, NeighbourhoodPage,
-    ObjectQuery, QueueSummary, SummaryPage,
+    ExplanationPage, FindQuery, FoundObject, FoundPage, Latencies, LatencyHistogram, MOST_PAGED,
+    NeighbourhoodPage, ObjectQuery, QueueSummary, SummaryPage,
 };
 #[cfg(feature = "node")]
 pub use node::{NodeIntrospection, node_debug_router};

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt as _;
 use serde::Serialize;
 
 use super::{Ended, TextStream};
@@ -78,8 +79,9 @@ pub(super) fn json_line(value: &impl Serialize) -> Option<String> {
 }
 
 /// Applies the timeout of a page.
-pub(super) async fn within_timeout(answer: impl Future<Output = Response>) -> Response {
-    tokio::time::timeout(TIMEOUT, answer).await.unwrap_or_else(|_| {
+pub(super) async fn within_timeout(answer: impl Future<Output = Response> + Send) -> Response {
+    // Boxed, and so compiled once and not for each page.
+    tokio::time::timeout(TIMEOUT, answer.boxed()).await.unwrap_or_else(|_| {
         text(
             StatusCode::GATEWAY_TIMEOUT,
             format!("the collector did not respond within {} s", TIMEOUT.as_secs()),
@@ -96,7 +98,7 @@ pub(super) fn answered(answer: Result<impl Serialize, Ended>) -> Response {
 }
 
 /// Answers a request within the timeout, unless its parameters are wrong.
-pub(super) async fn asked<Q, A: Future<Output = Response>>(
+pub(super) async fn asked<Q, A: Future<Output = Response> + Send>(
     request: Result<Q, String>,
     answer: impl FnOnce(Q) -> A,
 ) -> Response {

@@ -10,8 +10,9 @@ use axum::routing::get;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
+use super::debug::{Debug, Parameters};
 use super::page::{answered, asked, ended, json, text};
-use super::{CausesQuery, Ended, Introspection, PlanRequest};
+use super::{CausesQuery, Ended, PlanRequest};
 use kube_gc_insight::Document;
 
 /// Plans that are made at a time: each can be about as many objects as there are.
@@ -19,36 +20,37 @@ const CONCURRENT_PLANS: usize = 1;
 /// Searches for causes at a time: each reads many objects.
 const CONCURRENT_CAUSES: usize = 1;
 
+/// Whose turn it is.
 #[derive(Clone)]
-struct Turns {
-    introspection: Arc<dyn Introspection>,
+pub(super) struct Turns {
     plans: Arc<Semaphore>,
     causes: Arc<Semaphore>,
 }
 
-type Parameters = Query<Vec<(String, String)>>;
-
-/// `/debug/plan` and `/debug/stuck/causes`.
-pub(super) fn router(introspection: Arc<dyn Introspection>) -> Router {
-    Router::new().route("/debug/plan", get(plan)).route("/debug/stuck/causes", get(causes)).with_state(
-        Turns {
-            introspection,
+impl Default for Turns {
+    fn default() -> Self {
+        Self {
             plans: Arc::new(Semaphore::new(CONCURRENT_PLANS)),
             causes: Arc::new(Semaphore::new(CONCURRENT_CAUSES)),
-        },
-    )
+        }
+    }
 }
 
-async fn plan(State(turns): State<Turns>, Query(parameters): Parameters) -> Response {
-    let Turns { introspection, plans, .. } = &turns;
+/// `/debug/plan` and `/debug/stuck/causes`.
+pub(super) fn routes() -> Router<Debug> {
+    Router::new().route("/debug/plan", get(plan)).route("/debug/stuck/causes", get(causes))
+}
+
+async fn plan(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let Debug { introspection, turns: Turns { plans, .. }, .. } = &debug;
     in_turn(plans, PlanRequest::read(parameters), |request| async move {
         about_an_object("Plan", introspection.plan(request).await)
     })
     .await
 }
 
-async fn causes(State(turns): State<Turns>, Query(parameters): Parameters) -> Response {
-    let Turns { introspection, causes, .. } = &turns;
+async fn causes(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+    let Debug { introspection, turns: Turns { causes, .. }, .. } = &debug;
     in_turn(causes, CausesQuery::read(parameters), |query| async move {
         let page = introspection.causes(query).await;
         answered(page.as_ref().map(|page| Document::new("Stuck", page)).map_err(|ended| *ended))
@@ -57,10 +59,10 @@ async fn causes(State(turns): State<Turns>, Query(parameters): Parameters) -> Re
 }
 
 /// Answers a request in its turn, unless its parameters are wrong.
-pub(super) async fn in_turn<Q, A: Future<Output = Response>>(
+pub(super) async fn in_turn<Q: Send, A: Future<Output = Response> + Send>(
     turns: &Semaphore,
     request: Result<Q, String>,
-    answer: impl FnOnce(Q) -> A,
+    answer: impl FnOnce(Q) -> A + Send,
 ) -> Response {
     asked(request, |request| async {
         // The semaphore is never closed, so this cannot fail.

@@ -1,6 +1,5 @@
 //! Answers the HTTP pages about the running collector.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
@@ -12,9 +11,9 @@ use crate::api::{Api, ReplicaRole};
 use crate::http::{
     CausesPage, CausesQuery, DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts,
     FailingItem, FindQuery, Follow, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport,
-    Introspection, LatencyHistogram, Leadership, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
-    PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery, SummaryPage,
-    TextStream, Timestamp, Undiscovered,
+    Introspection, Latencies, LatencyHistogram, Leadership, MonitorStatus, NeighbourhoodPage, ObjectQuery,
+    ObjectView, PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery,
+    SummaryPage, TextStream, Timestamp, Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
@@ -173,13 +172,11 @@ impl CollectorIntrospection {
             decisions_total: self.decision_log.page(&only_totals).total,
             queues: queues.collect(),
             stuck: stuck.totals,
-            latencies: self.latencies(),
+            latencies: Latencies {
+                deletion_lag: self.exporter.deletion_lag().map(LatencyHistogram::from),
+                requests: self.exporter.requests().map(LatencyHistogram::from),
+            },
         })
-    }
-
-    fn latencies(&self) -> BTreeMap<&'static str, LatencyHistogram> {
-        let known = [("deletion_lag", self.exporter.deletion_lag()), ("requests", self.exporter.requests())];
-        known.into_iter().filter_map(|(name, histogram)| Some((name, histogram?.into()))).collect()
     }
 
     async fn component_as_text(
