@@ -61,22 +61,21 @@ pub fn block_on<F: Future>(
     list_threads: usize,
     future: impl FnOnce(Threads) -> F,
 ) -> Result<F::Output, Error> {
-    let lists = list_runtime(list_threads, || {}).map_err(no_threads)?;
-    let watches = watch_runtime(|| {}).map_err(no_threads)?;
-    let lease = Builder::new_multi_thread().thread_name("lease").worker_threads(1).enable_all().build();
-    let lease = lease.map_err(no_threads)?;
-    let actors = Builder::new_current_thread().enable_all().build().map_err(no_threads)?;
-    let future = future(Threads {
-        lists: lists.handle().clone(),
-        watches: watches.handle().clone(),
-        lease: lease.handle().clone(),
-    });
-    let output = run_boxed(actors, future);
+    let (actors, others) = runtimes(list_threads).map_err(no_threads)?;
+    let [lists, watches, lease] = others.each_ref().map(|runtime| runtime.handle().clone());
+    let output = run_boxed(actors, future(Threads { lists, watches, lease }));
     // Does not wait for tasks whose results are not needed.
-    lists.shutdown_background();
-    watches.shutdown_background();
-    lease.shutdown_background();
+    others.into_iter().for_each(Runtime::shutdown_background);
     Ok(output)
+}
+
+/// The runtime of the actors, and those of [`Threads`].
+fn runtimes(list_threads: usize) -> std::io::Result<(Runtime, [Runtime; 3])> {
+    let lists = list_runtime(list_threads, || {})?;
+    let watches = watch_runtime(|| {})?;
+    let lease = Builder::new_multi_thread().thread_name("lease").worker_threads(1).enable_all().build()?;
+    let actors = Builder::new_current_thread().enable_all().build()?;
+    Ok((actors, [lists, watches, lease]))
 }
 
 /// The same with everything on the current thread, for a process that is idle most of the time.
