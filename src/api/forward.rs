@@ -5,7 +5,7 @@ use std::fmt;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Pod;
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::io::DuplexStream;
 
 use super::call::Call;
@@ -49,61 +49,6 @@ impl fmt::Debug for ForwardedPort {
     }
 }
 
-#[derive(Deserialize)]
-struct PodList {
-    items: Vec<ListedPod>,
-}
-
-#[derive(Deserialize)]
-struct ListedPod {
-    metadata: ListedMetadata,
-    #[serde(default)]
-    spec: ListedSpec,
-    #[serde(default)]
-    status: ListedStatus,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedMetadata {
-    namespace: String,
-    name: String,
-    deletion_timestamp: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListedSpec {
-    containers: Vec<ListedContainer>,
-}
-
-#[derive(Deserialize)]
-struct ListedContainer {
-    #[serde(default)]
-    ports: Vec<ListedPort>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedPort {
-    name: Option<String>,
-    container_port: u16,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListedStatus {
-    phase: String,
-    conditions: Vec<ListedCondition>,
-}
-
-#[derive(Deserialize)]
-struct ListedCondition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-}
-
 impl Api {
     /// The first pods with a label, in one namespace or in all.
     ///
@@ -129,9 +74,14 @@ impl Api {
         call.target = path::describe(&resource, namespace, None);
         let target = call.target.clone();
         let answer = Box::pin(self.call(call)).await?;
-        let list: PodList = serde_json::from_slice(&answer.body)
-            .map_err(|error| unusable("LIST", target, json_fault(&error), answer.code))?;
-        Ok(list.items.into_iter().take(MOST_PODS).map(LabelledPod::from).collect())
+        let unusable = |why| unusable("LIST", target, why, answer.code);
+        let list: Value = match serde_json::from_slice(&answer.body) {
+            Ok(list) => list,
+            Err(error) => return Err(unusable(json_fault(&error))),
+        };
+        let pods = list.get("items").and_then(Value::as_array);
+        let pods = pods.and_then(|pods| pods.iter().take(MOST_PODS).map(LabelledPod::of).collect());
+        pods.ok_or_else(|| unusable("it is no list of pods with names".to_owned()))
     }
 
     /// Connects to a port of a pod. It needs the right to `get` and `create` `pods/portforward`.
@@ -173,20 +123,26 @@ impl Api {
     }
 }
 
-impl From<ListedPod> for LabelledPod {
-    fn from(pod: ListedPod) -> Self {
-        let ListedPod { metadata, spec, status } = pod;
-        let ports = spec.containers.iter().flat_map(|container| &container.ports);
-        let mut debug = ports.filter(|port| port.name.as_deref() == Some("debug"));
-        let is_ready = |condition: &ListedCondition| condition.kind == "Ready" && condition.status == "True";
-        Self {
-            runs: status.phase == "Running" && metadata.deletion_timestamp.is_none(),
-            ready: status.conditions.iter().any(is_ready),
-            debug_port: debug.next().map(|port| port.container_port),
-            namespace: metadata.namespace,
-            name: metadata.name,
-        }
+impl LabelledPod {
+    /// `None` if it has no name.
+    fn of(pod: &Value) -> Option<Self> {
+        let mut ports = each(&pod["spec"]["containers"]).flat_map(|container| each(&container["ports"]));
+        let debug = ports.find(|port| port["name"] == "debug");
+        let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+        let metadata = &pod["metadata"];
+        Some(Self {
+            namespace: metadata["namespace"].as_str()?.to_owned(),
+            name: metadata["name"].as_str()?.to_owned(),
+            runs: pod["status"]["phase"] == "Running" && metadata["deletionTimestamp"].is_null(),
+            ready: each(&pod["status"]["conditions"]).any(is_ready),
+            debug_port: debug.and_then(|port| u16::try_from(port["containerPort"].as_u64()?).ok()),
+        })
     }
+}
+
+/// The elements of a list; none if there is no list.
+pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

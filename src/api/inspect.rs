@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::call::{Answer, Call};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
+use super::forward::each;
 use super::media_type::JSON;
 use super::path;
 use super::read::read_object;
@@ -75,37 +76,20 @@ impl Api {
         &self,
         namespace: &Identity,
     ) -> Result<Vec<NamespaceCondition>, ApiError> {
-        #[derive(Deserialize)]
-        struct Object {
-            #[serde(default)]
-            status: Keyed<Status>,
-        }
-        #[derive(Default, Deserialize)]
-        struct Status {
-            #[serde(default)]
-            conditions: Vec<Keyed<Condition>>,
-        }
-        #[derive(Deserialize)]
-        struct Condition {
-            #[serde(rename = "type")]
-            kind: String,
-            status: String,
-            #[serde(default)]
-            message: String,
-        }
         let mut call = Call::object(Verb::Get, Method::GET, "GET", namespace)?;
         call.accept = JSON;
         let answer = self.call(call).await?;
-        let Keyed(object): Keyed<Object> =
+        let object: Value =
             serde_json::from_slice(&answer.body).map_err(|error| fault(namespace, &answer, &error))?;
-        let conditions = object.status.0.conditions.into_iter().map(|Keyed(condition)| condition);
-        let is_true = conditions.filter(|condition| condition.status == "True").take(MOST_CONDITIONS);
-        Ok(is_true
-            .map(|condition| NamespaceCondition {
-                kind: word(&condition.kind).to_string(),
-                message: bounded(&condition.message),
+        let conditions = each(&object["status"]["conditions"]);
+        let true_ones = conditions.filter(|condition| condition["status"] == "True").take(MOST_CONDITIONS);
+        let shown = true_ones.filter_map(|condition| {
+            Some(NamespaceCondition {
+                kind: word(condition["type"].as_str()?).to_string(),
+                message: bounded(condition["message"].as_str().unwrap_or_default()),
             })
-            .collect())
+        });
+        Ok(shown.collect())
     }
 
     /// The cells of an object's row in the server's own table, each with the name of its column.
