@@ -23,6 +23,11 @@ pub fn sort<T: Ord>(elements: &mut [T]) {
     sort_by(elements, T::cmp);
 }
 
+/// Sorts the indexes of elements by a key of the elements. Equal ones are in the order of their indexes.
+pub fn sort_indexes_by_key<K: Ord>(indexes: &mut [usize], key: impl Fn(usize) -> K) {
+    sort_places(indexes, &|a, b| key(a).cmp(&key(b)));
+}
+
 /// Sorts elements, and keeps the first ones.
 pub fn keep_first<T>(elements: &mut Vec<T>, count: usize, compare: impl Fn(&T, &T) -> Ordering) {
     let mut order: Vec<usize> = (0..elements.len()).collect();
@@ -84,6 +89,9 @@ mod tests {
             sorted.reverse();
             sort(&mut sorted);
             prop_assert_eq!(&sorted, &expected);
+            let mut indexes: Vec<usize> = (0..numbers.len()).rev().collect();
+            sort_indexes_by_key(&mut indexes, |index| numbers[index].0);
+            prop_assert!(indexes.iter().eq(expected.iter().map(|(_, index)| index)));
             let mut first = numbers;
             keep_first(&mut first, count, |(a, _), (b, _)| a.cmp(b));
             expected.truncate(count);

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::decision::Decision;
 use crate::identity::{escaped, is_uid};
 use crate::mutation::{self, Mutation};
-use crate::order::sort_by_key;
 use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::time::words;
 use crate::view::{Container, ContainerState, Extent};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
+use kube_gc_core::order::sort_indexes_by_key;
 
 /// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
 type Unit<'a> = (&'a str, &'a str);
@@ -42,7 +42,7 @@ pub fn decide(
         });
     }
     for unit in units.values_mut() {
-        sort_by_key(unit, |index| newest_first(&runtime.containers[index]));
+        sort_indexes_by_key(unit, |index| newest_first(&runtime.containers[index]));
     }
     c3_and_c4(&mut units, pods, under_pressure, &mut decisions);
     c5(&mut units, rules, &mut decisions);
@@ -88,7 +88,7 @@ fn pod_uids(runtime: &RuntimeView) -> Vec<Result<&str, &'static str>> {
 
 /// What occurs more than once.
 pub(crate) fn duplicates<'a>(ids: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::with_capacity(ids.size_hint().0);
     ids.filter(|id| !seen.insert(*id)).collect()
 }
 
@@ -98,7 +98,7 @@ fn unusable(
     uid: Result<&str, &'static str>,
     ambiguous: &HashSet<&str>,
 ) -> Option<Decision> {
-    let keep = |reason: &str| Some(Decision::keep(Rule::Safety1, reason));
+    let keep = |reason| Some(Decision::keep(Rule::Safety1, reason));
     if container.id.is_empty() || container.name.is_empty() {
         return keep("it has no id or no name");
     }
@@ -120,7 +120,7 @@ fn unusable(
 fn c1(container: &Container, rules: &Rules, now: Timestamp) -> Option<Decision> {
     let keep = |rule, reason: String| Some(Decision::keep(rule, reason));
     if container.state == ContainerState::Running && !mutation::is(Mutation::RunningMayGo) {
-        return keep(Rule::C1, "it is running".to_owned());
+        return Some(Decision::keep(Rule::C1, "it is running"));
     }
     let min_age = rules.containers.min_age;
     if !container.created_at.is_older_than(min_age, now) {
@@ -198,7 +198,7 @@ fn c6(
         cut(unit, share, &remove, decisions);
     }
     let mut rest: Vec<usize> = units.values().flatten().copied().collect();
-    sort_by_key(&mut rest, |index| newest_first(&runtime.containers[index]));
+    sort_indexes_by_key(&mut rest, |index| newest_first(&runtime.containers[index]));
     cut(&mut rest, most, &remove, decisions);
 }
 

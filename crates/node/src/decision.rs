@@ -1,5 +1,7 @@
 //! What becomes of an item, and why.
 
+use std::borrow::Cow;
+
 use crate::Rule;
 
 /// What becomes of an item, and why.
@@ -10,15 +12,15 @@ pub struct Decision {
     /// The rule that decided.
     pub rule: Rule,
     /// The reason, for people.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
 }
 
 impl Decision {
-    pub(crate) fn keep(rule: Rule, reason: impl Into<String>) -> Self {
+    pub(crate) fn keep(rule: Rule, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { removes: false, rule, reason: reason.into() }
     }
 
-    pub(crate) fn remove(rule: Rule, reason: impl Into<String>) -> Self {
+    pub(crate) fn remove(rule: Rule, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { removes: true, rule, reason: reason.into() }
     }
 

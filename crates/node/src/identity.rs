@@ -73,6 +73,10 @@ fn is_part(text: &str) -> bool {
 
 /// Text from the runtime, for people: short, and without control characters.
 pub(crate) fn escaped(text: &str) -> String {
+    // As nearly all names are.
+    if text.len() <= text::LONGEST_WORD && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let cut = text::word(text).to_string();
     if cut.chars().any(char::is_control) { cut.escape_debug().to_string() } else { cut }
 }

@@ -7,14 +7,15 @@ use std::time::Duration;
 use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::escaped;
+use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
-use crate::order::sort_by_key;
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::time::words;
 use crate::view::{ContainerState, Extent, Image, Listed};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
+use kube_gc_core::order::sort_indexes_by_key;
 
 /// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
 #[derive(Debug, Default)]
@@ -23,6 +24,9 @@ pub struct Users {
     used: HashMap<String, User>,
     /// Whether some of them are names without a registry.
     short: bool,
+    /// The hints of these keys, as bits. Most keys of images are not among them, and a look here takes
+    /// less time than a hash that nobody can predict.
+    hints: [u64; 16],
     /// A container that does not say which image it uses: it could be any.
     unclear: Option<String>,
 }
@@ -104,6 +108,8 @@ impl Users {
     fn add(&mut self, reference: &str, user: impl Fn() -> User) {
         for key in keys_of_reference(reference) {
             self.short |= is_short(&key);
+            let (word, bit) = hint(&key);
+            self.hints[word] |= bit;
             self.used.entry(key).or_insert_with(&user);
         }
     }
@@ -117,7 +123,12 @@ impl Users {
     /// What uses this image.
     #[must_use]
     pub fn user(&self, image: &Image) -> Option<&User> {
-        keys_of_image(image, self.short).iter().find_map(|key| self.used.get(key.as_ref()))
+        let may_be_used = |key: &str| {
+            let (word, bit) = hint(key);
+            self.hints[word] & bit != 0
+        };
+        let keys = keys_of_image(image, self.short);
+        keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(key.as_ref()))
     }
 
     /// A container that does not say which image it uses.
@@ -125,6 +136,16 @@ impl Users {
     pub fn unclear(&self) -> Option<&str> {
         self.unclear.as_deref()
     }
+}
+
+/// The bit of a key among the hints, from its end, where digests and tags differ.
+fn hint(key: &str) -> (usize, u64) {
+    let end = key
+        .bytes()
+        .rev()
+        .take(8)
+        .fold(key.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+    (end / 64 % 16, 1 << (end % 64))
 }
 
 /// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes
@@ -189,10 +210,23 @@ pub struct Input<'a> {
     pub freed_before: u64,
 }
 
+/// An image that nothing uses, and that may go.
+struct Unused<'a> {
+    /// Its index in the view.
+    index: usize,
+    record: Record,
+    key: Cow<'a, str>,
+}
+
+/// What the ledger has about an image. One that it does not know was detected just now.
+fn recorded(key: &str, ledger: &Ledger, now: Timestamp) -> Record {
+    ledger.record(key).unwrap_or(Record { first_detected: now, last_used: None })
+}
+
 /// Decides about every image. `goes` says whether a container, by its index, goes before.
 #[must_use]
 pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
-    let Input { runtime, pods, rules, .. } = *input;
+    let Input { runtime, pods, ledger, rules, now, .. } = *input;
     let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
     let ambiguous = duplicates(runtime.images.iter().map(|image| image.id.as_str()));
     let whole =
@@ -203,32 +237,36 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         _ => Vec::new(),
     };
     let (no_goal, reason) = pressure::no_goal(input.usage, rules);
+    let min_age = words(rules.images.min_age);
+    let young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
     let mut used = Vec::with_capacity(runtime.images.len());
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
         let user = users.user(image);
         used.push(user.is_some());
-        let kept = if let Some(user) = user {
-            Some(Decision::keep(user.rule(), user.reason()))
-        } else if !whole {
-            Some(Decision::keep(Rule::B1, "images wait for whole lists"))
-        } else {
+        if let Some(user) = user {
+            decisions.push(Decision::keep(user.rule(), user.reason()));
+            continue;
+        }
+        let key = image.key();
+        let record = recorded(&key, ledger, now);
+        let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
                 .or_else(|| b5(image, rules, &sandbox_image))
-                .or_else(|| i5(image, input))
+                .or_else(|| i5_is_young(record, input).then(|| young.clone()))
+        } else {
+            Some(Decision::keep(Rule::B1, "images wait for whole lists"))
         };
         decisions.push(kept.unwrap_or_else(|| {
-            candidates.push(index);
-            Decision::keep(no_goal, reason.as_str())
+            candidates.push(Unused { index, record, key });
+            Decision::keep(no_goal, reason.clone())
         }));
     }
-    let keys: Vec<_> =
-        candidates.iter().map(|&index| i3(&runtime.images[index], input.ledger, input.now)).collect();
     let mut order: Vec<usize> = (0..candidates.len()).collect();
-    sort_by_key(&mut order, |place| &keys[place]);
-    let candidates = order.into_iter().map(|place| candidates[place]).collect();
+    sort_indexes_by_key(&mut order, |place| i3(&candidates[place]));
+    let candidates = order.into_iter().map(|place| &candidates[place]).collect();
     let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
     let candidates = i6(candidates, input, &mut selection);
     for_space(&candidates, input, &mut selection);
@@ -270,48 +308,47 @@ fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision
     None
 }
 
-/// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection. One
-/// that the ledger does not know was detected just now.
-fn i5(image: &Image, input: &Input<'_>) -> Option<Decision> {
-    let Input { ledger, rules, now, .. } = input;
-    let detected = ledger.record(&image.key()).map_or(*now, |record| record.first_detected);
-    let min_age = rules.images.min_age;
-    let young = !detected.is_older_than(min_age, *now) && !mutation::is(Mutation::YoungImagesMayGo);
-    young.then(|| Decision::keep(Rule::I5, format!("it was detected less than {} ago", words(min_age))))
+/// I5, `freeSpace` in `image_gc_manager.go`: an image stays for `min_age` after its detection.
+fn i5_is_young(record: Record, input: &Input<'_>) -> bool {
+    let is_old = record.first_detected.is_older_than(input.rules.images.min_age, input.now);
+    !is_old && !mutation::is(Mutation::YoungImagesMayGo)
 }
 
 /// I3, `byLastUsedAndDetected` in `image_gc_manager.go`: least recently used first, never used before
 /// all others, then first detected. What it leaves open, the key decides.
-fn i3<'a>(image: &'a Image, ledger: &Ledger, now: Timestamp) -> (Option<Timestamp>, Timestamp, Cow<'a, str>) {
-    let key = image.key();
-    let record = ledger.record(&key);
-    (record.and_then(|record| record.last_used), record.map_or(now, |record| record.first_detected), key)
+fn i3<'a>(image: &'a Unused<'_>) -> (Option<Timestamp>, Timestamp, &'a str) {
+    (image.record.last_used, image.record.first_detected, &image.key)
 }
 
 /// How long an image has been unused: since the later of its detection and its last use (B8).
-fn unused_for(image: &Image, input: &Input<'_>) -> Duration {
-    let Some(record) = input.ledger.record(&image.key()) else { return Duration::ZERO };
+fn unused_for(record: Record, now: Timestamp) -> Duration {
     let since = record.last_used.map_or(record.first_detected, |used| used.max(record.first_detected));
-    since.age(input.now).unwrap_or_default()
+    since.age(now).unwrap_or_default()
 }
 
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
 /// whatever the usage. Returns the others.
-fn i6(candidates: Vec<usize>, input: &Input<'_>, selection: &mut Selection) -> Vec<usize> {
+fn i6<'a>(
+    mut candidates: Vec<&'a Unused<'a>>,
+    input: &Input<'_>,
+    selection: &mut Selection,
+) -> Vec<&'a Unused<'a>> {
     let Some(max_age) = input.rules.images.max_age else { return candidates };
-    let (old, others): (Vec<usize>, Vec<usize>) =
-        candidates.into_iter().partition(|&index| unused_for(&input.runtime.images[index], input) > max_age);
-    for index in old {
-        let reason = format!("unused for more than {}", words(max_age));
-        selection.decisions[index] = Decision::remove(Rule::I6, reason);
-        selection.removals.push((index, Purpose::Age));
-    }
-    others
+    candidates.retain(|image| {
+        let is_old = unused_for(image.record, input.now) > max_age;
+        if is_old {
+            let reason = format!("unused for more than {}", words(max_age));
+            selection.decisions[image.index] = Decision::remove(Rule::I6, reason);
+            selection.removals.push((image.index, Purpose::Age));
+        }
+        !is_old
+    });
+    candidates
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
 /// shows when it is measured after each removal (B3), so the others stay in line.
-fn for_space(candidates: &[usize], input: &Input<'_>, selection: &mut Selection) {
+fn for_space(candidates: &[&Unused<'_>], input: &Input<'_>, selection: &mut Selection) {
     let (Some(goal), Some(usage)) = (input.goal, input.usage) else { return };
     let images = &input.runtime.images;
     let by_age: u64 = selection
@@ -320,14 +357,14 @@ fn for_space(candidates: &[usize], input: &Input<'_>, selection: &mut Selection)
         .map(|&(index, _)| images[index].bytes)
         .fold(input.freed_before, u64::saturating_add);
     let mut freed = by_age;
-    for &index in candidates {
+    for &&Unused { index, record, .. } in candidates {
         let seems_reached = goal.is_reached(&estimate(usage, freed));
         if seems_reached {
             let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
             selection.decisions[index] = Decision::keep(goal.rule, reason);
             selection.in_line.push(index);
         } else {
-            let reason = format!("unused{}", since_when(&images[index], input));
+            let reason = format!("unused{}", since_when(record, input.now));
             selection.decisions[index] = Decision::remove(goal.rule, reason);
             selection.removals.push((index, Purpose::Space));
             freed = freed.saturating_add(images[index].bytes);
@@ -348,10 +385,10 @@ fn estimate(usage: &Usage, freed: u64) -> Usage {
     }
 }
 
-fn since_when(image: &Image, input: &Input<'_>) -> String {
-    match input.ledger.record(&image.key()).and_then(|record| record.last_used) {
+fn since_when(record: Record, now: Timestamp) -> String {
+    match record.last_used {
         Some(used) => {
-            let seconds = used.age(input.now).unwrap_or_default().as_secs();
+            let seconds = used.age(now).unwrap_or_default().as_secs();
             format!(" for {}", words(Duration::from_secs(seconds)))
         }
         None => " since it was detected".to_owned(),

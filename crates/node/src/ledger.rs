@@ -1,14 +1,14 @@
 //! When an image was first seen and when it was last used: what has to survive a restart (B4).
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::images::Users;
-use crate::view::{Extent, Image};
+use crate::view::Extent;
 use crate::{PodView, RuntimeView, Timestamp};
 
 /// The version that this program writes.
@@ -112,27 +112,24 @@ impl Ledger {
     /// Moments that are still to come, after the clock went back, count as now.
     pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: Timestamp) {
         let users = Users::of(runtime, pods);
-        let images = || runtime.images.iter().filter(|image| !image.id.is_empty());
-        if runtime.images_extent == Extent::Whole {
-            let present: HashSet<_> = images().map(Image::key).collect();
-            self.images.retain(|key, _| present.contains(key.as_str()));
+        let mut present: HashMap<Cow<'_, str>, bool> = HashMap::with_capacity(runtime.images.len());
+        for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
+            *present.entry(image.key()).or_default() |= users.uses(image);
         }
-        let mut left = MOST.saturating_sub(self.images.len());
-        for image in images() {
-            let key = image.key();
-            let used = users.uses(image).then_some(now);
-            match self.images.get_mut(key.as_ref()) {
-                Some(record) => {
-                    record.first_detected = record.first_detected.min(now);
-                    record.last_used = used.or(record.last_used.map(|used| used.min(now)));
-                }
-                None if left > 0 => {
-                    left -= 1;
-                    let record = Record { first_detected: now, last_used: used };
-                    self.images.insert(key.into_owned(), record);
-                }
-                None => {}
+        self.images.retain(|key, record| {
+            record.first_detected = record.first_detected.min(now);
+            record.last_used = record.last_used.map(|used| used.min(now));
+            match present.remove(key.as_str()) {
+                Some(used) => record.last_used = used.then_some(now).or(record.last_used),
+                None => return runtime.images_extent == Extent::Slice,
             }
+            true
+        });
+        // What is left is new.
+        let new = runtime.images.iter().filter_map(|image| present.remove_entry(image.key().as_ref()));
+        for (key, used) in new.take(MOST.saturating_sub(self.images.len())) {
+            let record = Record { first_detected: now, last_used: used.then_some(now) };
+            self.images.insert(key.into_owned(), record);
         }
     }
 
@@ -164,6 +161,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::testing::{container, image};
+    use crate::view::Image;
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_secs(seconds)
@@ -201,6 +199,29 @@ mod tests {
         let slice = RuntimeView { images_extent: Extent::Slice, ..RuntimeView::default() };
         ledger.observe(&slice, &PodView::None, at(200));
         assert_eq!(ledger.len(), 1);
+    }
+
+    #[test]
+    fn what_a_runtime_lists_beyond_the_limit_is_not_kept() {
+        let images = (0..=MOST).map(|number| image(&format!("{number:06}"))).collect();
+        let mut ledger = Ledger::default();
+        ledger.observe(&RuntimeView { images, ..RuntimeView::default() }, &PodView::None, at(100));
+        assert_eq!(ledger.len(), MOST);
+        assert!(ledger.record("000000").is_some(), "the first ones");
+        assert_eq!(ledger.record(&format!("{MOST:06}")), None);
+    }
+
+    #[test]
+    fn an_image_that_is_listed_twice_is_used_if_one_of_them_is() {
+        let tag = "registry.example/web:1";
+        let (named, nameless) = (Image { repo_tags: vec![tag.to_owned()], ..image("a") }, image("a"));
+        for images in [vec![named.clone(), nameless.clone()], vec![nameless, named]] {
+            let mut runtime = RuntimeView { images, ..RuntimeView::default() };
+            runtime.containers.push(container("c1", "uid", "web", tag));
+            let mut ledger = Ledger::default();
+            ledger.observe(&runtime, &PodView::None, at(100));
+            assert_eq!(ledger.record("a").unwrap().last_used, Some(at(100)));
+        }
     }
 
     #[test]

@@ -45,7 +45,6 @@ pub mod ledger;
 pub mod log_directory;
 pub mod logs;
 pub mod mutation;
-mod order;
 pub mod pass;
 pub mod plan;
 pub mod pods;

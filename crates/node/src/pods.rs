@@ -140,6 +140,10 @@ impl<'a> Pods<'a> {
             claims: BTreeMap::new(),
             wrong_node: false,
         };
+        // Without a list, no pod is known to be gone, whatever it is called.
+        if !matches!(view, PodView::Listed(_)) {
+            return found;
+        }
         for sandbox in &runtime.sandboxes {
             found.claim(&sandbox.uid, &sandbox.namespace, &sandbox.name);
         }
@@ -151,7 +155,7 @@ impl<'a> Pods<'a> {
                 found.claim(uid, namespace, name);
             }
         }
-        found.wrong_node = matches!(view, PodView::Listed(_)) && found.is_wrong_node(runtime);
+        found.wrong_node = found.is_wrong_node(runtime);
         found
     }
 

@@ -1,5 +1,6 @@
 //! I4 and P1: how full the file system of the images is, and when enough is free.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
@@ -148,23 +149,19 @@ pub fn goal(usage: &Usage, rules: &Rules) -> Option<Goal> {
 
 /// Why nothing has to be freed, for people.
 #[must_use]
-pub fn no_goal(usage: Option<&Usage>, rules: &Rules) -> (Rule, String) {
+pub fn no_goal(usage: Option<&Usage>, rules: &Rules) -> (Rule, Cow<'static, str>) {
     let Some(usage) = usage else {
-        return (Rule::I4, "it is not known how full the file system is".to_owned());
+        return (Rule::I4, "it is not known how full the file system is".into());
     };
     if !rules.collects_images() {
-        return (Rule::I7, "`high` is 100, so images are not collected".to_owned());
+        return (Rule::I7, "`high` is 100, so images are not collected".into());
     }
     let Some(percent) = usage.percent() else {
-        return (Rule::I4, "the file system claims a capacity of 0 bytes".to_owned());
+        return (Rule::I4, "the file system claims a capacity of 0 bytes".into());
     };
-    (
-        Rule::I4,
-        format!(
-            "unused; {percent} % of the file system is used, and images go from {} % on",
-            rules.images.high
-        ),
-    )
+    let high = rules.images.high;
+    let reason = format!("unused; {percent} % of the file system is used, and images go from {high} % on");
+    (Rule::I4, reason.into())
 }
 
 /// Bytes for people.

@@ -7,11 +7,11 @@ use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::is_uid;
 use crate::mutation::{self, Mutation};
-use crate::order::sort_by_key;
 use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::view::{Sandbox, SandboxState};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
+use kube_gc_core::order::sort_indexes_by_key;
 
 /// S1, `evictSandboxes` in `kuberuntime_gc.go`: a sandbox goes if it is not ready and has no
 /// containers. Of a pod that is not gone the newest stays, whatever its state.
@@ -35,7 +35,7 @@ pub fn decide(
         by_pod.entry(&sandbox.uid).or_default().push(index);
     }
     for (uid, mut of_pod) in by_pod {
-        sort_by_key(&mut of_pod, |index| newest_first(&sandboxes[index]));
+        sort_indexes_by_key(&mut of_pod, |index| newest_first(&sandboxes[index]));
         if !is_uid(uid) {
             for index in of_pod {
                 decisions[index].overrule(Rule::Safety1, "the uid of its pod is not a valid one");
@@ -53,9 +53,9 @@ pub fn decide(
             let decision = &mut decisions[index];
             match &all_go {
                 _ if !decision.removes => {}
-                Some(why) => decision.reason.extend(["; ", why.as_str()]),
+                Some(why) => decision.reason.to_mut().extend(["; ", why.as_str()]),
                 None if age == 0 => decision.overrule(Rule::S1, "it is the newest sandbox of its pod"),
-                None => decision.reason.push_str("; its pod has a newer one"),
+                None => decision.reason.to_mut().push_str("; its pod has a newer one"),
             }
         }
     }

@@ -145,7 +145,7 @@ fn row(entry: &Entry, wide: bool) -> Vec<String> {
         row.push(pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default());
         row.push(id.clone());
     }
-    row.extend([size, rule.to_string(), reason.clone()]);
+    row.extend([size, rule.to_string(), reason.to_string()]);
     row.iter().map(|cell| if cell.is_empty() { "-".to_owned() } else { Escaped(cell).to_string() }).collect()
 }
 

@@ -18,7 +18,7 @@ pub fn container(listed: messages::Container) -> Container {
         image_ref,
         state,
         created_at,
-        labels,
+        mut labels,
         image_id,
     } = listed;
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
@@ -26,9 +26,9 @@ pub fn container(listed: messages::Container) -> Container {
         id,
         sandbox_id,
         name,
-        pod_uid: label(&labels, POD_UID),
-        pod_namespace: label(&labels, POD_NAMESPACE),
-        pod_name: label(&labels, POD_NAME),
+        pod_uid: label(&mut labels, POD_UID),
+        pod_namespace: label(&mut labels, POD_NAMESPACE),
+        pod_name: label(&mut labels, POD_NAME),
         attempt,
         state: self::state(state),
         created_at: Timestamp::from_nanos(created_at),
@@ -42,16 +42,24 @@ pub fn container(listed: messages::Container) -> Container {
 #[must_use]
 pub fn container_status(status: messages::ContainerStatus) -> Container {
     let messages::ContainerStatus {
-        id, metadata, state, created_at, image, image_ref, labels, log_path, ..
+        id,
+        metadata,
+        state,
+        created_at,
+        image,
+        image_ref,
+        mut labels,
+        log_path,
+        ..
     } = status;
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
     Container {
         id,
         sandbox_id: String::new(),
         name,
-        pod_uid: label(&labels, POD_UID),
-        pod_namespace: label(&labels, POD_NAMESPACE),
-        pod_name: label(&labels, POD_NAME),
+        pod_uid: label(&mut labels, POD_UID),
+        pod_namespace: label(&mut labels, POD_NAMESPACE),
+        pod_name: label(&mut labels, POD_NAME),
         attempt,
         state: self::state(state),
         created_at: Timestamp::from_nanos(created_at),

@@ -19,9 +19,9 @@ use kube_gc_node::view::Extent;
 /// The label with the name of the pod.
 const POD_NAME: &str = "io.kubernetes.pod.name";
 
-/// A label, or an empty text.
-fn label(labels: &BTreeMap<String, String>, key: &str) -> String {
-    labels.get(key).cloned().unwrap_or_default()
+/// Takes a label; an empty text if there is none.
+fn label(labels: &mut BTreeMap<String, String>, key: &str) -> String {
+    labels.remove(key).unwrap_or_default()
 }
 
 /// Whether a list has everything.

@@ -9,13 +9,13 @@ use crate::images::{self, Input, Purpose};
 use crate::log_directory::parse_directory;
 use crate::logs::{self, Before};
 use crate::mutation::{self, Mutation};
-use crate::order::sort_by_key;
 use crate::pods::Pods;
 use crate::pressure;
 use crate::rules::Limits;
 use crate::sandboxes;
 use crate::view::{Container, ContainerState, Image, Sandbox};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
+use kube_gc_core::order::sort_indexes_by_key;
 
 use super::{Action, Breakdown, Candidate, Entry, Plan, Target, What};
 
@@ -209,7 +209,7 @@ struct Orders {
 /// Puts what goes first, in its order. What stays keeps the order of the views.
 fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
     let mut places: Vec<usize> = (0..entries.len()).collect();
-    sort_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
+    sort_indexes_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
     let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
     places.into_iter().filter_map(|place| entries[place].take()).collect()
 }
@@ -217,7 +217,7 @@ fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
 /// The indexes of what goes, in order.
 fn ordered<K: Ord>(decisions: &[Decision], key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| decisions[index].removes).collect();
-    sort_by_key(&mut indexes, key);
+    sort_indexes_by_key(&mut indexes, key);
     indexes
 }
 
@@ -302,7 +302,7 @@ fn container_entry(container: &Container, decision: Decision, order: Option<&usi
     entry.pod = Some(PodRef::new(&container.pod_namespace, &container.pod_name, &container.pod_uid));
     entry.bytes = container.layer_bytes;
     if stops_first {
-        entry.reason.push_str("; its state is unknown, so it is stopped first (C7)");
+        entry.reason.to_mut().push_str("; its state is unknown, so it is stopped first (C7)");
     }
     entry
 }

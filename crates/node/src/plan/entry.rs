@@ -1,5 +1,7 @@
 //! An item, and what becomes of it.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use crate::{PodRef, Rule};
@@ -20,7 +22,7 @@ pub struct Entry {
     /// The rule that decided.
     pub rule: Rule,
     /// The reason, for people.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// Its size, if it is known; that of an image is an estimate.
     pub bytes: Option<u64>,
     /// Its place among what goes, from 1 on. A symlink shares that of its container.
