@@ -1,7 +1,7 @@
 //! I1 to I6: which images go, and in which order.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::containers::duplicates;
@@ -11,161 +11,15 @@ use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::reference::{is_short, keys_of_image, keys_of_reference};
+use crate::reference::{keys_of_image, keys_of_reference};
 use crate::time::words;
-use crate::view::{ContainerState, Extent, Image, Listed};
+use crate::view::{Extent, Image};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
 use kube_gc_core::order::sort_indexes_by_key;
 
-/// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
-#[derive(Debug, Default)]
-pub struct Users {
-    /// Keys of used images, with what uses them.
-    used: HashMap<String, User>,
-    /// Whether some of them are names without a registry.
-    short: bool,
-    /// The hints of these keys, as bits. Most keys of images are not among them, and a look here takes
-    /// less time than a hash that nobody can predict.
-    hints: [u64; 16],
-    /// A container that does not say which image it uses: it could be any.
-    unclear: Option<String>,
-}
+mod users;
 
-/// What uses an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum User {
-    /// A container.
-    Container(String),
-    /// A container mounts it as a volume.
-    Volume,
-    /// The spec of a pod that is bound to this node (B2).
-    Spec(String),
-}
-
-impl User {
-    const fn rule(&self) -> Rule {
-        match self {
-            Self::Container(_) | Self::Volume => Rule::I1,
-            Self::Spec(_) => Rule::B2,
-        }
-    }
-
-    fn reason(&self) -> String {
-        match self {
-            Self::Container(id) => format!("container {} uses it", escaped(id)),
-            Self::Volume => "a container mounts it as a volume".to_owned(),
-            Self::Spec(pod) => format!("the spec of pod {} names it", escaped(pod)),
-        }
-    }
-}
-
-impl Users {
-    /// Everything that uses images.
-    #[must_use]
-    pub fn of(runtime: &RuntimeView, pods: &PodView) -> Self {
-        Self::without(runtime, pods, |_| false, true)
-    }
-
-    /// Everything that will use images when some containers, by their index, have gone.
-    fn without(
-        runtime: &RuntimeView,
-        pods: &PodView,
-        goes: impl Fn(usize) -> bool,
-        spec_images: bool,
-    ) -> Self {
-        let mut users = Self::default();
-        // Most containers share few images.
-        let mut seen: HashSet<&str> = HashSet::new();
-        for (index, container) in runtime.containers.iter().enumerate() {
-            let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
-            if goes(index) || (only_running && container.state != ContainerState::Running) {
-                continue;
-            }
-            if container.image_refs.iter().all(String::is_empty) {
-                users.unclear = Some(container.id.clone());
-            }
-            for reference in container.image_refs.iter().filter(|reference| seen.insert(reference)) {
-                users.add(reference, || User::Container(container.id.clone()));
-            }
-        }
-        if !mutation::is(Mutation::ForgetImageVolumes) {
-            for reference in &runtime.image_volumes {
-                users.add(reference, || User::Volume);
-            }
-        }
-        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
-            && !mutation::is(Mutation::ForgetSpecs)
-        {
-            for pod in pods {
-                for reference in &pod.images {
-                    users.add(reference, || User::Spec(format!("{}/{}", pod.pod.namespace, pod.pod.name)));
-                }
-            }
-        }
-        users
-    }
-
-    fn add(&mut self, reference: &str, user: impl Fn() -> User) {
-        for key in keys_of_reference(reference) {
-            self.short |= is_short(&key);
-            let (word, bit) = hint(&key);
-            self.hints[word] |= bit;
-            self.used.entry(key).or_insert_with(&user);
-        }
-    }
-
-    /// Whether something uses this image.
-    #[must_use]
-    pub fn uses(&self, image: &Image) -> bool {
-        self.user(image).is_some()
-    }
-
-    /// What uses this image.
-    #[must_use]
-    pub fn user(&self, image: &Image) -> Option<&User> {
-        let may_be_used = |key: &str| {
-            let (word, bit) = hint(key);
-            self.hints[word] & bit != 0
-        };
-        let keys = keys_of_image(image, self.short);
-        keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(key.as_ref()))
-    }
-
-    /// A container that does not say which image it uses.
-    #[must_use]
-    pub fn unclear(&self) -> Option<&str> {
-        self.unclear.as_deref()
-    }
-}
-
-/// The bit of a key among the hints, from its end, where digests and tags differ.
-fn hint(key: &str) -> (usize, u64) {
-    let end = key
-        .bytes()
-        .rev()
-        .take(8)
-        .fold(key.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-    (end / 64 % 16, 1 << (end % 64))
-}
-
-/// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes
-/// in its spec, or whose spec is not known. Whoever looks asks them which images these are.
-#[must_use]
-pub fn i1_may_mount(runtime: &RuntimeView, pods: &PodView) -> Vec<usize> {
-    let mut without: HashSet<&str> = HashSet::new();
-    if let PodView::Listed(Listed { pods, .. }) = pods {
-        for pod in pods.iter().filter(|pod| pod.without_image_volumes) {
-            without.insert(&pod.pod.uid);
-            without.extend(pod.mirror_of.as_deref());
-        }
-    }
-    without.remove("");
-    let containers = runtime.containers.iter().enumerate();
-    containers
-        .filter(|(_, container)| !without.contains(container.pod_uid.as_str()))
-        .map(|(index, _)| index)
-        .collect()
-}
+pub use users::{User, Users, i1_may_mount};
 
 /// What becomes of the images.
 #[derive(Debug)]

@@ -3,7 +3,7 @@ use crate::glob::Glob;
 use crate::ledger::Record;
 use crate::pressure::goal;
 use crate::testing::{NOW, container, image, listed, pod, uid};
-use crate::view::Pod;
+use crate::view::{ContainerState, Pod};
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.
 struct Node {
