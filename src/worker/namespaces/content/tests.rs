@@ -136,7 +136,7 @@ async fn a_token_that_has_expired_begins_at_the_first_page_again() {
 }
 
 /// Rule 11.7.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_turn_deletes_a_bounded_number_of_pages_and_the_next_one_goes_on() {
     let world = World::of(PAGE * DELETED_PAGES + 700, 0);
     let (server, mut places) = (serving(&world), Places::new());
@@ -149,7 +149,7 @@ async fn a_turn_deletes_a_bounded_number_of_pages_and_the_next_one_goes_on() {
 }
 
 /// Rule 11.7: a look at the first pages cannot show it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_deletes_behind_what_a_look_shows_is_progress() {
     let world = World::of(PAGE * DELETED_PAGES + 700, 0);
     let (server, mut places) = (serving(&world), Places::new());
