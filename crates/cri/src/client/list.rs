@@ -4,7 +4,7 @@
 //! `ResourceExhausted`, always. The same list can then be had in parts, if the runtime serves that
 //! (Kubernetes 1.36), or by many requests with filters.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use prost::Message;
 
@@ -60,7 +60,7 @@ impl Coverage {
 /// A list, and whether it has everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing<T> {
-    /// What the runtime has; each item once.
+    /// What the runtime has; each item once, unless one message has it several times.
     pub items: Vec<T>,
     /// Whether there may be more.
     pub coverage: Coverage,
@@ -188,8 +188,8 @@ impl Client {
     }
 }
 
-/// Items by their ids: an item that appears again replaces the earlier one, because it is newer. More
-/// than a limit is refused, because a runtime could send without end.
+/// Items by their ids: an item that appears again in a later message replaces the earlier one, because it
+/// is newer. More than a limit is refused, because a runtime could send without end.
 struct Kept<T> {
     items: Vec<T>,
     places: HashMap<String, usize>,
@@ -203,26 +203,21 @@ impl<T: Message + Identified> Kept<T> {
     }
 
     fn keep(&mut self, items: Vec<T>) -> Result<(), String> {
-        // The usual case: the whole list in one message, and each item once.
-        let is_whole = self.items.is_empty() && {
-            let ids: HashSet<&str> = items.iter().map(Identified::id).collect();
-            ids.len() == items.len()
-        };
-        for item in &items {
-            self.bytes = self.bytes.saturating_add(item.encoded_len());
-        }
-        if self.bytes > self.limit {
-            return Err(format!("more than {} bytes in all", self.limit));
-        }
-        if is_whole {
+        // The usual case: the whole list in one message, whose length has a limit of its own.
+        if self.items.is_empty() {
             self.items = items;
             return Ok(());
         }
         if self.places.is_empty() {
+            self.bytes = self.items.iter().map(Message::encoded_len).sum();
             self.places =
                 self.items.iter().enumerate().map(|(at, item)| (item.id().to_owned(), at)).collect();
         }
         for item in items {
+            self.bytes = self.bytes.saturating_add(item.encoded_len());
+            if self.bytes > self.limit {
+                return Err(format!("more than {} bytes in all", self.limit));
+            }
             match self.places.get(item.id()) {
                 Some(at) => self.items[*at] = item,
                 None => {
@@ -358,9 +353,10 @@ mod tests {
         kept.keep(vec![image("a", 1), image("b", 1)]).expect("room");
         kept.keep(vec![image("b", 2), image("c", 2)]).expect("room");
         assert_eq!(kept.into_items(), [image("a", 1), image("b", 2), image("c", 2)]);
+        // In one message, both are of the same moment, and nobody knows which one is meant.
         let mut kept = Kept::new(usize::MAX);
         kept.keep(vec![image("a", 1), image("a", 2)]).expect("room");
-        assert_eq!(kept.into_items(), [image("a", 2)]);
+        assert_eq!(kept.into_items(), [image("a", 1), image("a", 2)]);
     }
 
     #[test]
