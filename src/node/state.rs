@@ -1,7 +1,6 @@
 //! The state file: when each image was first seen and last used (B4).
 
 use std::fs::{self, File, OpenOptions};
-use std::hash::RandomState;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -61,19 +60,18 @@ impl StateFile {
 /// What a state file has, for a process that goes on running.
 #[derive(Debug, Default)]
 pub struct Saved {
-    hasher: RandomState,
-    fingerprint: Option<u64>,
+    revision: Option<u64>,
 }
 
 impl Saved {
     /// Writes the file, unless it has the same already. A failure is logged.
     pub fn save(&mut self, file: &StateFile, ledger: &Ledger) {
-        let fingerprint = ledger.fingerprint(&self.hasher);
-        if self.fingerprint == Some(fingerprint) {
+        let revision = ledger.revision();
+        if self.revision == Some(revision) {
             return;
         }
         match file.write(ledger) {
-            Ok(()) => self.fingerprint = Some(fingerprint),
+            Ok(()) => self.revision = Some(revision),
             Err(problem) => tracing::warn!("{problem}"),
         }
     }

@@ -1,8 +1,6 @@
 //! When an image was first seen and when it was last used: what has to survive a restart (B4).
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, Hash as _, Hasher as _};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -22,9 +20,19 @@ const PRECISION: Duration = Duration::from_secs(300);
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    images: BTreeMap<String, Record>,
+    images: HashMap<String, Known>,
+    /// How often something has changed that a state file has.
+    revision: u64,
+}
+
+/// An image that is known.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    record: Record,
+    /// Whether the last list has it.
+    is_present: bool,
 }
 
 /// The age of an image.
@@ -38,12 +46,30 @@ pub struct Record {
     pub last_used: Option<Timestamp>,
 }
 
+impl PartialEq for Ledger {
+    /// Whether the same is known of the same images.
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len()
+            && self.images.iter().all(|(key, known)| other.record(key) == Some(known.record))
+    }
+}
+
+impl Eq for Ledger {}
+
+impl Record {
+    /// What the state file has of it.
+    fn stored(self) -> (Timestamp, Option<i64>) {
+        let precision = i64::try_from(PRECISION.as_nanos()).unwrap_or(i64::MAX);
+        (self.first_detected, self.last_used.map(|used| used.nanos() / precision))
+    }
+}
+
 /// The content of `state.json`.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored<'a> {
+struct Stored<M> {
     version: u32,
-    images: Cow<'a, BTreeMap<String, Record>>,
+    images: M,
 }
 
 /// Why a state file cannot be used. The caller warns and begins with an empty ledger.
@@ -79,11 +105,12 @@ impl Ledger {
         if version != VERSION {
             return Err(Damaged::Version(version));
         }
-        let Stored { images, .. } = serde_json::from_slice(content)?;
+        let Stored::<HashMap<String, Record>> { images, .. } = serde_json::from_slice(content)?;
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        Ok(Self { images: images.into_owned() })
+        let known = |(key, record)| (key, Known { record, is_present: false });
+        Ok(Self { images: images.into_iter().map(known).collect(), revision: 0 })
     }
 
     /// The content of a state file.
@@ -91,19 +118,15 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Stored { version: VERSION, images: Cow::Borrowed(&self.images) })
+        let images: BTreeMap<&str, Record> =
+            self.images.iter().map(|(key, known)| (key.as_str(), known.record)).collect();
+        serde_json::to_vec(&Stored { version: VERSION, images })
     }
 
     /// A number that changes when the state file has to be written again.
-    pub fn fingerprint(&self, hasher: &impl BuildHasher) -> u64 {
-        let precision = i64::try_from(PRECISION.as_nanos()).unwrap_or(i64::MAX);
-        let mut hasher = hasher.build_hasher();
-        for (key, Record { first_detected, last_used }) in &self.images {
-            key.hash(&mut hasher);
-            first_detected.nanos().hash(&mut hasher);
-            last_used.map(|used| used.nanos() / precision).hash(&mut hasher);
-        }
-        hasher.finish()
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
@@ -111,37 +134,56 @@ impl Ledger {
     ///
     /// Moments that are still to come, after the clock went back, count as now.
     pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: Timestamp) {
-        let users = Users::of(runtime, pods);
-        let mut present: HashMap<Cow<'_, str>, bool> = HashMap::with_capacity(runtime.images.len());
-        for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
-            *present.entry(image.key()).or_default() |= users.uses(image);
-        }
-        self.images.retain(|key, record| {
+        let mut has_changed = false;
+        for Known { record, is_present } in self.images.values_mut() {
+            *is_present = false;
+            let before = *record;
             record.first_detected = record.first_detected.min(now);
             record.last_used = record.last_used.map(|used| used.min(now));
-            match present.remove(key.as_str()) {
-                Some(used) => record.last_used = used.then_some(now).or(record.last_used),
-                None => return runtime.images_extent == Extent::Slice,
-            }
-            true
-        });
-        // What is left is new.
-        let new = runtime.images.iter().filter_map(|image| present.remove_entry(image.key().as_ref()));
-        for (key, used) in new.take(MOST.saturating_sub(self.images.len())) {
-            let record = Record { first_detected: now, last_used: used.then_some(now) };
-            self.images.insert(key.into_owned(), record);
+            has_changed |= before != *record;
         }
+        let users = Users::of(runtime, pods);
+        let mut new = Vec::new();
+        for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
+            let used = users.uses(image);
+            let key = image.key();
+            let Some(Known { record, is_present }) = self.images.get_mut(key.as_ref()) else {
+                new.push((key, used));
+                continue;
+            };
+            *is_present = true;
+            let before = record.stored();
+            record.last_used = used.then_some(now).or(record.last_used);
+            has_changed |= before != record.stored();
+        }
+        let count = self.images.len();
+        if runtime.images_extent == Extent::Whole {
+            self.images.retain(|_, known| known.is_present);
+        }
+        has_changed |= self.images.len() != count;
+        for (key, used) in new {
+            let last_used = used.then_some(now);
+            if let Some(Known { record, .. }) = self.images.get_mut(key.as_ref()) {
+                record.last_used = last_used.or(record.last_used);
+            } else if self.images.len() < MOST {
+                let record = Record { first_detected: now, last_used };
+                has_changed = true;
+                self.images.insert(key.into_owned(), Known { record, is_present: true });
+            }
+        }
+        self.revision += u64::from(has_changed);
     }
 
     /// What is known of an image.
     #[must_use]
     pub fn record(&self, key: &str) -> Option<Record> {
-        self.images.get(key).copied()
+        self.images.get(key).map(|known| known.record)
     }
 
     /// Sets what is known of an image.
     pub fn set(&mut self, key: &str, record: Record) {
-        self.images.insert(key.to_owned(), record);
+        self.images.insert(key.to_owned(), Known { record, is_present: true });
+        self.revision += 1;
     }
 
     /// How many images are known.
@@ -246,20 +288,24 @@ mod tests {
 
     #[test]
     fn the_file_is_written_again_for_new_images_and_every_few_minutes_for_used_ones() {
-        let hasher = std::hash::RandomState::new();
         let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
         runtime.containers.push(container("c", "u", "web", "a"));
         let mut ledger = Ledger::default();
-        let mut fingerprint = |runtime: &RuntimeView, now| {
+        let mut revision = |runtime: &RuntimeView, now| {
             ledger.observe(runtime, &PodView::None, now);
-            ledger.fingerprint(&hasher)
+            ledger.revision()
         };
-        let first = fingerprint(&runtime, at(600));
-        assert_eq!(fingerprint(&runtime, at(660)), first);
-        assert_eq!(fingerprint(&runtime, at(899)), first);
-        let later = fingerprint(&runtime, at(900));
+        let first = revision(&runtime, at(600));
+        assert_eq!(revision(&runtime, at(660)), first);
+        assert_eq!(revision(&runtime, at(899)), first);
+        let later = revision(&runtime, at(900));
         assert_ne!(later, first);
         runtime.images.push(image("d"));
-        assert_ne!(fingerprint(&runtime, at(901)), later);
+        let with_another = revision(&runtime, at(901));
+        assert_ne!(with_another, later);
+        runtime.images.remove(1);
+        let with_one_less = revision(&runtime, at(902));
+        assert_ne!(with_one_less, with_another);
+        assert_ne!(revision(&runtime, at(10)), with_one_less, "the clock went back");
     }
 }
