@@ -12,11 +12,6 @@ impl NodeCollector {
     /// asked only when a container has ended since: a pass that finds nothing new makes no call for it.
     pub(super) async fn add_layers(&mut self, runtime: &mut RuntimeView, notes: &mut Vec<String>) {
         let is_whole = runtime.containers_extent == Extent::Whole;
-        if is_whole {
-            let ids: HashSet<&str> =
-                runtime.containers.iter().map(|container| container.id.as_str()).collect();
-            self.layers.retain(|id, _| ids.contains(id.as_str()));
-        }
         // Where a list of containers is too long, one of their sizes is, too.
         if is_whole && dead(runtime).any(|container| !self.layers.contains_key(&container.id)) {
             let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
@@ -28,8 +23,19 @@ impl NodeCollector {
                 self.layers.entry(container.id.clone()).or_insert(size);
             }
         }
+        if self.layers.is_empty() {
+            return;
+        }
+        let mut present = 0;
         for container in &mut runtime.containers {
-            container.layer_bytes = self.layers.get(&container.id).copied().flatten();
+            let known = self.layers.get(&container.id);
+            present += usize::from(known.is_some());
+            container.layer_bytes = known.copied().flatten();
+        }
+        if is_whole && present != self.layers.len() {
+            let ids: HashSet<&str> =
+                runtime.containers.iter().map(|container| container.id.as_str()).collect();
+            self.layers.retain(|id, _| ids.contains(id.as_str()));
         }
     }
 }

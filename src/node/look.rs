@@ -173,7 +173,7 @@ impl NodeCollector {
 
     /// Forgets containers that are gone.
     fn forget_volumes(&mut self, runtime: &RuntimeView) {
-        if runtime.containers_extent == Extent::Whole {
+        if runtime.containers_extent == Extent::Whole && !self.volumes.is_empty() {
             let ids: HashSet<&str> =
                 runtime.containers.iter().map(|container| container.id.as_str()).collect();
             self.volumes.retain(|id, _| ids.contains(id.as_str()));
@@ -182,6 +182,9 @@ impl NodeCollector {
 
     /// Adds the image volumes that are known.
     fn add_volumes(&self, runtime: &mut RuntimeView) {
+        if self.volumes.is_empty() {
+            return;
+        }
         let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
         let mut volumes: HashSet<&String> = HashSet::new();
         runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();

@@ -1,11 +1,10 @@
 //! Containers.
 
-use kube_gc_cri::client::{POD_NAMESPACE, POD_UID};
 use kube_gc_cri::messages::{self, ContainerMetadata, ImageSpec};
 use kube_gc_node::Timestamp;
 use kube_gc_node::view::{Container, ContainerState};
 
-use super::{POD_NAME, label};
+use super::PodLabels;
 
 /// A container of a list.
 #[must_use]
@@ -18,21 +17,22 @@ pub fn container(listed: messages::Container) -> Container {
         image_ref,
         state,
         created_at,
-        mut labels,
+        labels,
         image_id,
     } = listed;
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
+    let pod = PodLabels::of(labels);
     Container {
         id,
         sandbox_id,
         name,
-        pod_uid: label(&mut labels, POD_UID),
-        pod_namespace: label(&mut labels, POD_NAMESPACE),
-        pod_name: label(&mut labels, POD_NAME),
+        pod_uid: pod.uid,
+        pod_namespace: pod.namespace,
+        pod_name: pod.name,
         attempt,
         state: self::state(state),
         created_at: Timestamp::from_nanos(created_at),
-        image_refs: names(image.as_ref(), [image_ref, image_id]),
+        image_refs: names(image, [image_ref, image_id]),
         log_path: None,
         layer_bytes: None,
     }
@@ -42,28 +42,21 @@ pub fn container(listed: messages::Container) -> Container {
 #[must_use]
 pub fn container_status(status: messages::ContainerStatus) -> Container {
     let messages::ContainerStatus {
-        id,
-        metadata,
-        state,
-        created_at,
-        image,
-        image_ref,
-        mut labels,
-        log_path,
-        ..
+        id, metadata, state, created_at, image, image_ref, labels, log_path, ..
     } = status;
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
+    let pod = PodLabels::of(labels);
     Container {
         id,
         sandbox_id: String::new(),
         name,
-        pod_uid: label(&mut labels, POD_UID),
-        pod_namespace: label(&mut labels, POD_NAMESPACE),
-        pod_name: label(&mut labels, POD_NAME),
+        pod_uid: pod.uid,
+        pod_namespace: pod.namespace,
+        pod_name: pod.name,
         attempt,
         state: self::state(state),
         created_at: Timestamp::from_nanos(created_at),
-        image_refs: names(image.as_ref(), [image_ref]),
+        image_refs: names(image, [image_ref]),
         log_path: Some(log_path),
         layer_bytes: None,
     }
@@ -72,7 +65,7 @@ pub fn container_status(status: messages::ContainerStatus) -> Container {
 /// The images that a container mounts as volumes, by all names that its status has for them.
 pub fn image_volumes(status: &messages::ContainerStatus) -> Vec<String> {
     let images = status.mounts.iter().filter_map(|mount| mount.image.as_ref());
-    images.flat_map(|image| names(Some(image), [image.image_ref.clone()])).collect()
+    images.flat_map(|image| names(Some(image.clone()), [image.image_ref.clone()])).collect()
 }
 
 /// What a runtime newer than this program says counts as running, so that nothing touches it.
@@ -87,8 +80,8 @@ fn state(state: i32) -> ContainerState {
 }
 
 /// The names of an image, without empty ones and each once.
-fn names<const N: usize>(image: Option<&ImageSpec>, others: [String; N]) -> Vec<String> {
-    let spec = image.map(|image| [image.image.clone(), image.user_specified_image.clone()]);
+fn names<const N: usize>(image: Option<ImageSpec>, others: [String; N]) -> Vec<String> {
+    let spec = image.map(|image| [image.image, image.user_specified_image]);
     let mut names: Vec<String> = Vec::new();
     for name in spec.into_iter().flatten().chain(others) {
         if !name.is_empty() && !names.contains(&name) {

@@ -13,15 +13,33 @@ pub use sandbox::{sandbox, sandbox_status};
 
 use std::collections::BTreeMap;
 
-use kube_gc_cri::client::Coverage;
+use kube_gc_cri::client::{Coverage, POD_NAMESPACE, POD_UID};
 use kube_gc_node::view::Extent;
 
 /// The label with the name of the pod.
 const POD_NAME: &str = "io.kubernetes.pod.name";
 
-/// Takes a label; an empty text if there is none.
-fn label(labels: &mut BTreeMap<String, String>, key: &str) -> String {
-    labels.remove(key).unwrap_or_default()
+/// The values of the labels by which the kubelet names a pod; an empty text where there is none.
+#[derive(Default)]
+struct PodLabels {
+    uid: String,
+    namespace: String,
+    name: String,
+}
+
+impl PodLabels {
+    fn of(labels: BTreeMap<String, String>) -> Self {
+        let mut found = Self::default();
+        for (key, value) in labels {
+            match key.as_str() {
+                POD_UID => found.uid = value,
+                POD_NAMESPACE => found.namespace = value,
+                POD_NAME => found.name = value,
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// Whether a list has everything.

@@ -12,15 +12,15 @@ const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// A sandbox of a list.
 #[must_use]
 pub fn sandbox(listed: PodSandbox) -> Sandbox {
-    let PodSandbox { id, metadata, state, created_at, mut annotations, .. } = listed;
-    of(id, metadata, state, created_at, &mut annotations)
+    let PodSandbox { id, metadata, state, created_at, annotations, .. } = listed;
+    of(id, metadata, state, created_at, annotations)
 }
 
 /// A sandbox by its status.
 #[must_use]
 pub fn sandbox_status(status: PodSandboxStatus) -> Sandbox {
-    let PodSandboxStatus { id, metadata, state, created_at, mut annotations, .. } = status;
-    of(id, metadata, state, created_at, &mut annotations)
+    let PodSandboxStatus { id, metadata, state, created_at, annotations, .. } = status;
+    of(id, metadata, state, created_at, annotations)
 }
 
 fn of(
@@ -28,7 +28,7 @@ fn of(
     metadata: Option<PodSandboxMetadata>,
     state: i32,
     created_at: i64,
-    annotations: &mut BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
 ) -> Sandbox {
     let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     // What a runtime newer than this program says counts as ready.
@@ -44,7 +44,10 @@ fn of(
         attempt,
         state,
         created_at: Timestamp::from_nanos(created_at),
-        config_source: annotations.remove(CONFIG_SOURCE),
+        config_source: annotations
+            .into_iter()
+            .find(|(key, _)| key == CONFIG_SOURCE)
+            .map(|(_, source)| source),
     }
 }
 
