@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::decision::Decision;
 use crate::identity::{escaped, is_uid};
+use crate::ids::duplicates;
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
@@ -84,12 +85,6 @@ fn pod_uids(runtime: &RuntimeView) -> Vec<Result<&str, &'static str>> {
         if is_uid(uid) { Ok(uid) } else { Err("the uid of its pod is not a valid one") }
     });
     containers.collect()
-}
-
-/// What occurs more than once.
-pub(crate) fn duplicates<'a>(ids: impl Iterator<Item = &'a str>) -> HashSet<&'a str> {
-    let mut seen = HashSet::with_capacity(ids.size_hint().0);
-    ids.filter(|id| !seen.insert(*id)).collect()
 }
 
 /// Containers of which the runtime says too little, or nonsense, to judge them.

@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::escaped;
+use crate::ids::duplicates;
 use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::reference::{keys_of_image, keys_of_reference};
+use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::time::words;
 use crate::view::{Extent, Image};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
@@ -90,6 +90,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         Some(reference) if !is_pinning => keys_of_reference(reference),
         _ => Vec::new(),
     };
+    let short_names = users.has_short_names() || sandbox_image.iter().any(|key| is_short(key));
     let (no_goal, reason) = pressure::no_goal(input.usage, rules);
     let min_age = words(rules.images.min_age);
     let young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
@@ -97,7 +98,8 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
-        let user = users.user(image);
+        let keys = keys_of_image(image, short_names);
+        let user = users.user_of(&keys);
         used.push(user.is_some());
         if let Some(user) = user {
             decisions.push(Decision::keep(user.rule(), user.reason()));
@@ -108,7 +110,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
-                .or_else(|| b5(image, rules, &sandbox_image))
+                .or_else(|| b5(image, &keys, rules, &sandbox_image))
                 .or_else(|| i5_is_young(record, input).then(|| young.clone()))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
@@ -118,7 +120,9 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
             Decision::keep(no_goal, reason.clone())
         }));
     }
-    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    // In most passes, nothing is to be freed and nothing is too old, so the order does not matter.
+    let may_go = |image: &Unused<'_>| input.goal.is_some() || is_old(image.record, input);
+    let mut order: Vec<usize> = (0..candidates.len()).filter(|&place| may_go(&candidates[place])).collect();
     sort_indexes_by_key(&mut order, |place| i3(&candidates[place]));
     let candidates = order.into_iter().map(|place| &candidates[place]).collect();
     let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
@@ -147,7 +151,7 @@ fn i2(image: &Image) -> Option<Decision> {
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
-fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
+fn b5(image: &Image, keys: &[Cow<'_, str>], rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
     let names = || image.names().chain([image.id.as_str()]);
     if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
         return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
@@ -155,8 +159,7 @@ fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision
     if rules.images.keep_local && !image.has_repo_digest() {
         return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
     }
-    let is_of_sandboxes = |key: &str| sandbox_image.iter().any(|other| other == key);
-    if !sandbox_image.is_empty() && keys_of_image(image, true).iter().any(|key| is_of_sandboxes(key)) {
+    if sandbox_image.iter().any(|of_sandboxes| keys.iter().any(|key| key == of_sandboxes)) {
         return Some(Decision::keep(Rule::B5, "it is the image of sandboxes"));
     }
     None
@@ -180,6 +183,11 @@ fn unused_for(record: Record, now: Timestamp) -> Duration {
     since.age(now).unwrap_or_default()
 }
 
+/// Whether an image has been unused for more than `max_age` (I6).
+fn is_old(record: Record, input: &Input<'_>) -> bool {
+    input.rules.images.max_age.is_some_and(|max_age| unused_for(record, input.now) > max_age)
+}
+
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
 /// whatever the usage. Returns the others.
 fn i6<'a>(
@@ -189,7 +197,7 @@ fn i6<'a>(
 ) -> Vec<&'a Unused<'a>> {
     let Some(max_age) = input.rules.images.max_age else { return candidates };
     candidates.retain(|image| {
-        let is_old = unused_for(image.record, input.now) > max_age;
+        let is_old = is_old(image.record, input);
         if is_old {
             let reason = format!("unused for more than {}", words(max_age));
             selection.decisions[image.index] = Decision::remove(Rule::I6, reason);

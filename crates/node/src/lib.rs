@@ -40,6 +40,7 @@ pub mod containers;
 pub mod decision;
 pub mod glob;
 pub mod identity;
+mod ids;
 pub mod images;
 pub mod ledger;
 pub mod log_directory;

@@ -4,6 +4,7 @@
 //! trusted: a file goes only if it is beneath one of the two roots, in the directory of its own pod
 //! (safety 5).
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
 use crate::decision::Decision;
@@ -105,6 +106,19 @@ pub fn l1(
     rules: &Rules,
     now: Timestamp,
 ) -> Vec<Decision> {
+    // Most pods exist, and nobody asks what of them is running.
+    let used = LazyCell::new(|| running_pods(runtime));
+    let is_used = |uid: &str| used.contains(uid);
+    let decisions = files.log_directories.iter().map(|directory| {
+        let mut decision = l1_one(directory, pods, rules, now, is_used);
+        overrule(&mut decision, runtime, rules);
+        decision
+    });
+    decisions.collect()
+}
+
+/// The uids of the pods of which something is running.
+fn running_pods(runtime: &RuntimeView) -> HashSet<&str> {
     let running = runtime
         .containers
         .iter()
@@ -116,12 +130,7 @@ pub fn l1(
     let sandboxes: HashMap<&str, &str> =
         runtime.sandboxes.iter().map(|sandbox| (sandbox.id.as_str(), sandbox.uid.as_str())).collect();
     used.extend(running.filter_map(|container| sandboxes.get(container.sandbox_id.as_str())));
-    let decisions = files.log_directories.iter().map(|directory| {
-        let mut decision = l1_one(directory, pods, rules, now, &used);
-        overrule(&mut decision, runtime, rules);
-        decision
-    });
-    decisions.collect()
+    used
 }
 
 fn l1_one(
@@ -129,7 +138,7 @@ fn l1_one(
     pods: &Pods<'_>,
     rules: &Rules,
     now: Timestamp,
-    used: &HashSet<&str>,
+    is_used: impl Fn(&str) -> bool,
 ) -> Decision {
     if !is_entry(&directory.name) || !directory.is_directory {
         return Decision::keep(Rule::Safety5, "it is not a directory");
@@ -141,7 +150,7 @@ fn l1_one(
         PodState::Unknown(why) => return Decision::keep(Rule::Safety2, why.to_string()),
     };
     let keeps_running = rules.additions.running_logs && !mutation::is(Mutation::LogsOfRunningMayGo);
-    if keeps_running && used.contains(uid) {
+    if keeps_running && is_used(uid) {
         return Decision::keep(Rule::Safety1, "something of its pod is still running");
     }
     let grace = rules.created_grace;

@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::containers::duplicates;
 use crate::decision::Decision;
 use crate::identity::is_uid;
+use crate::ids::duplicates;
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
@@ -23,13 +23,13 @@ pub fn decide(
     runtime: &RuntimeView,
     pods: &Pods<'_>,
     rules: &Rules,
-    remaining: &HashSet<&str>,
+    has_containers: impl Fn(&str) -> bool,
     under_pressure: bool,
 ) -> Vec<Decision> {
     let sandboxes = &runtime.sandboxes;
     let ambiguous = duplicates(sandboxes.iter().map(|sandbox| sandbox.id.as_str()));
     let mut decisions: Vec<Decision> =
-        sandboxes.iter().map(|sandbox| active(sandbox, &ambiguous, remaining)).collect();
+        sandboxes.iter().map(|sandbox| active(sandbox, &ambiguous, &has_containers)).collect();
     let mut by_pod: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, sandbox) in sandboxes.iter().enumerate() {
         by_pod.entry(&sandbox.uid).or_default().push(index);
@@ -76,7 +76,7 @@ fn newest_first(sandbox: &Sandbox) -> Reverse<(Timestamp, u32, &str)> {
 }
 
 /// Whether a sandbox may go at all.
-fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, remaining: &HashSet<&str>) -> Decision {
+fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, has_containers: impl Fn(&str) -> bool) -> Decision {
     let id = sandbox.id.as_str();
     if id.is_empty() || (ambiguous.contains(id) && !mutation::is(Mutation::DuplicatesMayGo)) {
         return Decision::keep(Rule::Safety1, "it cannot be told from another sandbox");
@@ -84,7 +84,7 @@ fn active(sandbox: &Sandbox, ambiguous: &HashSet<&str>, remaining: &HashSet<&str
     if sandbox.state == SandboxState::Ready && !mutation::is(Mutation::ReadyMayGo) {
         return Decision::keep(Rule::S1, "it is ready");
     }
-    if remaining.contains(id) && !mutation::is(Mutation::SandboxWithContainersMayGo) {
+    if has_containers(id) && !mutation::is(Mutation::SandboxWithContainersMayGo) {
         return Decision::keep(Rule::S1, "it still has containers");
     }
     Decision::remove(Rule::S1, "not ready, without containers")
@@ -109,8 +109,8 @@ mod tests {
     fn gone(runtime: &RuntimeView, view: &PodView, pressure: bool) -> Vec<String> {
         let files = files();
         let pods = Pods::of(runtime, view, &files);
-        let remaining = runtime.containers.iter().map(|container| container.sandbox_id.as_str()).collect();
-        let decisions = decide(runtime, &pods, &Rules::default(), &remaining, pressure);
+        let has_containers = |id: &str| runtime.containers.iter().any(|container| container.sandbox_id == id);
+        let decisions = decide(runtime, &pods, &Rules::default(), has_containers, pressure);
         let pairs = runtime.sandboxes.iter().zip(decisions);
         pairs.filter(|(_, decision)| decision.removes).map(|(sandbox, _)| sandbox.id.clone()).collect()
     }

@@ -1,9 +1,11 @@
 //! What uses images.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use crate::Rule;
 use crate::identity::escaped;
+use crate::ids::ending;
 use crate::mutation::{self, Mutation};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::view::{ContainerState, Image, Listed};
@@ -66,8 +68,8 @@ impl Users {
         spec_images: bool,
     ) -> Self {
         let mut users = Self::default();
-        // Most containers share few images.
-        let mut seen: HashSet<&str> = HashSet::new();
+        // Most containers share few images. What has been replaced here is only added once more.
+        let mut recent = [""; 256];
         for (index, container) in runtime.containers.iter().enumerate() {
             let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
             if goes(index) || (only_running && container.state != ContainerState::Running) {
@@ -76,8 +78,12 @@ impl Users {
             if container.image_refs.iter().all(String::is_empty) {
                 users.unclear = Some(container.id.clone());
             }
-            for reference in container.image_refs.iter().filter(|reference| seen.insert(reference)) {
-                users.add(reference, || User::Container(container.id.clone()));
+            for reference in &container.image_refs {
+                let recent = &mut recent[ending(reference) % 256];
+                if *recent != reference.as_str() {
+                    users.add(reference, || User::Container(container.id.clone()));
+                    *recent = reference;
+                }
             }
         }
         if !mutation::is(Mutation::ForgetImageVolumes) {
@@ -115,12 +121,21 @@ impl Users {
     /// What uses this image.
     #[must_use]
     pub fn user(&self, image: &Image) -> Option<&User> {
+        self.user_of(&keys_of_image(image, self.short))
+    }
+
+    /// What uses the image that has these keys.
+    pub(super) fn user_of(&self, keys: &[Cow<'_, str>]) -> Option<&User> {
         let may_be_used = |key: &str| {
             let (word, bit) = hint(key);
             self.hints[word] & bit != 0
         };
-        let keys = keys_of_image(image, self.short);
         keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(key.as_ref()))
+    }
+
+    /// Whether keys of names without a registry matter.
+    pub(super) const fn has_short_names(&self) -> bool {
+        self.short
     }
 
     /// A container that does not say which image it uses.
@@ -130,14 +145,10 @@ impl Users {
     }
 }
 
-/// The bit of a key among the hints, from its end, where digests and tags differ.
+/// The bit of a key among the hints.
 fn hint(key: &str) -> (usize, u64) {
-    let end = key
-        .bytes()
-        .rev()
-        .take(8)
-        .fold(key.len(), |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
-    (end / 64 % 16, 1 << (end % 64))
+    let ending = ending(key);
+    (ending / 64 % 16, 1 << (ending % 64))
 }
 
 /// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes

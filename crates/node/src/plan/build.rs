@@ -1,5 +1,6 @@
 //! How a plan is made: the rules of each kind of item, one after the other.
 
+use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::containers::{self, c7_stops_first};
@@ -47,8 +48,10 @@ pub fn plan(
     let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
     let containers = limit(containers, most, &mut of_containers, &mut more);
 
-    let remaining = with_containers(runtime, &of_containers);
-    let mut of_sandboxes = sandboxes::decide(runtime, &known, rules, &remaining, under_pressure);
+    // Most sandboxes are ready, and nobody asks for their containers.
+    let occupied = LazyCell::new(|| with_containers(runtime, &of_containers));
+    let has_containers = |id: &str| occupied.contains(id);
+    let mut of_sandboxes = sandboxes::decide(runtime, &known, rules, has_containers, under_pressure);
     let sandboxes = ordered(&of_sandboxes, |index| {
         let sandbox = &runtime.sandboxes[index];
         (sandbox.created_at, &sandbox.id)
