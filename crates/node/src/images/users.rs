@@ -11,8 +11,11 @@ use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::view::{ContainerState, Image, Listed};
 use crate::{PodView, RuntimeView};
 
+/// How many words the hints have: so many bits that the thousands of keys of a node share few.
+const HINTS: usize = 256;
+
 /// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Users {
     /// Keys of used images, with what uses them.
     used: HashMap<String, User>,
@@ -20,7 +23,7 @@ pub struct Users {
     short: bool,
     /// The hints of these keys, as bits. Most keys of images are not among them, and a look here takes
     /// less time than a hash that nobody can predict.
-    hints: [u64; 16],
+    hints: [u64; HINTS],
     /// A container that does not say which image it uses: it could be any.
     unclear: Option<String>,
 }
@@ -67,7 +70,7 @@ impl Users {
         goes: impl Fn(usize) -> bool,
         spec_images: bool,
     ) -> Self {
-        let mut users = Self::default();
+        let mut users = Self { used: HashMap::new(), short: false, hints: [0; HINTS], unclear: None };
         // Most containers share few images. What has been replaced here is only added once more.
         let mut recent = [""; 256];
         for (index, container) in runtime.containers.iter().enumerate() {
@@ -148,7 +151,7 @@ impl Users {
 /// The bit of a key among the hints.
 fn hint(key: &str) -> (usize, u64) {
     let ending = ending(key);
-    (ending / 64 % 16, 1 << (ending % 64))
+    (ending / 64 % HINTS, 1 << (ending % 64))
 }
 
 /// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes
