@@ -90,7 +90,8 @@ bench-e2e: prerequisites ## compare with kube-controller-manager on a real API s
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
 
 bench-node: prerequisites node-oracle ## compare node collection with the kubelet's own functions, see docs/benchmarks.md (ARGS="--rounds N")
-	$(CARGO) bench --locked --bench node -- $(ARGS)
+	@tests/prerequisites.sh image
+	$(CARGO) bench --locked --bench node -- --kube-gc "$$(deploy/build-static)" $(ARGS)
 
 bench-insight: prerequisites control-plane ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench insight -- $(ARGS)
