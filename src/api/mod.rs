@@ -69,7 +69,7 @@ pub(crate) use jitter::Jitter;
 pub use kube_gc_decode::Encoding;
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
-pub use patch::{Patched, References};
+pub use patch::{MANY_REFERENCES, Patched, References};
 #[cfg(feature = "node")]
 pub use pods::PodWatch;
 #[cfg(any(test, feature = "internals"))]

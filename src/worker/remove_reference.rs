@@ -2,18 +2,20 @@
 
 use std::collections::HashSet;
 
-use crate::api::{FinalizerRemoval, References};
+use crate::api::{FinalizerRemoval, MANY_REFERENCES, References};
 use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Which references a patch removes. A strategic merge patch identifies a reference by its uid.
 /// Where two references of the object share a uid, it would remove the wrong one, so the patch
-/// names the exact references instead.
+/// names the exact references instead. Among many references, it would cost the API server much.
 #[derive(Debug)]
 pub enum ReferenceRemoval {
     /// By their uids.
     ByUid(Vec<Uid>),
+    /// By their uids, among more than [`MANY_REFERENCES`] references.
+    ByUidAmongMany(Vec<Uid>),
     /// Exactly these.
     Exact(Vec<OwnerReference>),
 }
@@ -23,11 +25,11 @@ impl ReferenceRemoval {
     pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
         let mut seen = HashSet::new();
         let is_unique = all.into_iter().all(|reference| seen.insert(&reference.uid));
-        if is_unique || mutation::is(Mutation::PatchByUidAlone) {
-            Self::ByUid(remove.into_iter().map(|reference| reference.uid).collect())
-        } else {
-            Self::Exact(remove)
+        if !is_unique && !mutation::is(Mutation::PatchByUidAlone) {
+            return Self::Exact(remove);
         }
+        let uids = remove.into_iter().map(|reference| reference.uid).collect();
+        if seen.len() > MANY_REFERENCES { Self::ByUidAmongMany(uids) } else { Self::ByUid(uids) }
     }
 
     /// As the API takes it.
@@ -35,6 +37,7 @@ impl ReferenceRemoval {
     pub fn references(&self) -> References<'_> {
         match self {
             Self::ByUid(uids) => References::OfOwners(uids),
+            Self::ByUidAmongMany(uids) => References::OfOwnersAmongMany(uids),
             Self::Exact(references) => References::Exactly(references),
         }
     }
@@ -86,6 +89,28 @@ mod tests {
 
     fn version(version: &str) -> Option<ExpectedChange> {
         ResourceVersion::parse(version).map(ExpectedChange::Version)
+    }
+
+    fn owner(number: usize) -> OwnerReference {
+        let uid = Uid::parse(&format!("owner-{number}")).unwrap();
+        OwnerReference {
+            api_version: "v1".into(),
+            kind: "Secret".into(),
+            name: "s".into(),
+            uid,
+            controller: false,
+            block_owner_deletion: false,
+        }
+    }
+
+    #[test]
+    fn one_of_many_references_is_not_removed_by_a_strategic_patch() {
+        let removal = |count: usize| {
+            let all: Vec<_> = (0..count).map(owner).collect();
+            ReferenceRemoval::of(&all, vec![owner(1)])
+        };
+        assert!(matches!(removal(MANY_REFERENCES).references(), References::OfOwners([_])));
+        assert!(matches!(removal(MANY_REFERENCES + 1).references(), References::OfOwnersAmongMany([_])));
     }
 
     #[test]

@@ -14,12 +14,19 @@ use kube_gc_core::object::{
     GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
 };
 
+/// The number of references above which an object gets no strategic merge patch. An API server
+/// compares each reference with the others to apply one: 0.1 s of its CPU time for 1,000, as for a
+/// read and a JSON merge patch, but 3 s instead of 0.5 s for 8,000.
+pub const MANY_REFERENCES: usize = 1000;
+
 /// The owner references to remove.
 #[derive(Clone, Copy, Debug)]
 pub enum References<'a> {
     /// Every reference with one of these uids. Only for objects whose references all have
     /// different uids: a strategic merge patch would remove the wrong one.
     OfOwners(&'a [Uid]),
+    /// The same, for objects with more than [`MANY_REFERENCES`] references. Always a JSON merge patch.
+    OfOwnersAmongMany(&'a [Uid]),
     /// Exactly these, compared by apiVersion, kind, name and uid. Always a JSON merge patch.
     Exactly(&'a [OwnerReference]),
 }
@@ -83,18 +90,20 @@ fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
 impl Api {
     /// How many requests a patch of owner references takes, as far as known.
     #[must_use]
-    pub fn requests_for_patch(&self, group_resource: &GroupResource) -> u32 {
+    pub fn requests_for_patch(&self, group_resource: &GroupResource, references: References<'_>) -> u32 {
         // A JSON merge patch needs a read. And an object of an aggregated API is read to
         // check its version.
-        let is_read = self.strategic_merge().is_refused(group_resource) || self.is_aggregated(group_resource);
+        let is_read = !matches!(references, References::OfOwners(_))
+            || self.strategic_merge().is_refused(group_resource)
+            || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
 
     /// Removes owner references from a dependent (rules 6.1 to 6.3).
     ///
     /// Sends a strategic merge patch with the uid, and with the resource version when one is
-    /// given. For types that do not accept it (415, remembered per type) and for exact
-    /// references, sends a JSON merge patch of the list that a live read shows, with that
+    /// given. For types that do not accept it (415, remembered per type), for exact references
+    /// and among many, sends a JSON merge patch of the list that a live read shows, with that
     /// read's uid and resource version.
     ///
     /// # Errors
@@ -113,12 +122,14 @@ impl Api {
             patch: &'static str,
             uid: &'a Uid,
         }
+        if let References::OfOwners(uids) = references {
+            let entries: Vec<_> = uids.iter().map(|uid| Removal { patch: "delete", uid }).collect();
+            if let Some(patched) = self.strategic(dependent, &entries, resource_version).await? {
+                return Ok(patched);
+            }
+        }
         match references {
-            References::OfOwners(uids) => {
-                let entries: Vec<_> = uids.iter().map(|uid| Removal { patch: "delete", uid }).collect();
-                if let Some(patched) = self.strategic(dependent, &entries, resource_version).await? {
-                    return Ok(patched);
-                }
+            References::OfOwners(uids) | References::OfOwnersAmongMany(uids) => {
                 let unwanted = Sorted::new(uids.iter());
                 self.edit(dependent, resource_version, |reference| {
                     if unwanted.has(&&reference.uid) { Edit::Remove } else { Edit::Keep }
@@ -155,7 +166,7 @@ impl Api {
         }
         let uids: HashSet<_> = references.iter().map(|reference| &reference.uid).collect();
         // A strategic merge patch merges by uid, so it changes only one of two that share a uid.
-        if uids.len() == references.len() {
+        if uids.len() == references.len() && references.len() <= MANY_REFERENCES {
             let entries: Vec<_> = references
                 .iter()
                 .filter(|reference| reference.block_owner_deletion)

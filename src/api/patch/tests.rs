@@ -119,6 +119,31 @@ async fn custom_resources_get_the_remaining_list_verbatim_and_are_remembered() {
 }
 
 #[tokio::test]
+async fn an_object_with_many_references_gets_no_strategic_patch() {
+    let live = || Reply::ok(widget_json(OWNERS));
+    let done = || Reply::ok(widget_json(""));
+    let server = Server::replying([live(), done(), live(), done()]);
+    let api = server.api();
+    let owners = [uid("ub")];
+    let among_many = References::OfOwnersAmongMany(&owners);
+    assert_eq!(api.requests_for_patch(&widget().resource.group_resource, among_many), 2);
+    changed(api.remove_references(&widget(), among_many, None).await);
+    let mut many: Vec<_> = (0..MANY_REFERENCES)
+        .map(|number| OwnerReference { uid: uid(&format!("u{number}")), ..reference("v1", "a", true) })
+        .collect();
+    many.push(OwnerReference { uid: uid("ua"), ..reference("v1", "a", true) });
+    changed(api.stop_blocking(&widget(), &many, None).await);
+    let seen = server.seen();
+    let methods: Vec<_> = seen.iter().map(|request| request.method.as_str()).collect();
+    assert_eq!(methods, ["GET", "PATCH", "GET", "PATCH"]);
+    for patch in [&seen[1], &seen[3]] {
+        assert_eq!(patch.header("content-type"), "application/merge-patch+json");
+    }
+    let left = |request: usize| seen[request].json()["metadata"]["ownerReferences"].as_array().unwrap().len();
+    assert_eq!((left(1), left(3)), (1, 3));
+}
+
+#[tokio::test]
 async fn a_decision_on_another_version_is_not_patched() {
     let server = Server::replying([unsupported(), Reply::ok(widget_json(OWNERS))]);
     let version = ResourceVersion::number(6);
@@ -285,9 +310,9 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
         });
         let api = server.api();
         let resource = widget().resource;
-        assert_eq!(api.requests_for_patch(&resource.group_resource), 1);
+        assert_eq!(api.requests_for_patch(&resource.group_resource, References::OfOwners(&owners)), 1);
         api.set_aggregated(&[crate::api::Watchable { resource: Arc::clone(&resource), aggregated: true }]);
-        assert_eq!(api.requests_for_patch(&resource.group_resource), 2);
+        assert_eq!(api.requests_for_patch(&resource.group_resource, References::OfOwners(&owners)), 2);
         let patched = api.remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());
         match outcome {

@@ -58,13 +58,13 @@ impl DeleteWork {
         version: Option<ResourceVersion>,
     ) -> Result<Result<Patched, ApiError>, Interrupted> {
         let api = &self.context.api;
-        let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource);
+        let references = removal.references();
+        let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
         let turn = match api.write_slot(WriteVerb::Patch, &item.identity, requests).await {
             Ok(turn) => turn,
             Err(error) => return Ok(Err(error)),
         };
         self.confirm_solid(&turn, solid).await?;
-        let references = removal.references();
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
     }
 
@@ -94,7 +94,7 @@ impl DeleteWork {
             // The read and the patch share one write slot, so that nothing waits in between. The
             // last slot is given back before the next one is waited for.
             drop(turn.take());
-            let requests = 1 + api.requests_for_patch(type_of_item);
+            let requests = 1 + api.requests_for_patch(type_of_item, removal.references());
             let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookupResult::Found(live)) => live,
