@@ -91,7 +91,7 @@ bench-e2e: prerequisites ## compare with kube-controller-manager on a real API s
 
 bench-node: prerequisites node-oracle ## compare node collection with the kubelet's own functions, see docs/benchmarks.md (ARGS="--rounds N")
 	@tests/prerequisites.sh image
-	$(CARGO) bench --locked --bench node -- --kube-gc "$$(deploy/build-static)" $(ARGS)
+	binary=$$(deploy/build-static) && $(CARGO) bench --locked --bench node -- --kube-gc "$$binary" $(ARGS)
 
 bench-insight: prerequisites control-plane ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench insight -- $(ARGS)
