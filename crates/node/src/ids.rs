@@ -15,7 +15,7 @@ pub(crate) fn ending(text: &str) -> usize {
 
 /// What occurs more than once.
 pub(crate) fn duplicates<'a>(ids: impl ExactSizeIterator<Item = &'a str> + Clone) -> HashSet<&'a str> {
-    // So many that few ids share one by chance.
+    // Enough places that few different ids share one by chance.
     let mut endings = vec![0_u8; (16 * ids.len()).next_power_of_two()];
     let place = endings.len() - 1;
     for id in ids.clone() {

@@ -11,7 +11,7 @@ use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::view::{ContainerState, Image, Listed};
 use crate::{PodView, RuntimeView};
 
-/// How many words the hints have: so many bits that the thousands of keys of a node share few.
+/// The number of words of the hints. The thousands of keys of a node set few of so many bits.
 const HINTS: usize = 256;
 
 /// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
@@ -71,7 +71,8 @@ impl Users {
         spec_images: bool,
     ) -> Self {
         let mut users = Self { used: HashMap::new(), short: false, hints: [0; HINTS], unclear: None };
-        // Most containers share few images. What has been replaced here is only added once more.
+        // Most containers share few images, so most references were just added. To add one again
+        // changes nothing.
         let mut recent = [""; 256];
         for (index, container) in runtime.containers.iter().enumerate() {
             let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
