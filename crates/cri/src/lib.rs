@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`messages`] | the messages of CRI v1, written by hand: only the fields that are used |
 //! | [`rpc`] | the calls: their names, requests and responses |
+//! | [`labels`] | labels and annotations, and the keys of the kubelet |
 //! | [`endpoint`] | sockets: parsing, and the one to use when none is named |
 //! | [`client`] | calls with deadlines, and lists that are too long for one message |
 //! | `ability` | what a runtime can do, as far as its version says |
@@ -20,6 +21,7 @@ mod ability;
 pub mod client;
 pub mod endpoint;
 pub mod error;
+pub mod labels;
 pub mod messages;
 pub mod rpc;
 pub mod status;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::decision::Decision;
 use crate::identity::{escaped, is_uid};
-use crate::ids::duplicates;
+use crate::ids::{Id, duplicates, hasher, is_same};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rules::{BesideKubelet, Kubelet};
@@ -65,19 +65,20 @@ pub(crate) fn newest_first(container: &Container) -> Reverse<(Timestamp, u32, &s
 /// The uid of each container's pod: by its label, else by its sandbox. If both are there, they must
 /// agree.
 fn pod_uids(runtime: &RuntimeView) -> Vec<Result<&str, &'static str>> {
-    let mut sandboxes: HashMap<&str, Option<&str>> = HashMap::with_capacity(runtime.sandboxes.len());
+    let mut sandboxes: HashMap<Id<'_>, Option<&str>, _> =
+        HashMap::with_capacity_and_hasher(runtime.sandboxes.len(), hasher());
     for sandbox in &runtime.sandboxes {
-        let uid = sandboxes.entry(&sandbox.id).or_insert(Some(&sandbox.uid));
-        if *uid != Some(&sandbox.uid) {
+        let uid = sandboxes.entry(Id(&sandbox.id)).or_insert(Some(&sandbox.uid));
+        if !uid.is_some_and(|uid| is_same(uid, &sandbox.uid)) {
             *uid = None;
         }
     }
     let containers = runtime.containers.iter().map(|container| {
-        let uid = match (container.pod_uid.as_str(), sandboxes.get(container.sandbox_id.as_str())) {
+        let uid = match (container.pod_uid.as_str(), sandboxes.get(&Id(&container.sandbox_id))) {
             (_, Some(None)) => return Err("its sandbox cannot be told from another"),
             ("", Some(Some(of_sandbox))) => of_sandbox,
             ("", None) => return Err("nothing tells which pod it belongs to"),
-            (label, Some(Some(of_sandbox))) if label != *of_sandbox => {
+            (label, Some(Some(of_sandbox))) if !is_same(label, of_sandbox) => {
                 return Err("its label and its sandbox name different pods");
             }
             (label, _) => label,

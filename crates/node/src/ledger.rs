@@ -1,10 +1,11 @@
 //! When an image was first seen and when it was last used: what has to survive a restart (B4).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::{Id, IdBuf, IdMap, hasher};
 use crate::images::Users;
 use crate::view::Extent;
 use crate::{PodView, RuntimeView, Timestamp};
@@ -20,9 +21,9 @@ const PRECISION: Duration = Duration::from_secs(300);
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ledger {
-    images: HashMap<String, Known>,
+    images: IdMap<Known>,
     /// How often something has changed that a state file has.
     revision: u64,
 }
@@ -46,11 +47,17 @@ pub struct Record {
     pub last_used: Option<Timestamp>,
 }
 
+impl Default for Ledger {
+    fn default() -> Self {
+        Self { images: IdMap::with_hasher(hasher()), revision: 0 }
+    }
+}
+
 impl PartialEq for Ledger {
     /// Whether the same is known of the same images.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
-            && self.images.iter().all(|(key, known)| other.record(key) == Some(known.record))
+            && self.images.iter().all(|(key, known)| other.record(key.as_str()) == Some(known.record))
     }
 }
 
@@ -105,12 +112,14 @@ impl Ledger {
         if version != VERSION {
             return Err(Damaged::Version(version));
         }
-        let Stored::<HashMap<String, Record>> { images, .. } = serde_json::from_slice(content)?;
+        let Stored::<BTreeMap<String, Record>> { images, .. } = serde_json::from_slice(content)?;
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        let known = |(key, record)| (key, Known { record, is_present: false });
-        Ok(Self { images: images.into_iter().map(known).collect(), revision: 0 })
+        let known = |(key, record): (String, _)| (IdBuf::new(key), Known { record, is_present: false });
+        let mut ledger = Self::default();
+        ledger.images.extend(images.into_iter().map(known));
+        Ok(ledger)
     }
 
     /// The content of a state file.
@@ -147,7 +156,7 @@ impl Ledger {
         for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
             let used = users.uses(image);
             let key = image.key();
-            let Some(Known { record, is_present }) = self.images.get_mut(key.as_ref()) else {
+            let Some(Known { record, is_present }) = self.images.get_mut(&Id(&key)) else {
                 new.push((key, used));
                 continue;
             };
@@ -163,12 +172,12 @@ impl Ledger {
         has_changed |= self.images.len() != count;
         for (key, used) in new {
             let last_used = used.then_some(now);
-            if let Some(Known { record, .. }) = self.images.get_mut(key.as_ref()) {
+            if let Some(Known { record, .. }) = self.images.get_mut(&Id(&key)) {
                 record.last_used = last_used.or(record.last_used);
             } else if self.images.len() < MOST {
                 let record = Record { first_detected: now, last_used };
                 has_changed = true;
-                self.images.insert(key.into_owned(), Known { record, is_present: true });
+                self.images.insert(IdBuf::new(key), Known { record, is_present: true });
             }
         }
         self.revision += u64::from(has_changed);
@@ -177,12 +186,12 @@ impl Ledger {
     /// What is known of an image.
     #[must_use]
     pub fn record(&self, key: &str) -> Option<Record> {
-        self.images.get(key).map(|known| known.record)
+        self.images.get(&Id(key)).map(|known| known.record)
     }
 
     /// Sets what is known of an image.
     pub fn set(&mut self, key: &str, record: Record) {
-        self.images.insert(key.to_owned(), Known { record, is_present: true });
+        self.images.insert(IdBuf::new(key), Known { record, is_present: true });
         self.revision += 1;
     }
 

@@ -62,6 +62,7 @@ pub mod time;
 pub mod view;
 
 pub use identity::PodRef;
+pub use ids::is_same;
 pub use ledger::Ledger;
 pub use plan::{Plan, plan};
 pub use recheck::{Refusal, still_removable};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kube_gc_cri::client::POD_UID;
+use kube_gc_cri::labels::POD_UID;
 use kube_gc_cri::messages::ContainerFilter;
 use kube_gc_node::logs::c8_log_file;
 use kube_gc_node::plan::{Candidate, Target};

@@ -1,6 +1,6 @@
 //! Removing sandboxes: S1.
 
-use kube_gc_cri::client::POD_UID;
+use kube_gc_cri::labels::POD_UID;
 use kube_gc_cri::messages::{ContainerFilter, PodSandboxFilter};
 use kube_gc_node::plan::{Candidate, Target};
 use kube_gc_node::recheck::Fresh;

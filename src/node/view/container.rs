@@ -1,8 +1,8 @@
 //! Containers.
 
 use kube_gc_cri::messages::{self, ContainerMetadata, ImageSpec};
-use kube_gc_node::Timestamp;
 use kube_gc_node::view::{Container, ContainerState};
+use kube_gc_node::{Timestamp, is_same};
 
 use super::PodLabels;
 
@@ -84,7 +84,7 @@ fn names<const N: usize>(image: Option<ImageSpec>, others: [String; N]) -> Vec<S
     let spec = image.map(|image| [image.image, image.user_specified_image]);
     let mut names: Vec<String> = Vec::new();
     for name in spec.into_iter().flatten().chain(others) {
-        if !name.is_empty() && !names.contains(&name) {
+        if !name.is_empty() && !names.iter().any(|other| is_same(other, &name)) {
             names.push(name);
         }
     }

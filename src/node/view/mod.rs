@@ -11,13 +11,9 @@ pub use container::{container, container_status, image_volumes};
 pub use image::image;
 pub use sandbox::{sandbox, sandbox_status};
 
-use std::collections::BTreeMap;
-
-use kube_gc_cri::client::{Coverage, POD_NAMESPACE, POD_UID};
+use kube_gc_cri::client::Coverage;
+use kube_gc_cri::labels::{Label, LabelKey, Labels};
 use kube_gc_node::view::Extent;
-
-/// The label with the name of the pod.
-const POD_NAME: &str = "io.kubernetes.pod.name";
 
 /// The values of the labels by which the kubelet names a pod; an empty text where there is none.
 #[derive(Default)]
@@ -28,14 +24,14 @@ struct PodLabels {
 }
 
 impl PodLabels {
-    fn of(labels: BTreeMap<String, String>) -> Self {
+    fn of(labels: Labels) -> Self {
         let mut found = Self::default();
-        for (key, value) in labels {
-            match key.as_str() {
-                POD_UID => found.uid = value,
-                POD_NAMESPACE => found.namespace = value,
-                POD_NAME => found.name = value,
-                _ => {}
+        for Label { key, value } in labels {
+            match key {
+                LabelKey::PodUid => found.uid = value,
+                LabelKey::PodNamespace => found.namespace = value,
+                LabelKey::PodName => found.name = value,
+                LabelKey::ContainerName | LabelKey::ConfigSource | LabelKey::Other(_) => {}
             }
         }
         found

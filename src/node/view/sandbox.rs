@@ -1,13 +1,9 @@
 //! Pod sandboxes.
 
-use std::collections::BTreeMap;
-
+use kube_gc_cri::labels::{LabelKey, Labels};
 use kube_gc_cri::messages::{PodSandbox, PodSandboxMetadata, PodSandboxState, PodSandboxStatus};
 use kube_gc_node::Timestamp;
 use kube_gc_node::view::{Sandbox, SandboxState};
-
-/// The annotation that says where the pod comes from.
-const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 
 /// A sandbox of a list.
 #[must_use]
@@ -28,7 +24,7 @@ fn of(
     metadata: Option<PodSandboxMetadata>,
     state: i32,
     created_at: i64,
-    annotations: BTreeMap<String, String>,
+    annotations: Labels,
 ) -> Sandbox {
     let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     // What a runtime newer than this program says counts as ready.
@@ -46,13 +42,15 @@ fn of(
         created_at: Timestamp::from_nanos(created_at),
         config_source: annotations
             .into_iter()
-            .find(|(key, _)| key == CONFIG_SOURCE)
-            .map(|(_, source)| source),
+            .rfind(|annotation| annotation.key == LabelKey::ConfigSource)
+            .map(|annotation| annotation.value),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kube_gc_cri::labels::Label;
+
     use super::*;
 
     #[test]
@@ -67,7 +65,8 @@ mod tests {
 
     #[test]
     fn a_sandbox_of_a_static_pod_is_told_by_its_annotation() {
-        let annotations = [(CONFIG_SOURCE.to_owned(), "file".to_owned())].into();
+        let annotations =
+            [Label { key: LabelKey::ConfigSource, value: "file".to_owned() }].into_iter().collect();
         assert!(sandbox(PodSandbox { annotations, ..PodSandbox::default() }).is_static());
         assert!(!sandbox(PodSandbox::default()).is_static());
     }

@@ -183,8 +183,11 @@ impl KeyedHasher {
 impl Hasher for KeyedHasher {
     fn write(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<8>();
-        for word in words {
-            self.take(u64::from_le_bytes(*word), 8);
+        if self.filled == 0 {
+            self.length = self.length.wrapping_add(8 * words.len() as u64);
+            words.iter().for_each(|word| self.compress(u64::from_le_bytes(*word)));
+        } else {
+            words.iter().for_each(|word| self.take(u64::from_le_bytes(*word), 8));
         }
         if !rest.is_empty() {
             let word = rest.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));

@@ -10,13 +10,9 @@ use prost::Message;
 
 use super::Client;
 use crate::Error;
+use crate::labels::{POD_NAMESPACE, POD_UID};
 use crate::messages::*;
 use crate::rpc::Call;
-
-/// The label with the namespace of the pod that a container or sandbox belongs to.
-pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
-/// The label with the uid of the pod that a container or sandbox belongs to.
-pub const POD_UID: &str = "io.kubernetes.pod.uid";
 
 /// A pod that may have containers, for example because it has a directory of logs. Lists that are too
 /// long are asked for by namespace and by uid.

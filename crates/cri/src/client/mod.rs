@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use list::{Coverage, Listing, POD_NAMESPACE, POD_UID, PodKey};
+pub use list::{Coverage, Listing, PodKey};
 pub use observe::{Observer, Operation};
 
 use self::connection::Connection;

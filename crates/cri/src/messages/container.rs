@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::ImageSpec;
+use crate::labels::Labels;
 
 /// What a container does, according to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
@@ -94,8 +95,8 @@ pub struct Container {
     #[prost(int64, tag = "7")]
     pub created_at: i64,
     /// The labels, among them those by which the kubelet names the pod.
-    #[prost(btree_map = "string, string", tag = "8")]
-    pub labels: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "8")]
+    pub labels: Labels,
     /// The id of the image in use. Runtimes before Kubernetes 1.30 leave it empty.
     #[prost(string, tag = "10")]
     pub image_id: String,
@@ -181,8 +182,8 @@ pub struct ContainerStatus {
     #[prost(string, tag = "10")]
     pub reason: String,
     /// The labels, among them those by which the kubelet names the pod.
-    #[prost(btree_map = "string, string", tag = "12")]
-    pub labels: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "12")]
+    pub labels: Labels,
     /// What is mounted, image volumes among it.
     #[prost(message, repeated, tag = "14")]
     pub mounts: Vec<Mount>,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::labels::Labels;
+
 /// Whether a sandbox can run containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
@@ -75,11 +77,11 @@ pub struct PodSandbox {
     #[prost(int64, tag = "4")]
     pub created_at: i64,
     /// The labels, among them those by which the kubelet names the pod.
-    #[prost(btree_map = "string, string", tag = "5")]
-    pub labels: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "5")]
+    pub labels: Labels,
     /// The annotations, among them the one that says where the pod comes from.
-    #[prost(btree_map = "string, string", tag = "6")]
-    pub annotations: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "6")]
+    pub annotations: Labels,
     /// Which of the runtime's handlers runs the sandbox; empty for the default one.
     #[prost(string, tag = "7")]
     pub runtime_handler: String,
@@ -133,11 +135,11 @@ pub struct PodSandboxStatus {
     #[prost(int64, tag = "4")]
     pub created_at: i64,
     /// The labels, among them those by which the kubelet names the pod.
-    #[prost(btree_map = "string, string", tag = "7")]
-    pub labels: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "7")]
+    pub labels: Labels,
     /// The annotations, among them the one that says where the pod comes from.
-    #[prost(btree_map = "string, string", tag = "8")]
-    pub annotations: BTreeMap<String, String>,
+    #[prost(message, repeated, tag = "8")]
+    pub annotations: Labels,
     /// Which of the runtime's handlers runs the sandbox; empty for the default one.
     #[prost(string, tag = "9")]
     pub runtime_handler: String,

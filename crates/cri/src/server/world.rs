@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use super::disk::{Disk, Layer, Space};
-use crate::client::{POD_NAMESPACE, POD_UID};
+use crate::labels::{Label, LabelKey, Labels};
 use crate::messages::*;
 
 /// What the runtime has. Everything can be looked at and changed at any time.
@@ -131,7 +131,7 @@ impl World {
             state: state as i32,
             created_at: new.created_at,
             labels,
-            annotations: new.annotations,
+            annotations: new.annotations.into(),
             runtime_handler: new.handler,
         };
         self.sandboxes.insert(id.clone(), sandbox);
@@ -143,7 +143,7 @@ impl World {
         let id = self.next_id();
         let mut labels =
             self.sandboxes.get(&new.sandbox).map(|sandbox| sandbox.labels.clone()).unwrap_or_default();
-        labels.insert("io.kubernetes.container.name".to_owned(), new.name.clone());
+        labels.push(Label { key: LabelKey::ContainerName, value: new.name.clone() });
         let mount = |image: String| Mount {
             container_path: format!("/volumes/{image}"),
             host_path: String::new(),
@@ -309,10 +309,10 @@ impl ContainerRecord {
 }
 
 /// The labels that the kubelet gives to what belongs to a pod.
-fn pod_labels(pod: &PodSandboxMetadata) -> BTreeMap<String, String> {
-    let labels =
-        [("io.kubernetes.pod.name", &pod.name), (POD_NAMESPACE, &pod.namespace), (POD_UID, &pod.uid)];
-    labels.map(|(key, value)| (key.to_owned(), value.clone())).into()
+fn pod_labels(pod: &PodSandboxMetadata) -> Labels {
+    let PodSandboxMetadata { name, namespace, uid, .. } = pod;
+    let labels = [(LabelKey::PodName, name), (LabelKey::PodNamespace, namespace), (LabelKey::PodUid, uid)];
+    labels.map(|(key, value)| Label { key, value: value.clone() }).into_iter().collect()
 }
 
 /// The time in nanoseconds since 1970.

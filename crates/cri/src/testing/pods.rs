@@ -3,14 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::client::{POD_NAMESPACE, POD_UID};
+use crate::labels::{CONFIG_SOURCE, CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID};
 use crate::messages::*;
 use crate::{Client, Error};
-
-/// The label with a pod's name.
-const POD_NAME: &str = "io.kubernetes.pod.name";
-/// The label with a container's name.
-const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
 /// A pod with a sandbox.
 #[derive(Clone, Debug)]
@@ -47,7 +42,7 @@ impl Pod {
         attempt: u32,
     ) -> Result<Self, Error> {
         let labels = [(POD_NAMESPACE, namespace), (POD_NAME, name), (POD_UID, uid)];
-        let annotations = [("kubernetes.io/config.source", "api")];
+        let annotations = [(CONFIG_SOURCE, "api")];
         let config = PodSandboxConfig {
             metadata: Some(PodSandboxMetadata {
                 name: name.to_owned(),

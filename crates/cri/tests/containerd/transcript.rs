@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use kube_gc_cri::client::POD_UID;
+use kube_gc_cri::labels::POD_UID;
 use kube_gc_cri::messages::*;
 use kube_gc_cri::testing::Pod;
 use kube_gc_cri::{Client, Error, status};

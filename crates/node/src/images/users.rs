@@ -1,11 +1,11 @@
 //! What uses images.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use crate::Rule;
 use crate::identity::escaped;
-use crate::ids::ending;
+use crate::ids::{Id, IdBuf, IdMap, ending, hasher, is_same};
 use crate::mutation::{self, Mutation};
 use crate::reference::{is_short, keys_of_image, keys_of_reference};
 use crate::view::{ContainerState, Image, Listed};
@@ -18,7 +18,7 @@ const HINTS: usize = 256;
 #[derive(Debug)]
 pub struct Users {
     /// Keys of used images, with what uses them.
-    used: HashMap<String, User>,
+    used: IdMap<User>,
     /// Whether some of them are names without a registry.
     short: bool,
     /// The hints of these keys, as bits. Most keys of images are not among them, and a look here takes
@@ -70,7 +70,8 @@ impl Users {
         goes: impl Fn(usize) -> bool,
         spec_images: bool,
     ) -> Self {
-        let mut users = Self { used: HashMap::new(), short: false, hints: [0; HINTS], unclear: None };
+        let used = IdMap::with_hasher(hasher());
+        let mut users = Self { used, short: false, hints: [0; HINTS], unclear: None };
         // Most containers share few images, so most references were just added. To add one again
         // changes nothing.
         let mut recent = [""; 256];
@@ -84,7 +85,7 @@ impl Users {
             }
             for reference in &container.image_refs {
                 let recent = &mut recent[ending(reference) % 256];
-                if *recent != reference.as_str() {
+                if !is_same(recent, reference) {
                     users.add(reference, || User::Container(container.id.clone()));
                     *recent = reference;
                 }
@@ -112,7 +113,7 @@ impl Users {
             self.short |= is_short(&key);
             let (word, bit) = hint(&key);
             self.hints[word] |= bit;
-            self.used.entry(key).or_insert_with(&user);
+            self.used.entry(IdBuf::new(key)).or_insert_with(&user);
         }
     }
 
@@ -134,7 +135,7 @@ impl Users {
             let (word, bit) = hint(key);
             self.hints[word] & bit != 0
         };
-        keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(key.as_ref()))
+        keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(&Id(key)))
     }
 
     /// Whether keys of names without a registry matter.

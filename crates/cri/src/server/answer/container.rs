@@ -118,7 +118,7 @@ impl Answer for CreateContainerRequest {
             image_ref,
             state: ContainerState::ContainerCreated as i32,
             created_at: now(),
-            labels: config.labels,
+            labels: config.labels.into(),
             image_id: String::new(),
         };
         let directory = self.sandbox_config.unwrap_or_default().log_directory;

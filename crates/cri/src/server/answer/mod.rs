@@ -11,6 +11,7 @@ use tonic::Status;
 
 use super::settings::Settings;
 use super::world::World;
+use crate::labels::Labels;
 use crate::rpc::Call;
 
 /// A request that the runtime can answer.
@@ -30,8 +31,8 @@ pub(in crate::server) trait AnswerInParts: Call {
     fn parts(self, settings: &Settings, world: &mut World, items: usize) -> Vec<Self::Response>;
 }
 
-fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
-    wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+fn has_labels(labels: &Labels, wanted: &BTreeMap<String, String>) -> bool {
+    wanted.iter().all(|(key, value)| labels.get(key) == Some(value.as_str()))
 }
 
 /// The only id with a beginning.

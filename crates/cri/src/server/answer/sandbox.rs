@@ -70,8 +70,8 @@ impl Answer for RunPodSandboxRequest {
             metadata: config.metadata,
             state: PodSandboxState::SandboxReady as i32,
             created_at: now(),
-            labels: config.labels,
-            annotations: config.annotations,
+            labels: config.labels.into(),
+            annotations: config.annotations.into(),
             runtime_handler: String::new(),
         };
         world.sandboxes.insert(id.clone(), sandbox);
