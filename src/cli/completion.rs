@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use clap::{Args, Command, ValueEnum};
-use clap_complete::{Shell, generate};
+use clap_complete::CompleteEnv;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
 use super::exit::Exit;
 use super::insight::print;
@@ -48,21 +49,33 @@ enum For {
     Fish,
 }
 
-/// Prints the script with which a shell completes command lines.
-pub fn run(args: &CompletionArgs, invoked: Invoked, mut command: Command) -> Exit {
-    let shell = match args.shell {
-        For::Bash => Shell::Bash,
-        For::Zsh => Shell::Zsh,
-        For::Fish => Shell::Fish,
+/// The variable with which a script asks for the candidates of a word.
+const VARIABLE: &str = "_KUBE_GC_COMPLETE";
+
+/// Prints the script with which a shell completes command lines. It asks this program for each word.
+pub fn run(args: &CompletionArgs, invoked: Invoked) -> Exit {
+    let shell: &dyn EnvCompleter = match args.shell {
+        For::Bash => &Bash,
+        For::Zsh => &Zsh,
+        For::Fish => &Fish,
     };
     let name = if invoked == Invoked::Directly { "kube-gc" } else { "kubectl-gc" };
     let mut script = Vec::new();
-    generate(shell, &mut command, name, &mut script);
-    let script = String::from_utf8_lossy(&script);
-    // clap_complete 4.6 gives the states of the bash script two names if that of the program has a
-    // hyphen, so that no subcommand would be completed.
-    let (other, own) = (name.replace('-', "__subcmd__"), name.replace('-', "__"));
-    printed(&if shell == Shell::Bash { script.replace(&other, &own) } else { script.into_owned() })
+    // Writing to memory cannot fail.
+    let _ = shell.write_registration(VARIABLE, name, name, name, &mut script);
+    printed(&String::from_utf8_lossy(&script))
+}
+
+/// Prints the candidates of a word, if a script asks for them, and otherwise nothing: then the process
+/// has to do something else.
+pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
+    let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
+    let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(Shells(&shells));
+    match completion.try_complete(std::env::args_os(), std::env::current_dir().ok().as_deref()) {
+        Ok(true) => Some(Exit::Success),
+        Ok(false) => None,
+        Err(error) => Some(report(&Error::new(ErrorKind::Settings, error))),
+    }
 }
 
 /// Prints the candidates for the last word of a command line, as kubectl asks for them.

@@ -69,6 +69,9 @@ enum Command {
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
 pub fn main() -> ExitCode {
     let invoked = Invoked::detect();
+    if let Some(exit) = completion::asked(|| invoked.adapt(Cli::command())) {
+        return exit.into();
+    }
     let mut command = invoked.adapt(Cli::command());
     if invoked == Invoked::ToComplete {
         return completion::candidates(command).into();
@@ -82,8 +85,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => insight::check(&args),
         Command::Plan(args) => insight::plan(&args),
         Command::Stuck(args) => insight::stuck(&args),
-        // `command` has been built for its own name, and the script may need another one.
-        Command::Completion(args) => completion::run(&args, invoked, Cli::command()),
+        Command::Completion(args) => completion::run(&args, invoked),
         Command::Man(args) => man::run(&args, Cli::command()),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),

@@ -96,14 +96,22 @@ async fn shells_complete_the_command_line() -> Result<()> {
     ensure!(ran.code == 0 && ran.out.starts_with("#compdef kubectl-gc"), "{ran:?}");
     // bash calls the function that the script has registered, which fills COMPREPLY with what fits.
     let binary = target::binary();
-    let script = "source <(\"$1\" completion bash); registered=$(complete -p kube-gc); \
+    let script = "PATH=${1%/*}:$PATH; source <(kube-gc completion bash); registered=$(complete -p kube-gc); \
                   function=${registered#*-F }; COMP_WORDS=(kube-gc check --fail-on d); COMP_CWORD=3; \
                   ${function%% *} kube-gc d --fail-on; echo \"${COMPREPLY[@]}\"";
     let binary = binary.to_str().context("not UTF-8")?;
     let ran = run(&stage, "bash", &["-c", script, "bash", binary]).await?;
     ensure!(ran.out == "deletes\n", "{ran:?}");
     let ran = run(&stage, binary, &["completion", "fish"]).await?;
-    ensure!(ran.out.contains("complete -c kube-gc") && ran.out.contains("fail-on"), "{ran:?}");
+    ensure!(ran.code == 0 && ran.out.contains("--command kube-gc"), "{ran:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = "_CLAP_COMPLETE_INDEX=3 _KUBE_GC_COMPLETE=$2 \"$1\" -- kube-gc check --fail-on d";
+        let ran = run(&stage, "bash", &["-c", script, "bash", binary, shell]).await?;
+        ensure!(ran.code == 0 && ran.out.starts_with("deletes"), "{ran:?}");
+    }
+    let ran =
+        run(&stage, "bash", &["-c", "_KUBE_GC_COMPLETE=tcsh \"$1\" -- kube-gc c", "bash", binary]).await?;
+    ensure!(ran.code == 2 && ran.err.contains("`bash`, `zsh`, `fish`"), "{ran:?}");
     let ran = run(&stage, binary, &["completion", "tcsh"]).await?;
     ensure!(ran.code == 2, "{ran:?}");
     stage.clear().await
