@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
+use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 
 use super::page::{
     JSON, answered, asked, ended, json, not_found, page, stream as streamed, text, within_timeout,
 };
 use super::parameters::unknown;
-use super::stream::{self, Closing, Streams};
+use super::stream::{Closing, Streams};
 use super::turns::{self, Turns, about_an_object, in_turn};
 use super::{DecisionQuery, FindQuery, GraphFormat, IdleQuery, Introspection, ObjectQuery, StuckQuery, ui};
 use kube_gc_core::object::{GroupResource, ResourceVersion, Uid};
@@ -58,7 +59,7 @@ pub(super) const CONCURRENT_QUESTIONS: usize = 4;
 
 const GRAPHVIZ: &str = "text/vnd.graphviz; charset=utf-8";
 
-pub(super) type Parameters = Query<Vec<(String, String)>>;
+type Parameters = Query<Vec<(String, String)>>;
 
 /// What the pages are made from.
 #[derive(Clone)]
@@ -75,21 +76,9 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
     let questions = Arc::new(Semaphore::new(CONCURRENT_QUESTIONS));
     let streams = Arc::new(Streams::new(Arc::clone(&introspection), Arc::clone(&questions)));
     Router::new()
-        .route("/debug/monitors", get(monitors))
-        .route("/debug/discovery", get(discovery))
-        .route("/debug/graph", get(graph))
-        .route("/debug/search", get(search))
-        .route("/debug/neighbourhood", get(neighbourhood))
-        .route("/debug/explain", get(explain))
-        .route("/debug/summary", get(summary))
-        .route(stream::PATH, get(follow))
-        .route("/debug/stuck", get(stuck))
-        .route("/debug/decisions", get(decisions))
-        .route("/debug/queues", get(queues))
-        .route("/debug/idle", get(idle))
-        .merge(turns::routes())
-        .merge(ui::routes(INDEX))
+        .route("/debug/{*page}", get(answer))
         .route("/debug", get(async || text(StatusCode::OK, INDEX)))
+        .merge(ui::routes(INDEX))
         .fallback(not_found)
         .with_state(Debug {
             introspection,
@@ -100,19 +89,44 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         })
 }
 
-async fn monitors(State(debug): State<Debug>) -> Response {
+/// Answers for every page: with one handler for each, axum's part of it is in the program as often.
+async fn answer(
+    State(debug): State<Debug>,
+    Path(name): Path<String>,
+    closing: Option<Extension<Closing>>,
+    Query(parameters): Parameters,
+) -> Response {
+    let page = match name.as_str() {
+        "decisions" => decisions(debug, parameters).boxed(),
+        "discovery" => return json(StatusCode::OK, &debug.introspection.undiscovered()),
+        "explain" => explain(debug, parameters).boxed(),
+        "graph" => graph(debug, parameters).boxed(),
+        "idle" => idle(debug, parameters).boxed(),
+        "monitors" => monitors(debug).boxed(),
+        "neighbourhood" => neighbourhood(debug, parameters).boxed(),
+        "plan" => turns::plan(debug, parameters).boxed(),
+        "queues" => queues(debug).boxed(),
+        "search" => search(debug, parameters).boxed(),
+        "stream" => {
+            return debug.streams.answer(parameters, closing.map(|Extension(closing)| closing));
+        }
+        "stuck" => stuck(debug, parameters).boxed(),
+        "stuck/causes" => turns::causes(debug, parameters).boxed(),
+        "summary" => summary(debug).boxed(),
+        _ => not_found().boxed(),
+    };
+    page.await
+}
+
+async fn monitors(debug: Debug) -> Response {
     within_timeout(async { json(StatusCode::OK, &debug.introspection.monitors().await) }).await
 }
 
-async fn discovery(State(debug): State<Debug>) -> Response {
-    json(StatusCode::OK, &debug.introspection.undiscovered())
-}
-
-async fn queues(State(debug): State<Debug>) -> Response {
+async fn queues(debug: Debug) -> Response {
     within_timeout(async { json(StatusCode::OK, &debug.introspection.queues().await) }).await
 }
 
-async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn graph(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let (uids, format) = match graph_query(parameters) {
         Ok(query) => query,
         Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
@@ -136,7 +150,7 @@ async fn graph(State(debug): State<Debug>, Query(parameters): Parameters) -> Res
     .await
 }
 
-async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn search(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let Debug { introspection, questions, .. } = &debug;
     in_turn(questions, FindQuery::read(parameters), |query| async move {
         answered(introspection.search(query).await)
@@ -144,7 +158,7 @@ async fn search(State(debug): State<Debug>, Query(parameters): Parameters) -> Re
     .await
 }
 
-async fn neighbourhood(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn neighbourhood(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let Debug { introspection, questions, .. } = &debug;
     in_turn(questions, ObjectQuery::read_neighbourhood(parameters), |query| async move {
         about_an_object("Tree", introspection.neighbourhood(query).await)
@@ -152,7 +166,7 @@ async fn neighbourhood(State(debug): State<Debug>, Query(parameters): Parameters
     .await
 }
 
-async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn explain(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let Debug { introspection, questions, .. } = &debug;
     in_turn(questions, ObjectQuery::read(parameters), |query| async move {
         about_an_object("Explanation", introspection.explain(query).await)
@@ -160,23 +174,15 @@ async fn explain(State(debug): State<Debug>, Query(parameters): Parameters) -> R
     .await
 }
 
-async fn summary(State(debug): State<Debug>) -> Response {
+async fn summary(debug: Debug) -> Response {
     within_timeout(async { answered(debug.introspection.summary().await) }).await
 }
 
-async fn follow(
-    State(debug): State<Debug>,
-    closing: Option<Extension<Closing>>,
-    Query(parameters): Parameters,
-) -> Response {
-    debug.streams.answer(parameters, closing.map(|Extension(closing)| closing))
-}
-
-async fn stuck(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn stuck(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     asked(StuckQuery::read(parameters), async |query| answered(debug.introspection.stuck(query).await)).await
 }
 
-async fn decisions(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn decisions(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     asked(DecisionQuery::read(parameters), |query| async move {
         let mut page = debug.introspection.decisions(&query);
         page.disagreements = debug.introspection.disagreements().await;
@@ -200,7 +206,7 @@ fn graph_query(parameters: Vec<(String, String)>) -> Result<(Vec<Uid>, GraphForm
     Ok((uids, format))
 }
 
-async fn idle(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+async fn idle(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     asked(idle_query(parameters), |query| async {
         let report = debug.introspection.idle(query).await;
         let status = if report.idle { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

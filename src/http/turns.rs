@@ -2,15 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
 use serde::Serialize;
 use tokio::sync::Semaphore;
 
-use super::debug::{Debug, Parameters};
+use super::debug::Debug;
 use super::page::{answered, asked, ended, json, text};
 use super::{CausesQuery, Ended, PlanRequest};
 use kube_gc_insight::Document;
@@ -36,12 +33,8 @@ impl Default for Turns {
     }
 }
 
-/// `/debug/plan` and `/debug/stuck/causes`.
-pub(super) fn routes() -> Router<Debug> {
-    Router::new().route("/debug/plan", get(plan)).route("/debug/stuck/causes", get(causes))
-}
-
-async fn plan(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+/// `/debug/plan`.
+pub(super) async fn plan(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let Debug { introspection, turns: Turns { plans, .. }, .. } = &debug;
     in_turn(plans, PlanRequest::read(parameters), |request| async move {
         about_an_object("Plan", introspection.plan(request).await)
@@ -49,7 +42,8 @@ async fn plan(State(debug): State<Debug>, Query(parameters): Parameters) -> Resp
     .await
 }
 
-async fn causes(State(debug): State<Debug>, Query(parameters): Parameters) -> Response {
+/// `/debug/stuck/causes`.
+pub(super) async fn causes(debug: Debug, parameters: Vec<(String, String)>) -> Response {
     let Debug { introspection, turns: Turns { causes, .. }, .. } = &debug;
     in_turn(causes, CausesQuery::read(parameters), |query| async move {
         let page = introspection.causes(query).await;
