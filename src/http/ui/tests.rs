@@ -31,12 +31,12 @@ async fn browsers_get_the_page_and_all_others_the_index() {
     for accept in [firefox, "TEXT/HTML", "application/json, text/html;level=1;q=0.4"] {
         let response = get_page("/", Some(accept)).await;
         assert_eq!(response.headers()[CONTENT_TYPE], HTML, "{accept}");
-        assert_eq!(response.headers()[VARY], "accept");
+        assert_eq!(response.headers()[VARY], "accept, accept-encoding");
         assert!(body(response).await.starts_with("<!doctype html>"));
     }
     for accept in [None, Some("*/*"), Some("text/plain"), Some("text/htmlx"), Some("text/html;q=0")] {
         let response = get_page("/", accept).await;
-        assert_eq!(response.headers()[VARY], "accept");
+        assert_eq!(response.headers()[VARY], "accept, accept-encoding");
         assert_eq!(body(response).await, "the index\n", "{accept:?}");
     }
 }
@@ -60,6 +60,32 @@ async fn each_file_has_its_type_and_all_headers_that_protect_it() {
     }
     assert_eq!(get_page("/ui/nothing.js", None).await.status(), StatusCode::NOT_FOUND);
     assert_eq!(get_page("/ui/..%2fui.rs", None).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn files_are_compressed_for_who_can_read_that() {
+    let files = FILES.iter().map(|(name, ..)| format!("{PREFIX}{name}"));
+    for path in files.chain(["/".to_owned()]) {
+        let file = async |encoding: &'static str| {
+            let mut request = request(&path, Some("text/html"));
+            request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static(encoding));
+            let response = routes::<()>("the index").oneshot(request).await.unwrap();
+            assert!(response.headers()[VARY].to_str().unwrap().contains("accept-encoding"), "{path}");
+            let encoding = response.headers().get(CONTENT_ENCODING).cloned();
+            (encoding, to_bytes(response.into_body(), usize::MAX).await.unwrap())
+        };
+        for (encoding, is_compressed) in
+            [("gzip, deflate, br, zstd", true), ("GZIP;q=0.5", true), ("gzip;q=0, br", false), ("", false)]
+        {
+            let (of_response, content) = file(encoding).await;
+            assert_eq!(of_response.is_some_and(|encoding| encoding == "gzip"), is_compressed, "{path}");
+            let name = path.strip_prefix(PREFIX).unwrap_or("index.html");
+            let source = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("src/http/ui").join(name);
+            let expected = compact::compact(&std::fs::read(source).unwrap());
+            let content = if is_compressed { plain(&content).unwrap() } else { content.to_vec() };
+            assert_eq!(String::from_utf8(content), String::from_utf8(expected), "{path}");
+        }
+    }
 }
 
 #[test]
@@ -86,7 +112,8 @@ fn every_file_of_the_folder_is_served_and_together_they_are_small() {
         .collect();
     let served: BTreeSet<String> = FILES.iter().map(|(name, ..)| (*name).to_owned()).collect();
     assert_eq!(in_folder, served);
-    let bytes = PAGE.len() + FILES.iter().map(|(.., content)| content.len()).sum::<usize>();
+    let contents = FILES.iter().map(|(.., content)| *content).chain([PAGE]);
+    let bytes: usize = contents.map(|content| plain(content).unwrap().len()).sum();
     assert!(bytes <= MOST_BYTES, "{bytes} bytes");
 }
 
@@ -94,7 +121,7 @@ fn every_file_of_the_folder_is_served_and_together_they_are_small() {
 #[test]
 fn no_script_makes_elements_or_code_from_text() {
     for (name, content_type, content) in FILES {
-        let source = std::str::from_utf8(content).unwrap();
+        let source = String::from_utf8(plain(content).unwrap()).unwrap();
         let forbidden: &[&str] = match *content_type {
             SCRIPT => &[
                 "innerHTML",
@@ -122,7 +149,7 @@ fn no_script_makes_elements_or_code_from_text() {
             assert!(uses.is_empty(), "{name} uses {word}: {uses:?}");
         }
     }
-    let page = std::str::from_utf8(PAGE).unwrap();
+    let page = String::from_utf8(plain(PAGE).unwrap()).unwrap();
     for word in ["<style", "style=", "onclick", "onload", "javascript:", "//"] {
         assert!(!page.contains(word), "the page contains {word}");
     }
