@@ -11,7 +11,7 @@ use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::reference::{is_short, keys_of_image, keys_of_reference};
+use crate::reference::{has_key, is_short, keys_of_reference};
 use crate::time::words;
 use crate::view::{Extent, Image};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
@@ -90,7 +90,6 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         Some(reference) if !is_pinning => keys_of_reference(reference),
         _ => Vec::new(),
     };
-    let short_names = users.has_short_names() || sandbox_image.iter().any(|key| is_short(key));
     let (no_goal, reason) = pressure::no_goal(input.usage, rules);
     let min_age = words(rules.images.min_age);
     let young = Decision::keep(Rule::I5, format!("it was detected less than {min_age} ago"));
@@ -98,8 +97,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     let mut decisions = Vec::with_capacity(runtime.images.len());
     let mut candidates = Vec::new();
     for (index, image) in runtime.images.iter().enumerate() {
-        let keys = keys_of_image(image, short_names);
-        let user = users.user_of(&keys);
+        let user = users.user(image);
         used.push(user.is_some());
         if let Some(user) = user {
             decisions.push(Decision::keep(user.rule(), user.reason()));
@@ -110,7 +108,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
         let kept = if whole {
             unusable(image, &users, &ambiguous)
                 .or_else(|| i2(image))
-                .or_else(|| b5(image, &keys, rules, &sandbox_image))
+                .or_else(|| b5(image, rules, &sandbox_image))
                 .or_else(|| i5_is_young(record, input).then(|| young.clone()))
         } else {
             Some(Decision::keep(Rule::B1, "images wait for whole lists"))
@@ -151,7 +149,7 @@ fn i2(image: &Image) -> Option<Decision> {
 }
 
 /// B5: what `keep` names, what could not be pulled again, and what sandboxes need.
-fn b5(image: &Image, keys: &[Cow<'_, str>], rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
+fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
     let names = || image.names().chain([image.id.as_str()]);
     if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
         return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
@@ -159,7 +157,8 @@ fn b5(image: &Image, keys: &[Cow<'_, str>], rules: &Rules, sandbox_image: &[Stri
     if rules.images.keep_local && !image.has_repo_digest() {
         return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
     }
-    if sandbox_image.iter().any(|of_sandboxes| keys.iter().any(|key| key == of_sandboxes)) {
+    let short = sandbox_image.iter().any(|key| is_short(key));
+    if !sandbox_image.is_empty() && has_key(image, short, |key| sandbox_image.iter().any(|of| of == key)) {
         return Some(Decision::keep(Rule::B5, "it is the image of sandboxes"));
     }
     None

@@ -4,8 +4,6 @@
 //! `nginx`. Two names are taken for the same image if they could be. An image that is thought to
 //! be used stays, so a match too many does no harm.
 
-use std::borrow::Cow;
-
 use crate::view::Image;
 
 /// Marks keys of names without a registry, which may be in any.
@@ -39,34 +37,27 @@ pub fn keys_of_reference(reference: &str) -> Vec<String> {
     keys
 }
 
-/// What an image is known by. Keys of names without a registry are only there if `short` asks for
-/// them: most nodes have no use for them.
-#[must_use]
-pub fn keys_of_image(image: &Image, short: bool) -> Vec<Cow<'_, str>> {
-    let mut keys = Vec::new();
-    if !image.id.is_empty() {
-        keys.push(Cow::from(image.id.as_str()));
-        if is_hex(&image.id) {
-            keys.push(format!("sha256:{}", image.id).into());
-        }
+/// Whether an image is known by a key that is wanted. Keys of names without a registry are only looked at
+/// if `short` asks for them: most nodes have no use for them.
+pub(crate) fn has_key(image: &Image, short: bool, mut is_wanted: impl FnMut(&str) -> bool) -> bool {
+    let id = image.id.as_str();
+    if !id.is_empty() && (is_wanted(id) || (is_hex(id) && is_wanted(&format!("sha256:{id}")))) {
+        return true;
     }
-    for name in image.names() {
-        keys.push(name.into());
+    image.names().any(|name| {
+        if is_wanted(name) {
+            return true;
+        }
         // A name with a digest has no tag, and nobody means it by one.
         if let Some((_, digest)) = name.split_once('@') {
-            keys.push(digest.into());
-            continue;
+            return is_wanted(digest);
         }
         let parsed = Name::parse(name);
-        if !parsed.is_full() {
-            keys.push(parsed.full().into());
+        if !parsed.is_full() && is_wanted(&parsed.full()) {
+            return true;
         }
-        if short {
-            let paths = suffixes(parsed.path);
-            keys.extend(paths.map(|path| format!("{ANY_REGISTRY}{path}:{}", parsed.tag).into()));
-        }
-    }
-    keys
+        short && suffixes(parsed.path).any(|path| is_wanted(&format!("{ANY_REGISTRY}{path}:{}", parsed.tag)))
+    })
 }
 
 /// Whether a key is that of a name without a registry.
@@ -146,8 +137,8 @@ mod tests {
             repo_digests: owned(digests),
             ..Image::default()
         };
-        let keys = keys_of_image(&image, true);
-        keys_of_reference(reference).into_iter().any(|key| keys.contains(&Cow::from(key)))
+        let keys = keys_of_reference(reference);
+        has_key(&image, true, |key| keys.iter().any(|wanted| wanted == key))
     }
 
     #[test]
@@ -191,7 +182,7 @@ mod tests {
         assert!(means(&id, &[], &[]));
         assert!(means(id.trim_start_matches("sha256:"), &[], &[]));
         let bare = Image { id: id.trim_start_matches("sha256:").to_owned(), ..Image::default() };
-        assert!(keys_of_image(&bare, false).contains(&Cow::from(id)));
+        assert!(has_key(&bare, false, |key| key == id));
     }
 
     #[test]
@@ -205,7 +196,7 @@ mod tests {
         for reference in ["/", ":", "@", "a@", "@b", "a/:", "::::", "\u{0}", "ä/ö:ü"] {
             let _ = keys_of_reference(reference);
             let image = Image { repo_tags: vec![reference.to_owned()], ..Image::default() };
-            let _ = keys_of_image(&image, true);
+            let _ = has_key(&image, true, |_| false);
         }
     }
 }

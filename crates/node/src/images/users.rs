@@ -1,13 +1,12 @@
 //! What uses images.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::Rule;
 use crate::identity::escaped;
 use crate::ids::{Id, IdBuf, IdMap, ending, hasher, is_same};
 use crate::mutation::{self, Mutation};
-use crate::reference::{is_short, keys_of_image, keys_of_reference};
+use crate::reference::{has_key, is_short, keys_of_reference};
 use crate::view::{ContainerState, Image, Listed};
 use crate::{PodView, RuntimeView};
 
@@ -126,21 +125,15 @@ impl Users {
     /// What uses this image.
     #[must_use]
     pub fn user(&self, image: &Image) -> Option<&User> {
-        self.user_of(&keys_of_image(image, self.short))
-    }
-
-    /// What uses the image that has these keys.
-    pub(super) fn user_of(&self, keys: &[Cow<'_, str>]) -> Option<&User> {
-        let may_be_used = |key: &str| {
+        let mut user = None;
+        has_key(image, self.short, |key| {
             let (word, bit) = hint(key);
-            self.hints[word] & bit != 0
-        };
-        keys.iter().filter(|key| may_be_used(key)).find_map(|key| self.used.get(&Id(key)))
-    }
-
-    /// Whether keys of names without a registry matter.
-    pub(super) const fn has_short_names(&self) -> bool {
-        self.short
+            if self.hints[word] & bit != 0 {
+                user = self.used.get(&Id(key));
+            }
+            user.is_some()
+        });
+        user
     }
 
     /// A container that does not say which image it uses.
