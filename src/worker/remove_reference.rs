@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::api::{FinalizerRemoval, MANY_REFERENCES, References};
-use kube_gc_core::graph::ExpectedChange;
+use kube_gc_core::graph::{DependentView, ExpectedChange};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
@@ -30,6 +30,18 @@ impl ReferenceRemoval {
         }
         let uids = remove.into_iter().map(|reference| reference.uid).collect();
         if seen.len() > MANY_REFERENCES { Self::ByUidAmongMany(uids) } else { Self::ByUid(uids) }
+    }
+
+    /// Removes the reference of a dependent to an owner that orphans it.
+    pub fn of_dependent(dependent: &DependentView) -> Self {
+        let DependentView { reference, shares_uid, reference_count, .. } = dependent;
+        if *shares_uid {
+            Self::Exact(vec![reference.clone()])
+        } else if *reference_count > MANY_REFERENCES {
+            Self::ByUidAmongMany(vec![reference.uid.clone()])
+        } else {
+            Self::ByUid(vec![reference.uid.clone()])
+        }
     }
 
     /// As the API takes it.
@@ -68,7 +80,7 @@ pub fn after_finalizer_removal(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::{Finalizers, Uid};
+    use kube_gc_core::object::{Finalizers, Uid, config_map};
 
     fn facts(version: &str) -> ObjectFacts {
         ObjectFacts {
@@ -111,6 +123,27 @@ mod tests {
         };
         assert!(matches!(removal(MANY_REFERENCES).references(), References::OfOwners([_])));
         assert!(matches!(removal(MANY_REFERENCES + 1).references(), References::OfOwnersAmongMany([_])));
+    }
+
+    #[test]
+    fn a_dependent_with_many_references_is_orphaned_without_a_strategic_patch() {
+        let removal = |reference_count: usize, shares_uid: bool| {
+            let (identity, reference) = (config_map("shop", "a", "u"), owner(1));
+            ReferenceRemoval::of_dependent(&DependentView {
+                identity,
+                reference,
+                shares_uid,
+                reference_count,
+            })
+        };
+        assert!(matches!(removal(MANY_REFERENCES, false).references(), References::OfOwners([_])));
+        assert!(matches!(
+            removal(MANY_REFERENCES + 1, false).references(),
+            References::OfOwnersAmongMany([_])
+        ));
+        for count in [2, MANY_REFERENCES + 1] {
+            assert!(matches!(removal(count, true).references(), References::Exactly([_])));
+        }
     }
 
     #[test]

@@ -17,11 +17,11 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tracing::Level;
 
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
-use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, References};
+use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult};
 use crate::telemetry::{Queue, Structured, StuckReason};
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
-use crate::worker::remove_reference::after_finalizer_removal;
+use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
@@ -279,13 +279,8 @@ impl OrphanWork {
         owner: &Identity,
         dependent: DependentView,
     ) -> Result<Option<ResourceVersion>, Interrupted> {
-        let DependentView { identity, reference, shares_uid } = dependent;
-        let references = if shares_uid {
-            References::Exactly(&[reference])
-        } else {
-            References::OfOwners(&[reference.uid])
-        };
-        orphan_dependent(&self.context, owner, &identity, references).await
+        let removal = ReferenceRemoval::of_dependent(&dependent);
+        orphan_dependent(&self.context, owner, &dependent.identity, removal.references()).await
     }
 }
 

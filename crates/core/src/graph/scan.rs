@@ -104,6 +104,7 @@ impl Partition {
             identity: self.store.identity(dependent),
             reference: self.store.reference(edge),
             shares_uid: self.shares_uid(edge),
+            reference_count: self.store.owners(dependent).count(),
         }
     }
 }

@@ -133,6 +133,9 @@ pub struct DependentView {
     /// Whether other references have the same uid. Then only a JSON merge patch removes the
     /// right entry.
     pub shares_uid: bool,
+    /// How many references it has. Of a dependent in another partition, only those to cluster-scoped
+    /// owners are counted.
+    pub reference_count: usize,
 }
 
 /// Where the next page of dependents starts. It stays valid while dependents come and go.

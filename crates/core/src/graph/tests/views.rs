@@ -46,6 +46,17 @@ fn two_references_with_one_uid_are_reported_across_partitions() {
 }
 
 #[test]
+fn the_references_of_a_dependent_are_counted() {
+    let mut w = World::new(2);
+    let owner = config("owner");
+    w.see(&[&owner, &pod("one").owned(&owner), &pod("two").owned(&owner).owned(&node("n"))]);
+    let (page, _) = w.partition("ns").dependents(&owner.key(), None, 9);
+    let mut views: Vec<_> = page.iter().map(|view| (&*view.identity.name, view.reference_count)).collect();
+    views.sort_unstable();
+    assert_eq!(views, [("one", 1), ("two", 2)]);
+}
+
+#[test]
 fn a_type_concerns_its_owners_and_their_dependents() {
     let mut w = World::new(2);
     let (owner, far) = (config("owner"), node("n"));
