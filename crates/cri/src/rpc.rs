@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use prost::DecodeError;
+use prost::bytes::Bytes;
+
 use crate::messages::*;
 
 /// Versions of CRI. Their messages are the same; only the services' names differ.
@@ -59,6 +62,15 @@ pub trait Call: prost::Message + Default + Clone + Send + Sync + 'static {
     type Response: prost::Message + Default + Send + Sync + 'static;
     /// The call.
     const RPC: Rpc;
+
+    /// Reads the answer, or a part of it.
+    ///
+    /// # Errors
+    ///
+    /// It is no such message.
+    // Not a generic function: its code would be compiled in the crate that makes the call, with the
+    // optimization of that crate.
+    fn read_response(message: Bytes) -> Result<Self::Response, DecodeError>;
 }
 
 /// Declares the calls, so that the list of names and the types cannot differ.
@@ -110,6 +122,10 @@ macro_rules! calls {
         $(impl Call for $request {
             type Response = $response;
             const RPC: Rpc = Rpc::$name;
+
+            fn read_response(message: Bytes) -> Result<$response, DecodeError> {
+                prost::Message::decode(message)
+            }
         })*
     };
 }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use http::Uri;
 use http::uri::PathAndQuery;
-use prost::Message as _;
 use prost::bytes::Bytes;
 use tokio::time::Instant;
 use tonic::client::Grpc;
@@ -146,7 +145,7 @@ impl From<Status> for Failure {
 
 /// Reads a message of the answer to a call.
 fn decoded<C: Call>(message: Bytes) -> Result<C::Response, Status> {
-    C::Response::decode(message).map_err(|error| Status::internal(error.to_string()))
+    C::read_response(message).map_err(|error| Status::internal(error.to_string()))
 }
 
 /// Whether a status says that the time is over.
