@@ -66,8 +66,8 @@ pub fn run(args: &CompletionArgs, invoked: Invoked) -> Exit {
     printed(&String::from_utf8_lossy(&script))
 }
 
-/// Prints the candidates of a word, if a script asks for them, and otherwise nothing: then the process
-/// has to do something else.
+/// Prints the candidates of a word if the script of a shell has started this process, and returns its exit
+/// code. Otherwise, this process runs a command.
 pub fn asked(command: impl Fn() -> Command) -> Option<Exit> {
     let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
     let completion = CompleteEnv::with_factory(command).var(VARIABLE).shells(Shells(&shells));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -89,14 +89,15 @@ pub fn debug_router(introspection: Arc<dyn Introspection>) -> Router {
         })
 }
 
-/// Answers for every page: with one handler for each, axum's part of it is in the program as often.
+/// Answers for all pages. With a handler for each of them, the program would contain axum's part of a
+/// handler as often. The path counts as it was sent, because limits and access go by that, too.
 async fn answer(
     State(debug): State<Debug>,
-    Path(name): Path<String>,
+    uri: Uri,
     closing: Option<Extension<Closing>>,
     Query(parameters): Parameters,
 ) -> Response {
-    let page = match name.as_str() {
+    let page = match uri.path().strip_prefix("/debug/").unwrap_or_default() {
         "decisions" => decisions(debug, parameters).boxed(),
         "discovery" => return json(StatusCode::OK, &debug.introspection.undiscovered()),
         "explain" => explain(debug, parameters).boxed(),

@@ -263,6 +263,11 @@ async fn the_index_names_every_page() {
         assert_ne!(get_debug(path).await.0, StatusCode::NOT_FOUND);
     }
     assert_eq!(get_debug("/debug/nothing").await.0, StatusCode::NOT_FOUND);
+    // The limits of streams, and access to a page, go by the path as it was sent.
+    for path in ["/debug/strea%6d", "/debug/stuck%2Fcauses", "/debug/./summary", "/debug//summary", "/debug/"]
+    {
+        assert_eq!(get_debug(path).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
     let (_, _, index) = get(health(Readiness::default()), "/").await;
     for path in ["/livez", "/readyz", "/healthz", "/metrics"] {
         assert!(index.contains(path));

@@ -1,7 +1,7 @@
 //! Labels and annotations of what a runtime has.
 //!
 //! A list of a thousand items has thousands of labels, and nearly all of their keys are those of the
-//! kubelet. Here, such a key is a number, and labels are in the order in which they came.
+//! kubelet. Here, such a key takes no memory of its own, and labels keep the order in which they came.
 
 use std::collections::BTreeMap;
 use std::fmt;

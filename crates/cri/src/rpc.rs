@@ -68,7 +68,7 @@ pub trait Call: prost::Message + Default + Clone + Send + Sync + 'static {
     /// # Errors
     ///
     /// It is no such message.
-    // Not a generic function: its code would be compiled in the crate that makes the call, with the
+    // The code of a generic function would be compiled in the crate that makes the call, with the
     // optimization of that crate.
     fn read_response(message: Bytes) -> Result<Self::Response, DecodeError>;
 }
