@@ -11,7 +11,7 @@ help: ## list the targets
 
 # The profile and the features of the tests, so that the tests reuse this build, but without the
 # allocator, whose C code takes long to compile.
-QUICK ?= --no-default-features --features demo,dev
+QUICK ?= --no-default-features --features commands,demo,dev
 # Node collection has dependencies of its own, which the other scenarios need not wait for.
 NODE = $(if $(findstring --node,$(ARGS)),--features node)
 

@@ -42,6 +42,9 @@ files=$(cd "$directory/rootfs" && find . ! -type d)
 if "$directory/rootfs/kube-gc" demo --help >/dev/null 2>&1; then
   fail 'the binary contains the demo, and with it an API server'
 fi
+if "$directory/rootfs/kube-gc" tree --help >/dev/null 2>&1; then
+  fail 'the binary contains the commands for people'
+fi
 printf 'image: contains only %s, %s bytes\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
 # deploy/link-by-use must have put the functions in use first, and most of them must still exist.

@@ -12,6 +12,7 @@ use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::error_chain::error_chain;
+use super::inspect::each;
 use super::media_type::JSON;
 use super::path;
 use super::settings::Verb;
@@ -138,11 +139,6 @@ impl LabelledPod {
             debug_port: debug.and_then(|port| u16::try_from(port["containerPort"].as_u64()?).ok()),
         })
     }
-}
-
-/// The elements of a list; none if there is no list.
-pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
-    list.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Reads of single objects for people: with what the graph does not keep, and as the server's own
-//! tables show them.
+//! Reads of single objects for people, with what the graph does not keep.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +11,6 @@ use serde_json::Value;
 use super::call::{Answer, Call};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::forward::each;
 use super::media_type::JSON;
 use super::path;
 use super::read::read_object;
@@ -22,16 +20,12 @@ use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::{Keyed, json_fault};
 use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
-/// A table with one row, or else the object.
-const TABLE: &str = "application/json;as=Table;g=meta.k8s.io;v=v1,application/json";
 /// The most finalizers of an object that are read.
 const MOST_FINALIZERS: usize = 64;
 /// The manager that the API server writes down for a client that does not name itself.
 const UNNAMED_MANAGER: &str = "unknown";
 /// The most conditions of a namespace that are read.
 const MOST_CONDITIONS: usize = 16;
-/// The most columns of a table that are read.
-const MOST_COLUMNS: usize = 64;
 
 impl Api {
     /// What a live read of exactly this identity shows. Failures are part of the answer.
@@ -91,33 +85,6 @@ impl Api {
         });
         Ok(shown.collect())
     }
-
-    /// The cells of an object's row in the server's own table, each with the name of its column.
-    /// Empty if the server has no table for it.
-    ///
-    /// # Errors
-    ///
-    /// The object cannot be read.
-    pub async fn table_row(&self, identity: &Identity) -> Result<Vec<(String, String)>, ApiError> {
-        let mut call = Call::object(Verb::Get, Method::GET, "GET", identity)?;
-        call.path.push_str("?includeObject=None");
-        call.accept = TABLE;
-        let answer = self.call(call).await?;
-        let Keyed(table): Keyed<Table> =
-            serde_json::from_slice(&answer.body).map_err(|error| fault(identity, &answer, &error))?;
-        if table.kind != "Table" {
-            return Ok(Vec::new());
-        }
-        let columns = table.column_definitions.into_iter().map(|Keyed(column)| column.name);
-        let cells = table.rows.into_iter().next().map(|Keyed(row)| row.cells).unwrap_or_default();
-        let text = |cell: Value| match cell {
-            Value::String(text) => word(&text).to_string(),
-            Value::Null => String::new(),
-            other => word(&other.to_string()).to_string(),
-        };
-        let columns = columns.map(|name| word(&name).to_string());
-        Ok(columns.zip(cells.into_iter().map(text)).take(MOST_COLUMNS).collect())
-    }
 }
 
 /// An identity for a request, which does not contain the uid. `None` if no object can have it.
@@ -126,32 +93,15 @@ fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str
     Some(Identity { resource: Arc::clone(resource), namespace: namespace.cloned(), name: name.into(), uid })
 }
 
-fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
+pub(super) fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
     let namespace = identity.namespace.as_ref().map(Namespace::as_str);
     let target = path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
     unusable("GET", target, json_fault(error), answer.code)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Table {
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    column_definitions: Vec<Keyed<Column>>,
-    #[serde(default)]
-    rows: Vec<Keyed<TableRow>>,
-}
-
-#[derive(Deserialize)]
-struct Column {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct TableRow {
-    #[serde(default)]
-    cells: Vec<Value>,
+/// The elements of a list; none if there is no list.
+pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
+    list.as_array().into_iter().flatten()
 }
 
 /// What the graph does not keep.
@@ -269,17 +219,5 @@ mod tests {
         {
             assert!(matches!(read(reply).await, Live::Failed(_)));
         }
-    }
-
-    #[tokio::test]
-    async fn a_row_is_read_with_the_names_of_its_columns() {
-        let table = r#"{"kind":"Table","columnDefinitions":[{"name":"Name","type":"string"},{"name":"Ready"},
-            {"name":"Age"}],"rows":[{"cells":["w","1/1",4,"surplus"]}]}"#;
-        let server = Server::replying([Reply::ok(table), Reply::ok(widget_json(""))]);
-        let row = server.api().table_row(&widget()).await.unwrap();
-        let cells = [("Name", "w"), ("Ready", "1/1"), ("Age", "4")];
-        assert_eq!(row, cells.map(|(name, cell)| (name.to_owned(), cell.to_owned())));
-        assert_eq!(server.api().table_row(&widget()).await.unwrap(), []);
-        assert!(server.requests()[0].ends_with("/w?includeObject=None"));
     }
 }

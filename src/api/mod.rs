@@ -20,6 +20,7 @@ mod error_chain;
 mod event;
 mod event_recorder;
 mod finalizer;
+#[cfg(feature = "commands")]
 mod forward;
 mod high_water;
 mod inspect;
@@ -40,6 +41,8 @@ mod restore_fence;
 mod review;
 mod settings;
 mod strategic_merge;
+#[cfg(feature = "commands")]
+mod table;
 mod transport;
 mod write_encoding;
 mod write_gate;
@@ -63,6 +66,7 @@ pub use event_recorder::EventRecorder;
 #[cfg(feature = "demo")]
 pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
 pub use finalizer::{Finalizer, FinalizerRemoval};
+#[cfg(feature = "commands")]
 pub use forward::LabelledPod;
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;

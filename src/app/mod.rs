@@ -21,6 +21,7 @@ mod connect;
 pub mod controller;
 mod election;
 mod error;
+#[cfg(feature = "commands")]
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;

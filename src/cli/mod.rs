@@ -1,11 +1,14 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
+#[cfg(feature = "commands")]
 mod completion;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
+#[cfg(feature = "commands")]
 mod insight;
 mod invoked;
+#[cfg(feature = "commands")]
 mod man;
 #[cfg(feature = "node")]
 mod node;
@@ -43,16 +46,9 @@ struct Cli {
 enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
     Run(run::RunArgs),
-    /// Show what belongs to an object: owners above, dependents below
-    Tree(insight::TreeArgs),
-    /// Say why an object is still there, or why it goes
-    Explain(insight::ExplainArgs),
-    /// Find owner references that delete or keep objects by mistake
-    Check(insight::CheckArgs),
-    /// Say what happens to every object if one is deleted
-    Plan(insight::PlanArgs),
-    /// Find what was deleted long ago and is still there, and what holds it
-    Stuck(insight::StuckArgs),
+    #[cfg(feature = "commands")]
+    #[command(flatten)]
+    Question(insight::Question),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),
@@ -60,8 +56,10 @@ enum Command {
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     /// Print a script that completes command lines in a shell
+    #[cfg(feature = "commands")]
     Completion(completion::CompletionArgs),
     /// Write manual pages to a directory
+    #[cfg(feature = "commands")]
     #[command(hide = true)]
     Man(man::ManArgs),
 }
@@ -69,10 +67,12 @@ enum Command {
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
 pub fn main() -> ExitCode {
     let invoked = Invoked::detect();
+    #[cfg(feature = "commands")]
     if let Some(exit) = completion::asked(|| invoked.adapt(Cli::command())) {
         return exit.into();
     }
     let mut command = invoked.adapt(Cli::command());
+    #[cfg(feature = "commands")]
     if invoked == Invoked::ToComplete {
         return completion::candidates(command).into();
     }
@@ -80,12 +80,11 @@ pub fn main() -> ExitCode {
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
-        Command::Tree(args) => insight::tree(&args),
-        Command::Explain(args) => insight::explain(&args),
-        Command::Check(args) => insight::check(&args),
-        Command::Plan(args) => insight::plan(&args),
-        Command::Stuck(args) => insight::stuck(&args),
+        #[cfg(feature = "commands")]
+        Command::Question(question) => question.ask(),
+        #[cfg(feature = "commands")]
         Command::Completion(args) => completion::run(&args, invoked),
+        #[cfg(feature = "commands")]
         Command::Man(args) => man::run(&args, Cli::command()),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),

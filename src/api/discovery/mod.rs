@@ -10,6 +10,7 @@ mod document;
 mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+#[cfg(feature = "commands")]
 mod names;
 mod select;
 mod services;

@@ -19,14 +19,9 @@ mod table;
 mod tree;
 mod tree_text;
 
-pub use check::{CheckArgs, run as check};
-pub use explain::{ExplainArgs, run as explain};
-pub use plan::{PlanArgs, run as plan};
-pub use stuck::{StuckArgs, run as stuck};
-pub use tree::{TreeArgs, run as tree};
-
 use std::io::{IsTerminal as _, Write as _};
 
+use clap::Subcommand;
 use kube_gc_core::text::escape::{Escaped, escape_json};
 use kube_gc_insight::{Document, Unseen};
 use serde::Serialize;
@@ -36,6 +31,34 @@ use super::invoked::Invoked;
 use super::report;
 use crate::app::{Error, ErrorKind};
 use crate::insight::{CollectorError, InsightError};
+
+/// A question about a cluster.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Question {
+    /// Show what belongs to an object: owners above, dependents below
+    Tree(tree::TreeArgs),
+    /// Say why an object is still there, or why it goes
+    Explain(explain::ExplainArgs),
+    /// Find owner references that delete or keep objects by mistake
+    Check(check::CheckArgs),
+    /// Say what happens to every object if one is deleted
+    Plan(plan::PlanArgs),
+    /// Find what was deleted long ago and is still there, and what holds it
+    Stuck(stuck::StuckArgs),
+}
+
+impl Question {
+    /// Prints the answer.
+    pub fn ask(&self) -> Exit {
+        match self {
+            Self::Tree(args) => tree::run(args),
+            Self::Explain(args) => explain::run(args),
+            Self::Check(args) => check::run(args),
+            Self::Plan(args) => plan::run(args),
+            Self::Stuck(args) => stuck::run(args),
+        }
+    }
+}
 
 /// How many things that could not be looked at are named to people.
 const NAMED: usize = 6;
