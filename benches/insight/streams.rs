@@ -1,11 +1,12 @@
 //! Streams, while the cluster changes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use crate::progress;
 use crate::report::Row;
@@ -16,6 +17,10 @@ use crate::subject::Subject;
 const STREAMS: usize = 8;
 /// How often each state is measured.
 const ROUNDS: usize = 3;
+/// The time within which a collector notices that a stream was closed.
+const NOTICED: Duration = Duration::from_secs(10);
+/// How often a full collector is asked for a stream.
+const AGAIN: Duration = Duration::from_millis(10);
 
 /// What streams add to a collector that reads ten thousand events a second. Each follows another
 /// object. The events are the same with streams and without: updates of any object, the few that are
@@ -54,16 +59,38 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
     ])
 }
 
-/// Begins a stream about an object.
+/// Begins a stream about an object. A stream that was just closed counts until the collector notices, so
+/// a place may be free only a moment later.
 pub async fn connect(subject: &Subject, uid: &str) -> Result<TcpStream> {
+    let deadline = Instant::now() + NOTICED;
+    loop {
+        match begin(subject, uid).await? {
+            Begun::Follows(stream) => return Ok(stream),
+            Begun::Full => ensure!(Instant::now() < deadline, "there are more than {STREAMS} streams"),
+        }
+        sleep(AGAIN).await;
+    }
+}
+
+/// What came of a request for a stream.
+enum Begun {
+    Follows(TcpStream),
+    /// There are as many streams as a collector has at a time.
+    Full,
+}
+
+async fn begin(subject: &Subject, uid: &str) -> Result<Begun> {
     let address = subject.collector.debug_address();
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /debug/stream?uid={uid} HTTP/1.1\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut head = [0; 12];
     stream.read_exact(&mut head).await.context("no answer")?;
-    ensure!(head.ends_with(b"200"), "{}", String::from_utf8_lossy(&head));
-    Ok(stream)
+    match &head[9..] {
+        b"200" => Ok(Begun::Follows(stream)),
+        b"503" => Ok(Begun::Full),
+        _ => bail!("{}", String::from_utf8_lossy(&head)),
+    }
 }
 
 /// Reads to the end.
