@@ -25,6 +25,7 @@ mod forward;
 mod high_water;
 mod inspect;
 mod jitter;
+mod list;
 mod list_watch;
 mod media_type;
 mod namespaces;

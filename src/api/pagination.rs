@@ -19,6 +19,11 @@ pub struct Pagination {
 }
 
 impl Pagination {
+    /// Whether a page with this token can follow the present one.
+    pub fn allows(&self, token: &str) -> bool {
+        !token.is_empty() && token.len() <= LONGEST_TOKEN && token != self.last
+    }
+
     /// Notes a page's number of objects and its continue token.
     ///
     /// # Errors

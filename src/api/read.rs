@@ -1,4 +1,4 @@
-//! Reading one object, and lists that serve a single purpose.
+//! Reading one object, and the present version of the store.
 
 use std::sync::Arc;
 
@@ -9,14 +9,12 @@ use http::Method;
 use super::call::{Answer, Call};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::media_type::{METADATA_LIST, list_accept};
-use super::pagination::Pagination;
+use super::media_type::METADATA_LIST;
 use super::path;
-use super::restore_fence::RESTORED;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, ResourceVersion, Uid};
-use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView, json_fault};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
+use kube_gc_decode::{Envelope, FactsReader, ListReader, ObjectView, json_fault};
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +32,6 @@ pub enum AbsenceProof {
     NotFound,
     /// Another object has the name.
     OtherUid(Uid),
-}
-
-/// The metadata of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListMeta {
-    /// The version of the first page, for which the whole list stands.
-    pub resource_version: Option<ResourceVersion>,
 }
 
 /// An object, and what its facts do not contain.
@@ -79,119 +70,6 @@ impl Api {
     /// The answer to a live GET of an object's metadata.
     pub(super) async fn get(&self, identity: &Identity) -> Result<Answer, ApiError> {
         self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
-    }
-
-    /// Lists a type, consistently and in pages, and calls `visit` for every object. For
-    /// confirmations; [`watch`](Self::watch) follows a type. If the list expires and starts
-    /// again, objects are visited again.
-    ///
-    /// # Errors
-    ///
-    /// The list cannot be read to its end. What was visited then proves nothing.
-    pub async fn list(
-        &self,
-        resource: &ResourceType,
-        namespace: Option<&Namespace>,
-        visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<ListMeta, ApiError> {
-        self.list_selected(resource, namespace, None, visit).await
-    }
-
-    /// Lists the objects of a type that a label selector names, or all of them.
-    ///
-    /// # Errors
-    ///
-    /// As for [`list`](Self::list), and if the server does not understand the selector.
-    pub async fn list_selected(
-        &self,
-        resource: &ResourceType,
-        namespace: Option<&Namespace>,
-        selector: Option<&str>,
-        mut visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<ListMeta, ApiError> {
-        /// A list that expires this often before its last page is too large to be read.
-        const ATTEMPTS: u32 = 3;
-        let namespace = namespace.map(Namespace::as_str);
-        let base = format!("{}?limit=", path::collection(resource, namespace));
-        let mut page_size = self.settings().page_size.max(1);
-        let mut pages = Pagination::default();
-        let mut reader = FactsReader::default();
-        let mut preferred = self.settings().encoding;
-        let mut attempts = 1;
-        let mut token = String::new();
-        let mut first_version = None;
-        let mut seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
-        loop {
-            let mut page_path = base.clone() + &page_size.to_string();
-            if let Some(selector) = selector {
-                page_path.push_str("&labelSelector=");
-                path::encode(&mut page_path, selector);
-            }
-            if !token.is_empty() {
-                page_path.push_str("&continue=");
-                path::encode(&mut page_path, &token);
-            }
-            let mut call = Call::get(Verb::List, page_path, list_accept(preferred), &resource.group_resource);
-            call.action = "LIST";
-            call.target = path::describe(&resource.group_resource, namespace, None);
-            let target = call.target.clone();
-            let answer = match self.call(call).await {
-                Ok(answer) => answer,
-                Err(error) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
-                    attempts += 1;
-                    token.clear();
-                    pages = Pagination::default();
-                    first_version = None;
-                    seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
-                    continue;
-                }
-                // Every server knows JSON.
-                Err(error) if preferred != Encoding::Json && error.says_not_acceptable() => {
-                    preferred = Encoding::Json;
-                    continue;
-                }
-                // A few very large objects must not keep the others from being listed.
-                Err(error) if error.class == ErrorClass::TooLong && page_size > 1 => {
-                    page_size = (page_size / 8).max(1);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            let mut items = ListReader::new(answer.encoding);
-            let mut objects = 0;
-            let read = items
-                .feed(&answer.body, &mut |view| {
-                    objects += 1;
-                    reader.facts(view).into_iter().for_each(&mut visit);
-                })
-                .and_then(|()| items.finish());
-            let envelope = match read {
-                Ok(envelope) => envelope,
-                // The same page may be readable in JSON.
-                Err(_) if preferred != Encoding::Json && answer.encoding != Encoding::Json => {
-                    preferred = Encoding::Json;
-                    continue;
-                }
-                Err(error) => return Err(unusable("LIST", target, error.0, answer.code)),
-            };
-            if let Err(why) = pages.go_on(&envelope.next, objects) {
-                return Err(unusable("LIST", target, why.to_owned(), answer.code));
-            }
-            first_version = first_version.or(envelope.resource_version);
-            if self.proves_restore(&resource.group_resource, seen.as_ref(), first_version.as_ref()) {
-                return Err(ApiError {
-                    class: ErrorClass::GateClosed,
-                    action: "LIST",
-                    target,
-                    message: RESTORED.to_owned(),
-                    code: None,
-                });
-            }
-            if envelope.next.is_empty() {
-                return Ok(ListMeta { resource_version: first_version });
-            }
-            token = envelope.next;
-        }
     }
 
     /// Asks for the present version of the store that serves a type: a consistent list of
@@ -302,51 +180,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_endless_list_is_cancelled() {
-        let page = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3","continue":"t"},"items":[{}]}"#;
-        let server = Server::answering(move |_| Reply::ok(page));
-        let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
-        assert_eq!((error.class, server.seen().len()), (ErrorClass::Unusable, 2), "{error}");
-    }
-
-    /// A tenant's objects may be as fat as the API server allows. Fails if a page of them
-    /// keeps the rest of the type from being listed.
-    #[tokio::test]
-    async fn a_page_that_is_too_long_is_requested_in_smaller_ones() {
-        let fat = Bytes::from(format!(r#"{{"metadata":{{"x":"{}"}}}},"#, "x".repeat(1 << 20)));
-        let server = Server::answering(move |seen| {
-            let limit: usize = seen.query("limit").unwrap().parse().unwrap();
-            let next = if seen.query("continue").is_some() { "" } else { "t" };
-            let start = format!(
-                r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"3","continue":"{next}"}},"items":["#
-            );
-            let fat = std::iter::repeat_n(Part::Data(fat.clone()), limit);
-            let parts = std::iter::once(Part::Data(start.into())).chain(fat);
-            Reply::stream(parts.chain([Part::Data("{}]}".into())]))
-        });
-        server.api().list(&widgets(), None, drop).await.unwrap();
-        let limits: Vec<_> =
-            server.seen().iter().map(|seen| seen.query("limit").unwrap().to_owned()).collect();
-        assert_eq!(limits, ["500", "62", "62"]);
-    }
-
-    #[tokio::test]
     async fn an_object_without_end_is_an_error() {
         let chunk = Bytes::from(vec![b' '; 1 << 20]);
         let server = Server::replying([Reply::stream(vec![Part::Data(chunk); 100])]);
         let error = server.api().look_up(&widget()).await.unwrap_err();
         assert_eq!(error.class, ErrorClass::TooLong, "{error}");
-    }
-
-    #[tokio::test]
-    async fn a_selector_is_one_parameter() {
-        let server =
-            Server::replying([Reply::ok(r#"{"kind":"WidgetList","metadata":{"resourceVersion":"3"}}"#)]);
-        server.api().list_selected(&widgets(), None, Some("a=b,c in (d)&limit=1"), drop).await.unwrap();
-        assert_eq!(
-            server.requests(),
-            ["GET /apis/example.com/v1/widgets?limit=500&labelSelector=a%3Db%2Cc%20in%20%28d%29%26limit%3D1"]
-        );
     }
 
     /// Rule 1.14.
@@ -359,29 +197,6 @@ mod tests {
         assert_eq!(
             request.header("accept"),
             "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-        );
-    }
-
-    #[tokio::test]
-    async fn a_list_returns_every_page_and_restarts_when_it_expires() {
-        let page = |version: u64, next: &str, name: &str| {
-            Reply::ok(format!(
-                r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"{version}","continue":"{next}"}},
-                    "items":[{{"metadata":{{"uid":"{name}","name":"{name}","namespace":"ns"}}}}]}}"#
-            ))
-        };
-        let expired = Reply::status(410, "expired", "{}");
-        let server = Server::replying([page(3, "t", "a"), expired, page(5, "u&", "a"), page(6, "", "b")]);
-        let mut names = Vec::new();
-        let namespace = Namespace::parse("ns");
-        let listed =
-            server.api().list(&widgets(), namespace.as_ref(), |facts| names.push(facts.name)).await.unwrap();
-        assert_eq!(listed.resource_version, Some(ResourceVersion::number(5)));
-        assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "a", "b"]);
-        let path = "GET /apis/example.com/v1/namespaces/ns/widgets?limit=500";
-        assert_eq!(
-            server.requests(),
-            [path.to_owned(), format!("{path}&continue=t"), path.to_owned(), format!("{path}&continue=u%26")]
         );
     }
 }

@@ -13,6 +13,11 @@ pub(super) fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
     call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
 }
 
+/// The response has more bytes than may be read.
+pub(super) fn too_long(call: &Call<'_>, longest: usize) -> ApiError {
+    call.error(ErrorClass::TooLong, format!("the response is longer than {longest} bytes"), None)
+}
+
 /// The request was cancelled while it was in flight, so it may have taken effect.
 pub(super) fn cancelled(call: &Call<'_>, why: &str) -> ApiError {
     call.error(ErrorClass::Transient, format!("cancelled while in flight: {why}"), None)

@@ -1,11 +1,12 @@
 //! The client of one API server.
 //!
 //! [`Api`] holds what all requests share. `unary` sends one request and reads its answer,
-//! `stream` opens a list or a watch, and `slots` makes requests about single objects
+//! `page` reads a page of a list, `stream` opens a list or a watch, and `slots` makes requests about single objects
 //! wait for the rate limit, the concurrency limit and the bulkhead. What a request means
 //! (a DELETE, a patch, a look-up) is in the modules beside this one, which extend [`Api`].
 
 mod failure;
+mod page;
 mod slots;
 mod stream;
 mod unary;
@@ -28,6 +29,7 @@ use super::strategic_merge::StrategicMergeSupport;
 use super::write_encoding::WriteEncodings;
 use super::write_gate::WriteGate;
 use kube_gc_core::object::GroupResource;
+pub(super) use page::{NextPage, PageError, ReadPage};
 
 /// The client of one API server. Clones are cheap and share everything but their
 /// [`Options`].

@@ -3,13 +3,14 @@
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
 use http::response::Parts;
+use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
 
 use super::Api;
-use super::failure::{cancelled, gate_closed, too_slow, transport};
+use super::failure::{cancelled, gate_closed, too_long, too_slow, transport};
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::Signal;
 use crate::api::connection_error;
@@ -22,7 +23,7 @@ use crate::telemetry::{DeletionLag, record};
 use kube_gc_decode::{Encoding, Status};
 
 /// The longest page of a list or discovery document; that of a big cluster is a few MiB.
-const LONGEST_ANSWER: usize = 64 << 20;
+pub(super) const LONGEST_ANSWER: usize = 64 << 20;
 
 /// The longest answer about a single object. etcd accepts at most a few MiB, which take
 /// several times as much space in JSON.
@@ -80,13 +81,7 @@ impl Api {
         let mut connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
-            let response = self.0.clients.unary.send(request).await.map_err(|error| {
-                if connection_error::is_connection_error(&error) {
-                    self.restore_fence().connection_lost(call.resource);
-                }
-                transport(call, &error)
-            })?;
-            let (parts, body) = response.into_parts();
+            let (parts, body) = self.response(call, request).await?.into_parts();
             let body = self.read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
@@ -115,6 +110,20 @@ impl Api {
         }
         self.observe(call.verb, call.resource, code, start);
         answer
+    }
+
+    /// Sends a request on a connection for single requests, and waits for the head of the response.
+    pub(super) async fn response(
+        &self,
+        call: &Call<'_>,
+        request: Request<Body>,
+    ) -> Result<Response<Body>, ApiError> {
+        self.0.clients.unary.send(request).await.map_err(|error| {
+            if connection_error::is_connection_error(&error) {
+                self.restore_fence().connection_lost(call.resource);
+            }
+            transport(call, &error)
+        })
     }
 
     /// The permit of a request that writes; `None` for one that only reads.
@@ -165,20 +174,22 @@ impl Api {
         let longest = if call.is_about_an_object() { LONGEST_OBJECT } else { LONGEST_ANSWER };
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                if connection_error::is_caused_by_connection(&error) {
-                    self.restore_fence().connection_lost(call.resource);
-                }
-                call.error(ErrorClass::Transient, error_chain(&error), None)
-            })?;
+            let frame = frame.map_err(|error| self.broken(call, &error))?;
             if let Ok(data) = frame.into_data() {
                 if whole.len() + data.len() > longest {
-                    let message = format!("the response is longer than {longest} bytes");
-                    return Err(call.error(ErrorClass::TooLong, message, None));
+                    return Err(too_long(call, longest));
                 }
                 whole.extend_from_slice(&data);
             }
         }
         Ok(whole.freeze())
+    }
+
+    /// The error of a response whose body could not be read to its end.
+    pub(super) fn broken(&self, call: &Call<'_>, error: &kube::Error) -> ApiError {
+        if connection_error::is_caused_by_connection(error) {
+            self.restore_fence().connection_lost(call.resource);
+        }
+        call.error(ErrorClass::Transient, error_chain(error), None)
     }
 }
