@@ -8,8 +8,9 @@ use super::call::Call;
 use super::client::Api;
 use super::error::ApiError;
 use super::inspect::fault;
+use super::path;
 use super::settings::Verb;
-use kube_gc_core::object::Identity;
+use kube_gc_core::object::{Identity, ResourceVersion};
 use kube_gc_core::text::word;
 use kube_gc_decode::Keyed;
 
@@ -22,12 +23,23 @@ impl Api {
     /// The cells of an object's row in the server's own table, each with the name of its column.
     /// Empty if the server has no table for it.
     ///
+    /// With a version, the row is at least as new, and may come from the server's cache. For the
+    /// server, this is a third of the work of a read from its store.
+    ///
     /// # Errors
     ///
     /// The object cannot be read.
-    pub async fn table_row(&self, identity: &Identity) -> Result<Vec<(String, String)>, ApiError> {
+    pub async fn table_row(
+        &self,
+        identity: &Identity,
+        at_least: Option<&ResourceVersion>,
+    ) -> Result<Vec<(String, String)>, ApiError> {
         let mut call = Call::object(Verb::Get, Method::GET, "GET", identity)?;
         call.path.push_str("?includeObject=None");
+        if let Some(version) = at_least {
+            call.path.push_str("&resourceVersion=");
+            path::encode(&mut call.path, &version.to_string());
+        }
         call.accept = TABLE;
         let answer = self.call(call).await?;
         let Keyed(table): Keyed<Table> =
@@ -71,6 +83,7 @@ struct TableRow {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::api::scripted::{Reply, Server, widget, widget_json};
 
     #[tokio::test]
@@ -78,10 +91,13 @@ mod tests {
         let table = r#"{"kind":"Table","columnDefinitions":[{"name":"Name","type":"string"},{"name":"Ready"},
             {"name":"Age"}],"rows":[{"cells":["w","1/1",4,"surplus"]}]}"#;
         let server = Server::replying([Reply::ok(table), Reply::ok(widget_json(""))]);
-        let row = server.api().table_row(&widget()).await.unwrap();
+        let version = ResourceVersion::parse("7&");
+        let row = server.api().table_row(&widget(), version.as_ref()).await.unwrap();
         let cells = [("Name", "w"), ("Ready", "1/1"), ("Age", "4")];
         assert_eq!(row, cells.map(|(name, cell)| (name.to_owned(), cell.to_owned())));
-        assert_eq!(server.api().table_row(&widget()).await.unwrap(), []);
-        assert!(server.requests()[0].ends_with("/w?includeObject=None"));
+        assert_eq!(server.api().table_row(&widget(), None).await.unwrap(), []);
+        let requests = server.requests();
+        assert!(requests[0].ends_with("/w?includeObject=None&resourceVersion=7%26"));
+        assert!(requests[1].ends_with("/w?includeObject=None"));
     }
 }

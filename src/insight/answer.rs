@@ -167,7 +167,7 @@ impl Session {
         let mut answer = TreeAnswer { shown, ..TreeAnswer::default() };
         if query.with_rows {
             let mut extras = self.finalizers(lists, &answer.shown).await;
-            self.rows(&answer.shown, &mut extras, watcher).await;
+            self.rows(lists, &answer.shown, &mut extras, watcher).await;
             (answer.shown, answer.extras, answer.hidden) =
                 worst(&answer.shown, extras, query.most, SystemTime::now());
         }
@@ -305,9 +305,11 @@ impl Session {
             .await
     }
 
-    /// Reads the rows of the server's own tables. A row that cannot be read is left out.
-    pub(super) async fn rows(
+    /// Reads the rows of the server's own tables, not older than what was listed. A row that cannot
+    /// be read is left out.
+    async fn rows(
         &self,
+        lists: &Lists<'_>,
         shown: &Neighbourhood,
         extras: &mut HashMap<usize, NodeExtra>,
         watcher: &Watcher<'_>,
@@ -318,7 +320,10 @@ impl Session {
         let wanted = shown.nodes.iter().enumerate().filter(|(_, node)| exists(node.state));
         let wanted = wanted.filter_map(|(place, node)| Some((place, node.identity.clone()?))).take(MOST_ROWS);
         let mut rows = futures::stream::iter(wanted)
-            .map(async |(place, identity)| (place, self.api.table_row(&identity).await))
+            .map(async |(place, identity)| {
+                let version = lists.version(&identity);
+                (place, self.api.table_row(&identity, version.as_ref()).await)
+            })
             .buffer_unordered(AT_ONCE);
         while let Some(Some((place, row))) = watcher.interrupted.run_until_cancelled(rows.next()).await {
             if let Ok(row) = row {

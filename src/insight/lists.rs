@@ -12,7 +12,7 @@ use super::error::InsightError;
 use super::glob::TypeFilter;
 use super::session::Session;
 use crate::api::ApiError;
-use kube_gc_core::graph::{SearchQuery, ViewLimits};
+use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
     ResourceVersion, Uid,
@@ -165,6 +165,14 @@ impl<'a> Lists<'a> {
     /// An object that was listed, by its uid.
     pub fn with_uid(&self, uid: &Uid) -> Option<Identity> {
         self.graph.observed(uid)
+    }
+
+    /// The version of an object in the list.
+    pub fn version(&self, identity: &Identity) -> Option<ResourceVersion> {
+        match self.graph.owner_state(identity) {
+            OwnerState::Observed { resource_version, .. } => resource_version,
+            OwnerState::Absent | OwnerState::Unknown => None,
+        }
     }
 
     /// The objects in a namespace that were listed.
