@@ -1,7 +1,11 @@
-//! `tree` and `explain` from lists of a real API server, beside a bare client that lists whole
-//! objects, as other tools do.
+//! `tree` and `explain` from lists of a real API server, beside bare clients that list whole objects, as
+//! kubectl-tree does: every type of the namespace at the same time, and each in pages of 250.
+//!
+//! One of them uses client-go, like kubectl-tree. The other one does the same in Rust, in this process,
+//! and shows what the language and the library do not explain.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -17,55 +21,131 @@ use crate::{milliseconds, progress, quantile};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj, Policy};
 
-/// Rounds, after one that warms up. In each, everybody has a turn.
-const ROUNDS: usize = 5;
+/// The length of the pages of the client in Rust.
+const BARE_PAGE: u32 = 250;
+/// Rounds, after one that warms up.
+const ROUNDS: usize = 8;
 /// The pods of a ReplicaSet.
 const PODS: u64 = 100;
-/// The most that a command may take of the time of the bare client.
+/// The most that a command may take of the time of the client with client-go.
 const THIRD: f64 = 1.0 / 3.0;
 
-/// The times of `tree` and `explain`, and their parts of the time of a bare client.
-pub async fn against_a_bare_client(program: &Path, objects: u64) -> Result<Vec<Row>> {
+/// Who reads the namespace. In each round everybody has a turn, and each time another one begins: the API
+/// server frees the memory of one request while it answers the next.
+#[derive(Clone, Copy)]
+enum Reader {
+    ClientGo,
+    Rust,
+    Tree,
+    Explain,
+}
+
+impl Reader {
+    const ALL: [Self; 4] = [Self::ClientGo, Self::Rust, Self::Tree, Self::Explain];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ClientGo => "a bare client with client-go",
+            Self::Rust => "a bare client in Rust",
+            Self::Tree => "`tree`",
+            Self::Explain => "`explain`",
+        }
+    }
+}
+
+/// What they read.
+struct Namespace<'a> {
+    plane: &'a ControlPlane,
+    ns: &'a Ns,
+    root: Obj,
+    objects: u64,
+    kube_gc: &'a Path,
+    bare_client: PathBuf,
+}
+
+impl Namespace<'_> {
+    async fn read(&self, reader: Reader) -> Result<Ran> {
+        let kubeconfig = self.plane.kubeconfig();
+        match reader {
+            Reader::ClientGo => {
+                let mut bare = Command::new(&self.bare_client);
+                bare.arg(kubeconfig).arg(self.ns.name());
+                run(bare).await
+            }
+            Reader::Rust => {
+                let took = whole_objects(self.plane, self.ns.name(), self.objects).await?;
+                Ok(Ran { took, peak: 0.0 })
+            }
+            Reader::Tree => self.ask("tree").await,
+            Reader::Explain => self.ask("explain").await,
+        }
+    }
+
+    async fn ask(&self, name: &str) -> Result<Ran> {
+        let mut command = command(self.kube_gc, name, self.plane.kubeconfig());
+        command.arg(format!("deploy/{}", self.root.name)).args(["-n", self.ns.name(), "--from", "lists"]);
+        run(command).await
+    }
+}
+
+/// The times of `tree` and `explain`, and their parts of the times of the bare clients.
+pub async fn against_bare_clients(program: &Path, objects: u64) -> Result<Vec<Row>> {
     progress(&format!("{objects} objects on a real API server"));
+    let bare_client = bare_client()?;
     let plane = ControlPlane::start_with(None, &[])?;
     let cluster = Cluster::new(plane.client().await?);
     let ns = cluster.namespace().await?;
     let root = populate(&ns, objects).await?;
     // Nobody collects here, so it goes on waiting for what blocks it.
     cluster.delete(&root, Policy::Foreground).await?;
-    let names = ["a bare client that lists whole objects", "`tree`", "`explain`"];
-    let (mut times, mut peaks) = ([const { Vec::new() }; 3], [0.0_f64; 3]);
-    let mut parts = [const { Vec::new() }; 2];
+    let namespace = Namespace { plane: &plane, ns: &ns, root, objects, kube_gc: program, bare_client };
+    let mut all: [Vec<Ran>; 4] = Default::default();
     for round in 0..=ROUNDS {
-        let bare = whole_objects(&plane, ns.name(), objects).await?;
-        let asked = [
-            asked(program, &plane, "tree", &root, &ns).await?,
-            asked(program, &plane, "explain", &root, &ns).await?,
-        ];
-        if round == 0 {
-            continue;
-        }
-        times[0].push(bare);
-        for (place, Ran { took, peak }) in asked.into_iter().enumerate() {
-            times[place + 1].push(took);
-            peaks[place + 1] = peaks[place + 1].max(peak);
-            parts[place].push(took.as_secs_f64() / bare.as_secs_f64());
-        }
-    }
-    let of = format!("of {objects} objects from a real API server");
-    let mut rows = Vec::new();
-    for (place, name) in names.into_iter().enumerate() {
-        rows.push(milliseconds(format!("{name} {of}, median"), quantile(&mut times[place], 0.5), None));
-        if let Some(parts) = place.checked_sub(1).map(|place| &mut parts[place]) {
-            parts.sort_by(f64::total_cmp);
-            let what = format!("{name} {of}: part of the time of the bare client, median of {ROUNDS} rounds");
-            rows.push(Row { what, measured: parts[parts.len() / 2], unit: "", target: Some(THIRD) });
-            let what = format!("{name} {of}, peak memory");
-            rows.push(Row { what, measured: peaks[place], unit: "MiB", target: None });
+        for turn in 0..Reader::ALL.len() {
+            let reader = Reader::ALL[(round + turn) % Reader::ALL.len()];
+            let ran = namespace.read(reader).await?;
+            if round > 0 {
+                all[reader as usize].push(ran);
+            }
         }
     }
     plane.stop();
-    Ok(rows)
+    Ok(Reader::ALL.into_iter().flat_map(|reader| rows(reader, &all, objects)).collect())
+}
+
+fn rows(reader: Reader, all: &[Vec<Ran>; 4], objects: u64) -> Vec<Row> {
+    let name = format!("{} of {objects} objects from a real API server", reader.name());
+    let runs = &all[reader as usize];
+    let mut times: Vec<Duration> = runs.iter().map(|ran| ran.took).collect();
+    let mut rows = vec![milliseconds(format!("{name}, median"), quantile(&mut times, 0.5), None)];
+    let mut part_of = |other: Reader, target| {
+        let pairs = runs.iter().zip(&all[other as usize]);
+        let mut parts: Vec<f64> =
+            pairs.map(|(one, bare)| one.took.as_secs_f64() / bare.took.as_secs_f64()).collect();
+        parts.sort_by(f64::total_cmp);
+        let what = format!("{name}: part of the time of {}, median of {ROUNDS} rounds", other.name());
+        rows.push(Row { what, measured: parts[parts.len() / 2], unit: "", target });
+    };
+    match reader {
+        Reader::ClientGo => {}
+        // It has no process of its own, whose memory could be measured.
+        Reader::Rust => return rows,
+        Reader::Tree | Reader::Explain => {
+            part_of(Reader::ClientGo, Some(THIRD));
+            part_of(Reader::Rust, None);
+        }
+    }
+    let peak = runs.iter().map(|ran| ran.peak).fold(0.0, f64::max);
+    rows.push(Row { what: format!("{name}, peak memory"), measured: peak, unit: "MiB", target: None });
+    rows
+}
+
+/// Builds the bare client if necessary, which takes minutes once, and returns its path.
+fn bare_client() -> Result<PathBuf> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/insight/bare-client/ensure.sh");
+    let output = Command::new(script).stdin(Stdio::null()).stderr(Stdio::inherit()).output()?;
+    ensure!(output.status.success(), "{script}: {}", output.status);
+    Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim_end()))
 }
 
 /// A Deployment with ReplicaSets and pods.
@@ -115,7 +195,7 @@ fn pod() -> Value {
     })
 }
 
-/// Discovers all types, and lists those of the namespace, all at once.
+/// Discovers all types, and lists those of the namespace: the bare client in Rust.
 async fn whole_objects(plane: &ControlPlane, namespace: &str, objects: u64) -> Result<Duration> {
     let began = Instant::now();
     let client = plane.client().await?;
@@ -126,16 +206,21 @@ async fn whole_objects(plane: &ControlPlane, namespace: &str, objects: u64) -> R
     });
     let lists = listed.map(|(resource, _)| {
         let all: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        async move { all.list(&ListParams::default()).await }
+        async move {
+            let mut page = ListParams::default().limit(BARE_PAGE);
+            let mut objects = Vec::new();
+            loop {
+                let read = all.list(&page).await?;
+                objects.extend(read.items);
+                match read.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => page = page.continue_token(&token),
+                    None => return Ok::<_, kube::Error>(objects),
+                }
+            }
+        }
     });
     let all: Vec<DynamicObject> = try_join_all(lists).await?.into_iter().flatten().collect();
     let took = began.elapsed();
     ensure!(all.len() as u64 > objects, "{} objects", all.len());
     Ok(took)
-}
-
-async fn asked(program: &Path, plane: &ControlPlane, name: &str, root: &Obj, ns: &Ns) -> Result<Ran> {
-    let mut command = command(program, name, plane.kubeconfig());
-    command.arg(format!("deploy/{}", root.name)).args(["-n", ns.name(), "--from", "lists"]);
-    run(command).await
 }

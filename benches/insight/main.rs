@@ -157,7 +157,7 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
         report.extend(command::check(program, Cluster::of(small)).await?);
     }
     if arguments.wants(Part::Lists) && !arguments.no_server {
-        report.extend(lists::against_a_bare_client(program, lists).await?);
+        report.extend(lists::against_bare_clients(program, lists).await?);
     }
     Ok(report)
 }
