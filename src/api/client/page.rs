@@ -77,7 +77,7 @@ pub(in crate::api) struct NextPage<'a> {
 
 enum Opening<'a> {
     Waiting(BoxFuture<'a, Result<Page<'a>, ApiError>>),
-    Done(Result<Page<'a>, ApiError>),
+    Done(Box<Result<Page<'a>, ApiError>>),
 }
 
 impl<'a> NextPage<'a> {
@@ -91,7 +91,7 @@ impl<'a> NextPage<'a> {
     pub async fn opened(self) -> Result<Page<'a>, ApiError> {
         match self.opening {
             Opening::Waiting(opening) => opening.await,
-            Opening::Done(page) => page,
+            Opening::Done(page) => *page,
         }
     }
 
@@ -99,7 +99,7 @@ impl<'a> NextPage<'a> {
         if let Opening::Waiting(opening) = &mut self.opening
             && let Poll::Ready(page) = opening.poll_unpin(context)
         {
-            self.opening = Opening::Done(page);
+            self.opening = Opening::Done(Box::new(page));
         }
     }
 }
