@@ -1,56 +1,43 @@
-//! `kube-gc man`, which a release uses.
+//! Keeps the manual pages in docs/man true. A release packs them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, Command};
+use clap::CommandFactory as _;
 
-use super::exit::Exit;
-use super::report;
-use crate::app::{Error, ErrorKind};
+use super::Cli;
 
-/// The arguments of `kube-gc man`.
-#[derive(Args, Clone, Debug)]
-pub struct ManArgs {
-    /// The directory, which must exist
-    #[arg(value_name = "DIRECTORY")]
-    directory: PathBuf,
-}
-
-/// Writes a page for the program and for each subcommand.
-pub fn run(args: &ManArgs, command: Command) -> Exit {
-    match write(&args.directory, command) {
-        Ok(()) => Exit::Success,
-        Err(error) => report(&error),
+/// The pages of a release, whose program has no demo.
+fn write(directory: &Path) {
+    let mut command = Cli::command();
+    if command.find_subcommand("demo").is_some() {
+        command = command.mut_subcommand("demo", |demo| demo.hide(true));
     }
+    clap_mangen::generate_to(command, directory).unwrap();
 }
 
-fn write(directory: &Path, command: Command) -> Result<(), Error> {
-    clap_mangen::generate_to(command, directory).map_err(|error| {
-        let directory = directory.display();
-        Error::new(
-            ErrorKind::Settings,
-            format!("cannot write manual pages to {directory}: {error}; name a directory that exists"),
-        )
-    })
+fn pages(directory: &Path) -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into()).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use clap::CommandFactory as _;
-
-    use super::*;
-    use crate::cli::Cli;
-
-    #[test]
-    fn there_is_a_page_for_each_subcommand_that_is_shown() {
-        let directory = tempfile::tempdir().unwrap();
-        write(directory.path(), Cli::command()).unwrap();
-        for page in ["kube-gc.1", "kube-gc-run.1", "kube-gc-tree.1", "kube-gc-completion.1"] {
-            let text = std::fs::read_to_string(directory.path().join(page)).unwrap();
-            assert!(text.contains(".SH SYNOPSIS") || text.contains(".SH DESCRIPTION"), "{page}: {text}");
+/// Writes the pages first if `KUBE_GC_WRITE_DOCS` is set (`make docs-man`).
+#[test]
+fn the_manual_pages_are_those_of_the_command_line() {
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/man");
+    if std::env::var_os("KUBE_GC_WRITE_DOCS").is_some() {
+        if committed.exists() {
+            std::fs::remove_dir_all(&committed).unwrap();
         }
-        assert!(!directory.path().join("kube-gc-man.1").exists(), "the hidden subcommand has a page");
-        let error = write(&directory.path().join("none"), Cli::command()).unwrap_err().to_string();
-        assert!(error.contains("none"), "{error}");
+        std::fs::create_dir(&committed).unwrap();
+        write(&committed);
+    }
+    let present = tempfile::tempdir().unwrap();
+    write(present.path());
+    assert_eq!(pages(&committed), pages(present.path()), "run `make docs-man`");
+    for page in pages(present.path()) {
+        let [committed, present] = [committed.join(&page), present.path().join(&page)]
+            .map(|path| std::fs::read_to_string(path).unwrap());
+        assert!(committed == present, "docs/man/{} is old; run `make docs-man`", page.display());
     }
 }

@@ -8,7 +8,7 @@ mod exit;
 #[cfg(feature = "commands")]
 mod insight;
 mod invoked;
-#[cfg(feature = "commands")]
+#[cfg(all(test, feature = "commands", feature = "node"))]
 mod man;
 #[cfg(feature = "node")]
 mod node;
@@ -34,7 +34,7 @@ use invoked::Invoked;
                   decision.\n\n\
                   It does the work of kube-controller-manager's garbage collector. Run it where there is none \
                   (envtest, a bare API server), or where that one is disabled.",
-    after_long_help = exit::HELP,
+    after_long_help = after_help(),
     arg_required_else_help = true,
 )]
 struct Cli {
@@ -58,10 +58,18 @@ enum Command {
     /// Print a script that completes command lines in a shell
     #[cfg(feature = "commands")]
     Completion(completion::CompletionArgs),
-    /// Write manual pages to a directory
-    #[cfg(feature = "commands")]
-    #[command(hide = true)]
-    Man(man::ManArgs),
+}
+
+/// The end of `--help`.
+fn after_help() -> String {
+    let mut text = exit::HELP.to_owned();
+    if !cfg!(feature = "commands") {
+        text.push_str(
+            "\n\ncheck, tree, explain, plan and stuck are not in this build. They are in the archives of each release, \
+             also as the plugin `kubectl gc`.",
+        );
+    }
+    text
 }
 
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
@@ -84,8 +92,6 @@ pub fn main() -> ExitCode {
         Command::Question(question) => question.ask(),
         #[cfg(feature = "commands")]
         Command::Completion(args) => completion::run(&args, invoked),
-        #[cfg(feature = "commands")]
-        Command::Man(args) => man::run(&args, Cli::command()),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
         #[cfg(feature = "demo")]
