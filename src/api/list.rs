@@ -90,6 +90,16 @@ impl Api {
         mut visit: impl FnMut(ObjectFacts) + Send,
     ) -> Result<ListMeta, ApiError> {
         let selection = Selection { resource, namespace: namespace.map(Namespace::as_str), selector };
+        Box::pin(self.list_pages(selection, &mut visit)).await
+    }
+
+    /// Not generic, and so compiled once.
+    async fn list_pages(
+        &self,
+        selection: Selection<'_>,
+        visit: &mut (dyn FnMut(ObjectFacts) + Send),
+    ) -> Result<ListMeta, ApiError> {
+        let resource = &selection.resource.group_resource;
         let mut page_size = self.settings().page_size.max(1);
         let mut pages = Pagination::default();
         let mut reader = FactsReader::default();
@@ -98,7 +108,7 @@ impl Api {
         let mut token = String::new();
         let mut next: Option<NextPage<'_>> = None;
         let mut first_version = None;
-        let mut seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
+        let mut seen = self.restore_fence().last_seen(resource, self.high_water());
         loop {
             let opened = match next.take() {
                 Some(next) if next.token == token => next.opened().await,
@@ -108,7 +118,7 @@ impl Api {
             let mut objects = 0;
             let mut visit = |view: ObjectView<'_>| {
                 objects += 1;
-                reader.facts(view).into_iter().for_each(&mut visit);
+                reader.facts(view).into_iter().for_each(&mut *visit);
             };
             let request = |token: String| {
                 let call = selection.page(page_size, &token, preferred);
@@ -127,7 +137,7 @@ impl Api {
                     token.clear();
                     pages = Pagination::default();
                     first_version = None;
-                    seen = self.restore_fence().last_seen(&resource.group_resource, self.high_water());
+                    seen = self.restore_fence().last_seen(resource, self.high_water());
                     continue;
                 }
                 // Every server knows JSON, and the same page may be readable in it.
@@ -146,7 +156,7 @@ impl Api {
                 return Err(unusable("LIST", selection.description(), why.to_owned(), code));
             }
             first_version = first_version.or(envelope.resource_version);
-            if self.proves_restore(&resource.group_resource, seen.as_ref(), first_version.as_ref()) {
+            if self.proves_restore(resource, seen.as_ref(), first_version.as_ref()) {
                 return Err(ApiError {
                     class: ErrorClass::GateClosed,
                     action: "LIST",
