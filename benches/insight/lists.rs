@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::command::{Ran, command, run};
 use crate::report::Row;
-use crate::{milliseconds, progress, quantile};
+use crate::{median, milliseconds, progress, quantile};
 use kube_gc_testkit::cluster::create_all;
 use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj, Policy};
 
@@ -122,9 +122,8 @@ fn rows(reader: Reader, all: &[Vec<Ran>; 4], objects: u64) -> Vec<Row> {
         let pairs = runs.iter().zip(&all[other as usize]);
         let mut parts: Vec<f64> =
             pairs.map(|(one, bare)| one.took.as_secs_f64() / bare.took.as_secs_f64()).collect();
-        parts.sort_by(f64::total_cmp);
         let what = format!("{name}: part of the time of {}, median of {ROUNDS} rounds", other.name());
-        rows.push(Row { what, measured: parts[parts.len() / 2], unit: "", target });
+        rows.push(Row { what, measured: median(&mut parts), unit: "", target });
     };
     match reader {
         Reader::ClientGo => {}

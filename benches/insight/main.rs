@@ -204,6 +204,12 @@ fn quantile(times: &mut [Duration], part: f64) -> Duration {
     times.get(place.saturating_sub(1)).copied().unwrap_or_default()
 }
 
+/// The value in the middle; of an even number, the greater one.
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
 fn progress(line: &str) {
     // A closed standard error is no reason to stop.
     let _ = writeln!(std::io::stderr(), "{line}");

@@ -8,15 +8,15 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::progress;
 use crate::report::Row;
 use crate::scenarios::updates;
 use crate::subject::Subject;
+use crate::{median, progress};
 
 /// The streams at a time.
 const STREAMS: usize = 8;
-/// How often each state is measured.
-const ROUNDS: usize = 3;
+/// How often each state is measured. The machine's speed changes by some percent, so it takes many pairs.
+const ROUNDS: usize = 7;
 /// The time within which a collector notices that a stream was closed.
 const NOTICED: Duration = Duration::from_secs(10);
 /// How often a full collector is asked for a stream.
@@ -26,9 +26,10 @@ const AGAIN: Duration = Duration::from_millis(10);
 /// object. The events are the same with streams and without: updates of any object, the few that are
 /// shown among them.
 pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Result<[Row; 2]> {
-    let (mut cores, mut memory, mut rates) = ([0.0; 2], [0.0_f64; 2], [0.0_f64; 2]);
+    let (mut more_cpu, mut more_memory) = (Vec::new(), Vec::new());
     // The first round warms up.
     for round in 0..=ROUNDS {
+        let (mut cores, mut resident) = ([0.0; 2], [0.0; 2]);
         // Neither is always first.
         for with_streams in [round % 2 == 1, round % 2 == 0] {
             let mut open = JoinSet::new();
@@ -38,24 +39,28 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
                 }
             }
             let measured = updates(subject, lasting).await?;
-            if round > 0 {
-                let at = usize::from(with_streams);
-                cores[at] += measured.cores / ROUNDS as f64;
-                rates[at] += measured.per_second / ROUNDS as f64;
-                memory[at] += subject.resident()? / ROUNDS as f64;
-            }
+            let state = usize::from(with_streams);
+            cores[state] = measured.cores;
+            resident[state] = subject.resident()?;
+            progress(&format!(
+                "{} streams: {:.3} cores at {:.0} events a second",
+                if with_streams { STREAMS } else { 0 },
+                measured.cores,
+                measured.per_second
+            ));
             ensure!(open.try_join_next().is_none(), "a stream has ended");
         }
+        if round > 0 {
+            more_cpu.push((cores[1] / cores[0] - 1.0) * 100.0);
+            more_memory.push((resident[1] - resident[0]) / f64::from(1 << 20));
+        }
     }
-    for (place, name) in ["without streams", "with streams"].into_iter().enumerate() {
-        progress(&format!("{name}: {:.3} cores at {:.0} events a second", cores[place], rates[place]));
-    }
-    let more = (cores[1] / cores[0] - 1.0) * 100.0;
-    let mib = (memory[1] - memory[0]) / f64::from(1 << 20);
-    let what = format!("{STREAMS} streams during 10,000 events a second: more");
+    let what = |of: &str| {
+        format!("{STREAMS} streams during 10,000 events a second: more {of}, median of {ROUNDS} pairs")
+    };
     Ok([
-        Row { what: format!("{what} CPU time"), measured: more, unit: "%", target: Some(3.0) },
-        Row { what: format!("{what} memory"), measured: mib, unit: "MiB", target: Some(1.0) },
+        Row { what: what("CPU time"), measured: median(&mut more_cpu), unit: "%", target: Some(3.0) },
+        Row { what: what("memory"), measured: median(&mut more_memory), unit: "MiB", target: Some(1.0) },
     ])
 }
 
