@@ -115,11 +115,7 @@ impl Api {
                 // A page that failed is requested again. What should have followed it is dropped.
                 _ => self.open_page(selection.page(page_size, &token, preferred)).await,
             };
-            let mut objects = 0;
-            let mut visit = |view: ObjectView<'_>| {
-                objects += 1;
-                reader.facts(view).into_iter().for_each(&mut *visit);
-            };
+            let mut visit = |view: ObjectView<'_>| reader.facts(view).into_iter().for_each(&mut *visit);
             let request = |token: String| {
                 let call = selection.page(page_size, &token, preferred);
                 pages.allows(&token).then(|| NextPage::new(token, self.open_page(call)))
@@ -128,7 +124,7 @@ impl Api {
                 Ok(page) => page.read(&mut next, &request, &mut visit).await,
                 Err(error) => Err(error.into()),
             };
-            let ReadPage { envelope, code } = match read {
+            let ReadPage { envelope, objects, code } = match read {
                 Ok(read) => read,
                 Err(PageError::Failed(error))
                     if error.class == ErrorClass::Expired && attempts < ATTEMPTS =>

@@ -35,6 +35,8 @@ pub(in crate::api) struct Page<'a> {
 /// A page that was read to its end.
 pub(in crate::api) struct ReadPage {
     pub envelope: Envelope,
+    /// How many objects it has.
+    pub objects: usize,
     /// The code of the response.
     pub code: u16,
 }
@@ -180,7 +182,7 @@ impl<'a> Page<'a> {
             }
         }
         let envelope = items.finish().map_err(|error| self.unreadable(&error, &start))?;
-        Ok(ReadPage { envelope, code: self.code })
+        Ok(ReadPage { envelope, objects, code: self.code })
     }
 
     /// The next frame. The next page goes on being requested while it is waited for.
