@@ -116,9 +116,9 @@ fn main() -> Result<()> {
 
 async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Report> {
     let (large, many, small, lists, events, lasting) = if arguments.quick {
-        (20_000, 2_000, 2_000, 500, 20_000, Duration::from_secs(2))
+        (20_000, 2_000, 2_000, 500, 20_000, Duration::from_secs(1))
     } else {
-        (arguments.objects, 100_000, 100_000, 9_000, 1_000_000, Duration::from_secs(20))
+        (arguments.objects, 100_000, 100_000, 9_000, 1_000_000, Duration::from_secs(5))
     };
     let mut report = Report::begin(program)?;
 

@@ -15,8 +15,9 @@ use crate::{median, progress};
 
 /// The streams at a time.
 const STREAMS: usize = 8;
-/// How often each state is measured. The machine's speed changes by some percent, so it takes many pairs.
-const ROUNDS: usize = 7;
+/// How often each state is measured. The machine's speed changes by some percent, so many short pairs say
+/// more than a few long ones.
+const ROUNDS: usize = 20;
 /// The time within which a collector notices that a stream was closed.
 const NOTICED: Duration = Duration::from_secs(10);
 /// How often a full collector is asked for a stream.
@@ -35,7 +36,9 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
             let mut open = JoinSet::new();
             if with_streams {
                 for uid in roots.iter().cycle().take(STREAMS) {
-                    open.spawn(read(connect(subject, uid).await?));
+                    let mut stream = connect(subject, uid).await?;
+                    wait_for_state(&mut stream).await?;
+                    open.spawn(read(stream));
                 }
             }
             let measured = updates(subject, lasting).await?;
@@ -96,6 +99,16 @@ async fn begin(subject: &Subject, uid: &str) -> Result<Begun> {
         b"503" => Ok(Begun::Full),
         _ => bail!("{}", String::from_utf8_lossy(&head)),
     }
+}
+
+/// Waits until a stream has shown its object. That is the cost of a page, not of a stream.
+async fn wait_for_state(stream: &mut TcpStream) -> Result<()> {
+    let begins = b"event: neighbourhood";
+    let mut text = Vec::new();
+    while !text.windows(begins.len()).any(|window| window == begins) {
+        ensure!(stream.read_buf(&mut text).await? > 0, "a stream has ended");
+    }
+    Ok(())
 }
 
 /// Reads to the end.
