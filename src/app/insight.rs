@@ -1,4 +1,4 @@
-//! The process of `kube-gc tree` and `kube-gc explain`: connects, asks, and ends early on a signal.
+//! The process of a question, such as `kube-gc tree`: connects, asks, and ends early on a signal.
 
 use std::time::Duration;
 
