@@ -1,8 +1,8 @@
 //! The client of one API server.
 //!
-//! [`Api`] holds what all requests share. `unary` sends one request and reads its answer,
-//! `page` reads a page of a list, `stream` opens a list or a watch, and `slots` makes requests about single objects
-//! wait for the rate limit, the concurrency limit and the bulkhead. What a request means
+//! [`Api`] holds what all requests share. `unary` sends one request and reads its answer, `page`
+//! reads a page of a list, `stream` opens a list or a watch, and `slots` makes requests about single
+//! objects wait for the rate limit, the concurrency limit and the bulkhead. What a request means
 //! (a DELETE, a patch, a look-up) is in the modules beside this one, which extend [`Api`].
 
 mod failure;
