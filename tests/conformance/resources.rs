@@ -208,7 +208,8 @@ async fn objects_of_an_ignored_type_are_not_changed() -> Result<()> {
         || Options::config("[discovery]\nignored = [\"events\", \"events.events.k8s.io\", \"secrets\"]\n");
     let collector = stage.collector_with(options()).await?;
     let since = cluster.request_counts().await?.since(&counts);
-    ensure!(since.get("LIST", "secrets") + since.get("WATCH", "secrets") == 0, "{since:?}");
+    // A watch counts only when it ends. Below, the collector's own counts show that it opened none.
+    ensure!(since.get("LIST", "secrets") == 0, "{since:?}");
 
     let after = Ignored::make(cluster).await?;
     // No watch shows a marker of the ignored type.
