@@ -62,11 +62,19 @@ impl Manager {
         self.send("POST", CONFIG_MAPS, &object).await.unwrap()
     }
 
-    /// Creates an owner with a dependent that owns another object.
+    /// Creates an owner with a dependent that owns another object, and waits until the garbage
+    /// collector knows them. It may see the deletion of an owner before a dependent that was created
+    /// earlier, because changes that it has not processed are queued by object, and would then delete
+    /// the dependent of an owner that orphans.
     async fn family(&self, prefix: &str) {
-        let owner = self.create(&format!("{prefix}-owner"), None).await;
-        let middle = self.create(&format!("{prefix}-middle"), Some(&owner)).await;
-        self.create(&format!("{prefix}-last"), Some(&middle)).await;
+        let [owner, middle, last] = ["owner", "middle", "last"].map(|name| format!("{prefix}-{name}"));
+        let created = self.create(&owner, None).await;
+        let created = self.create(&middle, Some(&created)).await;
+        self.create(&last, Some(&created)).await;
+        // New objects of a type are processed in their order.
+        let absent = json!({"metadata": {"name": "absent", "uid": "c0ffee00-0000-4000-8000-000000000000"}});
+        self.create("marker", Some(&absent)).await;
+        self.leaves(&[(&last, 1), (&middle, 1), (&owner, 0)]).await;
     }
 
     async fn delete(&self, name: &str, policy: &str) {
