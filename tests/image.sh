@@ -45,8 +45,9 @@ fi
 if "$directory/rootfs/kube-gc" tree --help >/dev/null 2>&1; then
   fail 'the binary contains the commands for people'
 fi
-[[ $("$directory/rootfs/kube-gc" --help) == *'kubectl gc'* ]] ||
-  fail 'the help does not say where the commands for people are'
+for text in "$("$directory/rootfs/kube-gc" --help)" "$("$directory/rootfs/kube-gc" tree 2>&1)"; do
+  [[ $text == *'kubectl gc'* ]] || fail "it does not say where the commands for people are: $text"
+done
 printf 'image: contains only %s, %s bytes\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
 # deploy/link-by-use must have put the functions in use first, and most of them must still exist.

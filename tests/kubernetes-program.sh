@@ -15,9 +15,11 @@
 # Progress goes to standard error; when there is nothing to do, nothing is said.
 set -euo pipefail
 
+# shellcheck source=tests/debian-source.sh
+. "$(dirname "${BASH_SOURCE[0]}")/debian-source.sh"
+
 ensure_program() {
-  local name=$1 directory=$2 label cache_home key program source started status=0 install
-  local needed=()
+  local name=$1 directory=$2 label cache_home key program source started
   shift 2
   label=$(basename "$directory")
   say() { printf '%s: %s\n' "$label" "$*" >&2; }
@@ -34,55 +36,24 @@ ensure_program() {
     printf '%s\n' "$program"
     return
   fi
-  # shellcheck source=tests/debian-source.sh
-  . "$(dirname "${BASH_SOURCE[0]}")/debian-source.sh"
-  type -P flock >/dev/null || die "flock (package util-linux) is needed to build it"
-  mkdir -p "$root"
-  exec 9>"$root/.lock"
-  if ! flock -n 9; then
-    say "another caller is building; waiting for it"
-    flock 9
-  fi
-  # Another caller may have built it.
+  wait_for_turn "$root"
+  # It may have been built in the meantime.
   if [[ -x $program ]]; then
     printf '%s\n' "$program"
     return
   fi
 
-  rm -rf "$root"/.build.* 2>/dev/null || :
-  work=$(mktemp -d "$root/.build.XXXXXX")
-  log=$root/build.log
-  build=
-  clean_up() {
-    if [[ -n $build ]]; then
-      kill -KILL -- "-$build" 2>/dev/null || :
-      { wait "$build" || :; } 2>/dev/null
-    fi
-    rm -rf "$work"
-  }
-  trap clean_up EXIT
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  : >"$log"
-
+  begin_build "$root"
   # Debian's own Go: the source is as old as the distribution, and newer compilers do not build it.
-  [[ -x /usr/lib/go/bin/go ]] || needed+=(golang-go)
-  type -P dpkg-source >/dev/null || needed+=(dpkg-dev)
-  type -P patch >/dev/null || needed+=(patch)
-  type -P xz >/dev/null || needed+=(xz-utils)
-  if ((${#needed[@]})); then
-    ((EUID == 0)) || die "please run as root: apt-get install ${needed[*]}"
-    say "installing ${needed[*]}"
-    install=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 install -y
-      --no-install-recommends "${needed[@]}")
-    if ! "${install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
-      logged apt-get update
-      logged "${install[@]}"
-    fi
-  fi
-
+  install_missing <<'TOOLS'
+/usr/lib/go/bin/go golang-go
+dpkg-source dpkg-dev
+patch patch
+xz xz-utils
+TOOLS
   cd "$work"
-  fetch_source kubernetes-client kubernetes
+  open_archive kubernetes-client
+  fetch_source kubernetes
   # Go looks for it at this place.
   source=$work/go/src/k8s.io/kubernetes
   mkdir -p "${source%/*}"
@@ -95,20 +66,10 @@ ensure_program() {
 
   say "building $name on $(nproc) cores (minutes; follow $log)"
   started=$SECONDS
-  # A process group of its own: a signal to this script is then handled at once, and ends all the
-  # compilers. An environment of its own: Go obeys many variables.
-  set -m
-  env -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 TMPDIR="${TMPDIR:-/tmp}" CGO_ENABLED=0 \
-    GOPROXY=off GOTOOLCHAIN=local GO111MODULE=off GOPATH="$work/go" GOCACHE="$work/go-cache" \
-    go build -ldflags '-s -w' -o "$name" "k8s.io/kubernetes/cmd/$name" >>"$log" 2>&1 </dev/null 9>&- &
-  build=$!
-  set +m
-  wait "$build" || status=$?
-  build=
-  if ((status)); then
-    tail -n 30 "$log" >&2
-    die "the build failed (whole log: $log)"
-  fi
+  # A clean environment: Go obeys many variables.
+  compile env -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 TMPDIR="${TMPDIR:-/tmp}" \
+    CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local GO111MODULE=off GOPATH="$work/go" GOCACHE="$work/go-cache" \
+    go build -ldflags '-s -w' -o "$name" "k8s.io/kubernetes/cmd/$name"
   mkdir stage
   mv "$name" stage/
   rm -rf "${root:?}/$key"

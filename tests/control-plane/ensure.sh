@@ -93,73 +93,16 @@ from_assets || from_path || from_cache || build_needed=1
 # The build.
 
 type -P apt-get >/dev/null || die "${wanted[*]} not found, and they can be built only on Debian"
-type -P flock >/dev/null || die "flock (package util-linux) is missing"
-
-mkdir -p "$root"
-exec 9>"$root/.lock"
-if ! flock -n 9; then
-  say "waiting for another process that is building"
-  flock 9
-fi
+# shellcheck source=tests/debian-source.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../debian-source.sh"
+wait_for_turn "$root"
 # It may have been built while we waited.
 from_cache && exit 0
 
-# The prefix of commands that run as root. need_root takes the command for its message.
-as_root=()
-need_root() {
-  ((EUID != 0)) || return 0
-  type -P sudo >/dev/null || die "run as root, because sudo is not installed: $*"
-  as_root=(sudo)
-}
-
-# On the file system of the cache, so that a rename moves the result into place.
-# Remains of killed builds are removed, except for files that their processes may
-# still be writing.
-rm -rf "$root"/.build.* 2>/dev/null || :
-work=$(mktemp -d "$root/.build.XXXXXX")
-log=$root/build.log
-build=
-clean_up() {
-  if [[ -n $build ]]; then
-    kill -KILL -- "-$build" 2>/dev/null || :
-    { wait "$build" || :; } 2>/dev/null
-  fi
-  rm -rf "$work"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-: >"$log"
-
-# Runs a command quietly; shows the end of its output if it fails.
-logged() {
-  printf '+ %s\n' "$*" >>"$log"
-  if ! "$@" >>"$log" 2>&1 </dev/null 9>&-; then
-    tail -n 30 "$log" >&2
-    die "failed: $* (whole log: $log)"
-  fi
-}
-
-archive_places() { apt-cache madison kubernetes-client etcd-server 2>/dev/null | awk -F ' *\\| *' 'NF > 2 { print $3 }' | sort -u; }
-
-if [[ -z $(archive_places) ]]; then
-  need_root apt-get update
-  say "fetching the package lists"
-  logged "${as_root[@]}" apt-get update
-fi
-[[ -n $(archive_places) ]] || die "this system's package archive has no kubernetes-client and etcd-server"
-
-# Missing build dependencies. Debian's own Go is used even if there is another one
-# on PATH: the source is as old as the distribution, and newer compilers do not
-# build it.
-needed=()
-while read -r file package; do
-  if [[ $file == /* ]]; then
-    [[ -x $file ]] || needed+=("$package")
-  else
-    type -P "$file" >/dev/null || needed+=("$package")
-  fi
-done <<'TOOLS'
+begin_build "$root"
+# Debian's own Go is used even if there is another one on PATH: the source is as old as the
+# distribution, and newer compilers do not build it.
+install_missing <<'TOOLS'
 /usr/lib/go/bin/go golang-go
 dpkg-source dpkg-dev
 make make
@@ -171,45 +114,14 @@ openssl openssl
 curl curl
 TOOLS
 
-if ((${#needed[@]})); then
-  need_root apt-get install "${needed[@]}"
-  say "installing ${needed[*]}"
-  apt_install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${needed[@]}")
-  # Old package lists may name files that the archive no longer has, so update
-  # them once and try again.
-  if ! "${apt_install[@]}" >>"$log" 2>&1 </dev/null 9>&-; then
-    logged "${as_root[@]}" apt-get update
-    logged "${apt_install[@]}"
-  fi
-fi
-
-# Our own sources and package lists, made from the archives that the system's apt
-# uses. This does not change the system's configuration and needs no root.
-apt_dir=$work/apt
-mkdir -p "$apt_dir/lists/partial" "$apt_dir/cache/archives/partial"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-options=
-[[ ! -r $keyring ]] || options="[signed-by=$keyring] "
-while read -r uri place _; do
-  printf '%s %s%s %s %s\n' deb "$options" "$uri" "${place%/*}" "${place##*/}"
-  printf '%s %s%s %s %s\n' deb-src "$options" "$uri" "${place%/*}" "${place##*/}"
-done < <(archive_places) >"$apt_dir/sources.list"
-apt_options=(
-  -o "Dir::Etc::sourcelist=$apt_dir/sources.list" -o Dir::Etc::sourceparts=-
-  -o "Dir::State::lists=$apt_dir/lists" -o "Dir::Cache=$apt_dir/cache"
-  # The directory is not open to apt's sandbox user.
-  -o "APT::Sandbox::User=$(id -un)"
-)
-
-say "fetching the sources"
 cd "$work"
-logged apt-get "${apt_options[@]}" update
-logged apt-get "${apt_options[@]}" --download-only source kubernetes
+open_archive kubernetes-client etcd-server
+fetch_source kubernetes
 # Debian's etcd and kubectl are unpacked, not installed: installing
 # etcd-server would also start it, on the default port.
 packages=(etcd-server golang-github-modern-go-reflect2-dev)
 type -P kubectl >/dev/null || packages+=(kubernetes-client)
-logged apt-get "${apt_options[@]}" download "${packages[@]}"
+fetch_packages "${packages[@]}"
 
 logged dpkg-source -x kubernetes_*.dsc src
 for package in *.deb; do
@@ -249,24 +161,9 @@ for binary in "${wanted[@]}"; do
 done
 say "building ${targets[*]#cmd/} $version on $(nproc) cores (minutes; follow $log)"
 started=$SECONDS
-build_components() {
-  # In its own process group in the background, so that a signal to this script is
-  # handled at once and ends all compilers.
-  local status=0
-  set -m
-  "$@" >>"$log" 2>&1 </dev/null 9>&- &
-  build=$!
-  set +m
-  wait "$build" || status=$?
-  build=
-  if ((status)); then
-    tail -n 30 "$log" >&2
-    die "the build failed (whole log: $log)"
-  fi
-}
 # A clean environment: Go and Kubernetes' makefiles obey many variables, and cargo
 # sets one of them, OUT_DIR, for the tests and benchmarks that may call this.
-build_components env -C src -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 \
+compile env -C src -i PATH="/usr/lib/go/bin:$PATH" HOME="${HOME:-$work}" LANG=C.UTF-8 \
   TMPDIR="${TMPDIR:-/tmp}" CGO_ENABLED=0 GOPROXY=off GOTOOLCHAIN=local \
   GOCACHE="$work/go-cache" GOPATH="$work/go" KUBE_GIT_VERSION_FILE="$work/version.sh" \
   make WHAT="${targets[*]}"

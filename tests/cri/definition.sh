@@ -35,23 +35,19 @@ from_cache() {
 }
 from_cache && exit 0
 
-for tool in flock tar xz; do
+for tool in tar xz; do
   type -P "$tool" >/dev/null || die "$tool is needed to fetch the definition"
 done
 # shellcheck source=tests/debian-source.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../debian-source.sh"
-mkdir -p "$root"
-exec 9>"$root/.lock"
-flock 9
+wait_for_turn "$root"
 # Another caller may have fetched it.
 from_cache && exit 0
 
-rm -rf "$root"/.fetch.*
-work=$(mktemp -d "$root/.fetch.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-log=$work/log
+begin_build "$root"
 cd "$work"
-fetch_source containerd containerd
+open_archive containerd
+fetch_source containerd
 
 archives=(containerd_*.orig.tar.xz)
 version=${archives[0]#containerd_}
