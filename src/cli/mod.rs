@@ -8,6 +8,7 @@ mod exit;
 #[cfg(feature = "commands")]
 mod insight;
 mod invoked;
+mod left_out;
 #[cfg(all(test, feature = "commands", feature = "node"))]
 mod man;
 #[cfg(feature = "node")]
@@ -84,7 +85,8 @@ pub fn main() -> ExitCode {
     if invoked == Invoked::ToComplete {
         return completion::candidates(command).into();
     }
-    let matches = command.get_matches_mut();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let matches = matches.unwrap_or_else(|error| left_out::with_tip(error).exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
