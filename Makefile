@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-man docs-metrics dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -65,6 +65,9 @@ docs: ## open the library's documentation in the browser
 
 docs-metrics: ## write docs/metrics.md again, after a metric was added or changed
 	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- telemetry::docs
+
+docs-schemas: ## write docs/schemas again, after the JSON of an answer was changed
+	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- insight::schemas
 
 docs-man: ## write docs/man again, after the command line was changed
 	KUBE_GC_WRITE_DOCS=1 $(CARGO) test --locked --lib -- cli::man

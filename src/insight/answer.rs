@@ -72,6 +72,7 @@ pub struct Hidden {
 
 /// The answer of `kube-gc tree`.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TreeAnswer {
     #[serde(flatten)]
@@ -90,6 +91,7 @@ pub struct TreeAnswer {
 
 /// The answer of `kube-gc explain`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
     #[serde(flatten)]

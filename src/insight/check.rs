@@ -31,6 +31,7 @@ pub struct CheckQuery {
 
 /// The answer of `kube-gc check`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckAnswer {
     #[serde(flatten)]

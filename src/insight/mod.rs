@@ -11,6 +11,8 @@ mod lists;
 mod object;
 mod of_collector;
 mod plan;
+#[cfg(test)]
+mod schemas;
 mod selection;
 mod session;
 mod source;

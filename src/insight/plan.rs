@@ -33,6 +33,7 @@ pub struct PlanArgument {
 
 /// The answer of `kube-gc plan`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlanAnswer {
     /// The plan.

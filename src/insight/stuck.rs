@@ -41,6 +41,7 @@ impl StuckQuery {
 /// The answer of `kube-gc stuck`. It says the same whether lists or a collector's `/debug/stuck`
 /// have filled it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckAnswer {
     #[serde(flatten)]

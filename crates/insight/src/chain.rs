@@ -20,6 +20,7 @@ const LEAVES: usize = 50;
 
 /// What blocks a foreground deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Chain {
     /// The objects that wait for their dependents, those nearer to the object first.
@@ -32,6 +33,7 @@ pub struct Chain {
 
 /// An object that waits for its dependents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ChainLink {
     pub object: ObjectName,
@@ -41,6 +43,7 @@ pub struct ChainLink {
 
 /// An object that blocks others and waits for no dependent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Leaf {
     pub object: ObjectName,
@@ -54,6 +57,7 @@ pub struct Leaf {
 
 /// Why an object at the end of a chain is still there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Hold {
     /// It is being deleted, and finalizers hold it.

@@ -11,6 +11,7 @@ use super::name::ObjectName;
 
 /// What the class of a reference rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Evidence {
     /// A list or a watch shows the owner.
@@ -43,6 +44,7 @@ pub enum Evidence {
 
 /// An owner reference with its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedReference {
     pub owner: ObjectName,

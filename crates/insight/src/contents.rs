@@ -20,6 +20,7 @@ pub struct NamespaceContents {
 
 /// A condition of a namespace that is true.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceCondition {
     pub kind: String,
@@ -28,6 +29,7 @@ pub struct NamespaceCondition {
 
 /// What is left in a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceReport {
     /// The number of objects that are left.
@@ -58,6 +60,7 @@ impl NamespaceReport {
 
 /// The objects of one type that are left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TypeLeft {
     pub kind: String,
@@ -68,6 +71,7 @@ pub struct TypeLeft {
 
 /// The objects that one finalizer holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,

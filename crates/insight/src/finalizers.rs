@@ -162,6 +162,7 @@ pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
 
 /// A finalizer of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerReport {
     pub name: String,

@@ -88,6 +88,7 @@ pub struct Details {
 
 /// A field manager that owns a finalizer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerSetter {
     #[serde(skip)]

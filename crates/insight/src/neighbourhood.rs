@@ -27,6 +27,7 @@ pub struct NeighbourhoodQuery {
 
 /// The state of an object, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum State {
     /// It exists and is not being deleted.
@@ -81,6 +82,7 @@ impl From<DeletionState> for State {
 
 /// An object of a neighbourhood.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     #[serde(flatten)]
@@ -97,6 +99,7 @@ pub struct Shown {
 
 /// An owner reference between two objects, by their places in the list of nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Edge {
     pub dependent: usize,
@@ -109,6 +112,7 @@ pub struct Edge {
 
 /// Dependents that are not shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct More {
     /// The place of their owner in the list of nodes.
@@ -122,6 +126,7 @@ pub struct More {
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Neighbourhood {
     /// The objects; the first one is the root.

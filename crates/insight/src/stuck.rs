@@ -24,6 +24,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckReport {
     /// What holds objects, that of most objects first.
@@ -38,6 +39,7 @@ pub struct StuckReport {
 
 /// Objects that wait for the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct StuckGroup {
     /// In one word.

@@ -78,6 +78,7 @@ pub struct Reach {
 
 /// A decision of the collector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Decision {
     /// When it was carried out.
@@ -92,6 +93,7 @@ pub struct Decision {
 
 /// What keeps the collector from finishing with an object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Stuck {
     /// The reason, as in the metrics.

@@ -9,6 +9,7 @@ use super::survey::Survey;
 
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
     /// The first findings, the worst first.
@@ -27,6 +28,7 @@ pub struct CheckReport {
 
 /// A number of objects of each effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct EffectCounts {
     pub deletes: usize,

@@ -9,6 +9,7 @@ use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy};
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// It goes.
@@ -42,6 +43,7 @@ impl Effect {
 
 /// The plan of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
@@ -75,6 +77,7 @@ pub struct Plan {
 
 /// What the brake would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Forecast {
     /// The settings of the collector are not known.
@@ -94,6 +97,7 @@ pub enum Forecast {
 
 /// The policy, as kubectl spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Cascade {
     Background,
@@ -113,6 +117,7 @@ impl From<PropagationPolicy> for Cascade {
 
 /// What happens to the objects of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TypeEffects {
     pub kind: String,
@@ -154,6 +159,7 @@ impl TypeEffects {
 
 /// What happens to an object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     #[serde(flatten)]
