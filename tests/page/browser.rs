@@ -1,8 +1,9 @@
 //! A browser, driven as a person drives it.
 
 use anyhow::{Context as _, Result, ensure};
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use fantoccini::Locator;
+use fantoccini::actions::{InputSource as _, KeyAction, KeyActions};
+use fantoccini::wd::Capabilities;
 use rustix::process::geteuid;
 use serde_json::{Value, json};
 
@@ -46,12 +47,13 @@ impl Browser {
             arguments.push("--force-prefers-reduced-motion");
         }
         let metrics = json!({ "width": look.width, "height": look.height, "pixelRatio": 1.0, "mobile": false, "touch": false });
-        let capabilities = json!({
-            "browserName": "chrome",
-            "timeouts": { "script": 120_000 },
-            "goog:chromeOptions": { "args": arguments, "mobileEmulation": { "deviceMetrics": metrics } },
-        });
-        match Session::start(&capabilities).await? {
+        let options = json!({ "args": arguments, "mobileEmulation": { "deviceMetrics": metrics } });
+        let capabilities = Capabilities::from_iter([
+            ("browserName".to_owned(), "chrome".into()),
+            ("timeouts".to_owned(), json!({ "script": 120_000 })),
+            ("goog:chromeOptions".to_owned(), options),
+        ]);
+        match Session::start(capabilities).await? {
             Some(session) => Ok(Some(Self(session))),
             None => {
                 skip(test, "chromedriver is not installed (tests/prerequisites.sh browser)").map(|()| None)
@@ -61,7 +63,7 @@ impl Browser {
 
     /// Opens an address.
     pub async fn goto(&self, url: &str) -> Result<()> {
-        self.0.post("/url", &json!({ "url": url })).await.map(drop)
+        Ok(self.0.client.goto(url).await?)
     }
 
     /// The query string of the address.
@@ -72,44 +74,37 @@ impl Browser {
 
     /// Back, as the button of the browser.
     pub async fn back(&self) -> Result<()> {
-        self.0.post("/back", &json!({})).await.map(drop)
+        Ok(self.0.client.back().await?)
     }
 
     /// Loads the page anew.
     pub async fn reload(&self) -> Result<()> {
-        self.0.post("/refresh", &json!({})).await.map(drop)
+        Ok(self.0.client.refresh().await?)
     }
 
     /// Presses and releases keys, one after the other, wherever the focus is.
     pub async fn press(&self, keys: &str) -> Result<()> {
-        let act = |kind: &'static str| move |key: char| json!({ "type": kind, "value": key.to_string() });
-        let (down, up) = (act("keyDown"), act("keyUp"));
-        let actions: Vec<Value> = keys.chars().flat_map(|key| [down(key), up(key)]).collect();
-        let keyboard = json!({ "type": "key", "id": "keyboard", "actions": actions });
-        self.0.post("/actions", &json!({ "actions": [keyboard] })).await.map(drop)
+        let down_and_up = |key| [KeyAction::Down { value: key }, KeyAction::Up { value: key }];
+        let keyboard = KeyActions::new("keyboard".to_owned());
+        let actions = keys.chars().flat_map(down_and_up).fold(keyboard, KeyActions::then);
+        Ok(self.0.client.perform_actions(actions).await?)
     }
 
     /// Clicks the middle of the first element of a selector.
     pub async fn click(&self, selector: &str) -> Result<()> {
-        let found = self.0.post("/element", &json!({ "using": "css selector", "value": selector })).await?;
-        let (_, id) = found.as_object().and_then(|found| found.iter().next()).context("no element")?;
-        let id = id.as_str().context("no element")?;
-        self.0
-            .post(&format!("/element/{id}/click"), &json!({}))
-            .await
-            .with_context(|| selector.to_owned())
-            .map(drop)
+        let element = self.0.client.find(Locator::Css(selector)).await?;
+        element.click().await.with_context(|| selector.to_owned())
     }
 
     /// The result of a script.
     pub async fn js(&self, script: &str) -> Result<Value> {
-        let answer = self.0.post("/execute/sync", &json!({ "script": script, "args": [] })).await;
+        let answer = self.0.client.execute(script, Vec::new()).await;
         answer.with_context(|| script.chars().take(200).collect::<String>())
     }
 
     /// The result of a script that calls its last argument when it is done.
     pub async fn js_later(&self, script: &str) -> Result<Value> {
-        self.0.post("/execute/async", &json!({ "script": script, "args": [] })).await
+        Ok(self.0.client.execute_async(script, Vec::new()).await?)
     }
 
     /// The text of the first element of a selector.
@@ -138,8 +133,7 @@ impl Browser {
 
     /// A picture of the window, as PNG.
     pub async fn screenshot(&self) -> Result<Vec<u8>> {
-        let picture = self.0.get("/screenshot").await?;
-        Ok(BASE64_STANDARD.decode(picture.as_str().context("no picture")?)?)
+        Ok(self.0.client.screenshot().await?)
     }
 
     /// Fails if the page broke its own rules: it asked another server, ran into its policy, or had

@@ -1,5 +1,4 @@
-//! The part of the WebDriver protocol that these tests need: JSON over HTTP on loopback. A library
-//! for it would bring forty crates, among them Unicode tables twice.
+//! The process that drives a browser, and sessions with it.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -8,14 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
-use http::Request;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Bytes;
-use hyper_util::client::legacy::Client;
+use fantoccini::wd::Capabilities;
+use fantoccini::{Client, ClientBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
@@ -23,9 +18,8 @@ use tokio::process::{Child, Command};
 /// A session with a browser. The driver ends, and with it the browser, when this is dropped.
 #[derive(Debug)]
 pub struct Session {
-    http: Client<HttpConnector, Full<Bytes>>,
-    /// The URL of the session.
-    url: String,
+    /// Sends commands to the browser.
+    pub client: Client,
     driver: Driver,
 }
 
@@ -89,44 +83,20 @@ impl Drop for Driver {
 
 impl Session {
     /// Starts a driver and a browser. `None` if there is no driver on this machine.
-    pub async fn start(capabilities: &Value) -> Result<Option<Self>> {
+    pub async fn start(capabilities: Capabilities) -> Result<Option<Self>> {
         let Some((driver, port)) = Driver::start("chromedriver".as_ref()).await? else { return Ok(None) };
-        let http = Client::builder(TokioExecutor::new()).build_http();
-        let mut session = Self { http, url: format!("http://127.0.0.1:{port}/session"), driver };
-        let body = json!({ "capabilities": { "alwaysMatch": capabilities } });
-        let answer = session.post("", &body).await.context("chromedriver cannot start Chromium")?;
-        let id = answer["sessionId"].as_str().context("no session")?;
-        session.url = format!("{}/{id}", session.url);
-        Ok(Some(session))
-    }
-
-    /// Sends a command with parameters.
-    pub async fn post(&self, command: &str, body: &Value) -> Result<Value> {
-        self.send("POST", command, serde_json::to_vec(body)?).await
-    }
-
-    /// Asks for something.
-    pub async fn get(&self, command: &str) -> Result<Value> {
-        self.send("GET", command, Vec::new()).await
+        let url = format!("http://127.0.0.1:{port}");
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        let client = builder.capabilities(capabilities).connect(&url).await;
+        let client = client.context("chromedriver cannot start Chromium")?;
+        Ok(Some(Self { client, driver }))
     }
 
     /// Ends the session.
     pub async fn end(self) -> Result<()> {
-        self.send("DELETE", "", Vec::new()).await?;
+        self.client.close().await?;
         drop(self.driver);
         Ok(())
-    }
-
-    async fn send(&self, method: &str, command: &str, body: Vec<u8>) -> Result<Value> {
-        let request = Request::builder().method(method).uri(format!("{}{command}", self.url));
-        let response = self.http.request(request.body(Full::from(body))?).await?;
-        let body = response.into_body().collect().await?.to_bytes();
-        let mut answer: Value = serde_json::from_slice(&body)?;
-        let value = answer["value"].take();
-        if let Some(error) = value["error"].as_str() {
-            bail!("{command}: {error}: {}", value["message"].as_str().unwrap_or_default());
-        }
-        Ok(value)
     }
 }
 
