@@ -341,32 +341,4 @@ fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kube_gc_core::object::{Finalizers, ObjectFacts, Uid};
-
-    fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
-        let (action, target) = ("PATCH", "secrets a/b".into());
-        Err(ApiError { class, action, target, message: "says the server".into(), code: None })
-    }
-
-    #[test]
-    fn an_owner_whose_finalizer_may_have_been_removed_without_an_answer_is_remembered() {
-        assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
-        assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
-        assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
-        assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
-        let live = ObjectFacts {
-            uid: Uid::parse("u").unwrap(),
-            namespace: None,
-            name: "a".into(),
-            resource_version: None,
-            owners: Vec::new(),
-            being_deleted: true,
-            finalizers: Finalizers::default(),
-            held_by_others: false,
-        };
-        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotPresent(live.clone()))));
-        assert!(!may_have_orphaned(&Ok(FinalizerRemoval::NotBeingDeleted(live))));
-    }
-}
+mod tests;
