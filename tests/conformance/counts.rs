@@ -23,10 +23,11 @@ const HANDFUL: u64 = 5;
 /// each.
 const LISTS: u64 = 2 * 21;
 
-/// How much higher, in KiB, the peak may be with twice the dependents: less than one KiB for each of
-/// the 5,000 more. One patch in flight takes nine times that (its future, request and answer), so this
-/// fails if all patches start at once. 1 to 2 MiB are used: fuller buffers, and fragmentation of the heap.
-const ALLOWANCE: u64 = 4096;
+/// How much higher, in KiB, the peak may be with twice the dependents: less than 2 KiB for each of the
+/// 5,000 more. One patch in flight takes 9 KiB (its future, request and answer), so this fails if all
+/// patches start at once. On a busy machine, 2.5 MiB are used: fuller buffers, and fragmentation of the
+/// heap.
+const ALLOWANCE: u64 = 8192;
 
 /// A number plus two percent.
 const fn almost(count: usize) -> u64 {
