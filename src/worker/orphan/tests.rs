@@ -1,3 +1,5 @@
+//! Orphaning on a small graph, and what follows from the answer to its last request.
+
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
 use kube_gc_core::object::{Catalog, Finalizers, ObjectFacts, OwnerReference, ServedKind};
 use tokio::sync::watch;
