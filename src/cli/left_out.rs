@@ -17,18 +17,18 @@ const FEATURES: [Feature; 3] = [
     Feature {
         subcommands: &["check", "completion", "explain", "plan", "stuck", "tree"],
         is_on: cfg!(feature = "commands"),
-        tip: "the image has no commands for people; the archive of each release has them, also as the plugin \
+        tip: "this build has no commands for people; the archive of each release has them, also as the plugin \
               `kubectl gc`",
     },
     Feature {
         subcommands: &["demo"],
         is_on: cfg!(feature = "demo"),
-        tip: "releases have no demo; `cargo install` and `make demo` build it",
+        tip: "this build has no demo; `cargo install` and `make demo` build it",
     },
     Feature {
         subcommands: &["node"],
         is_on: cfg!(feature = "node"),
-        tip: "this build does not collect nodes; those of releases do",
+        tip: "this build does not collect nodes; the image and the archive of each release do",
     },
 ];
 

@@ -23,7 +23,7 @@ fn schema<A: JsonSchema>(kind: &'static str, title: &str, command: &str) -> Valu
         root["required"].as_array_mut().unwrap().push(name.as_str().into());
     }
     RecursiveTransform(refine).transform(&mut schema);
-    // Of numbers, Rust's types are no formats of JSON.
+    // The names of Rust's numbers, such as `uint`, are no formats of JSON Schema.
     RestrictFormats::default().transform(&mut schema);
     schema.to_value()
 }
