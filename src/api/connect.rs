@@ -10,6 +10,7 @@ use super::call::{Call, discovery_resource};
 use super::client::{Api, Clients};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::error_chain::error_chain;
+use super::kubeconfig;
 use super::media_type::{JSON, METADATA_LIST};
 use super::settings::{ApiSettings, Verb};
 use super::transport;
@@ -109,19 +110,9 @@ pub async fn load_config(
 }
 
 fn read_kubeconfig(path: &Path, origin: &str) -> Result<Kubeconfig, ConnectError> {
-    Kubeconfig::read_from(path).map_err(|error| {
-        let cause = match &error {
-            KubeconfigError::ReadConfig(cause, _) => cause.to_string(),
-            // The parser quotes the lines around the error, which may contain a token.
-            KubeconfigError::Parse(cause) => first_line(&cause.to_string()),
-            other => other.to_string(),
-        };
+    kubeconfig::read(path).map_err(|cause| {
         ConnectError::Config(format!("cannot read the kubeconfig {} ({origin}): {cause}", path.display()))
     })
-}
-
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
 }
 
 async fn choose(

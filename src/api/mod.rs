@@ -25,6 +25,7 @@ mod forward;
 mod high_water;
 mod inspect;
 mod jitter;
+mod kubeconfig;
 mod list;
 mod list_watch;
 mod media_type;
