@@ -3,9 +3,10 @@
 use std::io::IsTerminal as _;
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
-use tracing_subscriber::fmt::{MakeWriter, SubscriberBuilder};
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::JsonFields;
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
 use super::format::EscapedFields;
@@ -50,7 +51,7 @@ impl Pending {
 pub enum LogError {
     /// The filter is invalid. Validated [`Settings`](crate::config::Settings) rule this out.
     #[error("invalid log filter: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
+    Filter(#[from] ParseError),
     /// The process has a log already.
     #[error("cannot start the log: {0}")]
     Init(#[from] TryInitError),
@@ -102,15 +103,20 @@ pub(crate) fn subscriber<W>(settings: &LogSettings, colours: bool, writer: W) ->
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let builder = SubscriberBuilder::default()
-        .with_env_filter(EnvFilter::try_new(with_quiet_client(&settings.filter))?)
-        .with_span_events(FmtSpan::NONE)
-        .with_ansi(colours)
-        .with_writer(writer);
+    let lines = tracing_subscriber::registry().with(targets(&with_quiet_client(&settings.filter))?);
+    let layer = tracing_subscriber::fmt::layer().with_ansi(colours).with_writer(writer);
     Ok(match settings.format {
-        LogFormat::Text => Box::new(builder.fmt_fields(EscapedFields).finish()),
-        LogFormat::Json => Box::new(builder.fmt_fields(JsonFields::new()).event_format(JsonLine).finish()),
+        LogFormat::Text => Box::new(lines.with(layer.fmt_fields(EscapedFields))),
+        LogFormat::Json => Box::new(lines.with(layer.fmt_fields(JsonFields::new()).event_format(JsonLine))),
     })
+}
+
+/// The levels that a filter gives to modules.
+///
+/// # Errors
+/// It is not a list of levels and modules.
+pub fn targets(filter: &str) -> Result<Targets, ParseError> {
+    filter.split(',').map(str::trim).collect::<Vec<_>>().join(",").parse()
 }
 
 /// Silences `kube_client`, which logs each error response without its request. kube-gc logs

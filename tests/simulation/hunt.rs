@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use kube_gc::internals::telemetry::Exporter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::options::{Options, Steps};
 use super::run::{Failure, Passed, Spec, record_fatal_error, run};
@@ -61,8 +63,9 @@ pub fn soak(seconds: u64, options: &Options) -> bool {
 /// Runs one seed twice with its trace printed. The second run checks that the result is the same.
 pub fn replay(seed: u64, options: &Options) -> bool {
     if let Some(filter) = &options.log {
-        let log = tracing_subscriber::fmt().with_env_filter(filter).without_time().with_ansi(false);
-        log.with_writer(std::io::stdout).init();
+        let lines = tracing_subscriber::fmt::layer().without_time().with_ansi(false);
+        let lines = lines.with_writer(std::io::stdout);
+        tracing_subscriber::registry().with(filter.clone()).with(lines).init();
     }
     let without = options.without.clone().unwrap_or_default();
     let spec = Spec { seed, steps: options.steps, without: without.0, verbose: !options.quiet };

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use kube_gc_core::mutation::Mutation;
+use tracing_subscriber::filter::Targets;
 
 /// Runs the whole collector against an embedded API server in one thread. A seed determines what
 /// users do and what goes wrong, and an oracle judges every write.
@@ -26,7 +27,7 @@ pub struct Options {
     pub quiet: bool,
     /// Also prints the collector's log, with this filter, for example debug
     #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
+    pub log: Option<Targets>,
     /// Runs fresh seeds for this many seconds, on all cores
     #[arg(long, value_name = "S")]
     pub seconds: Option<u64>,

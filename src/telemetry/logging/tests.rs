@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use tracing::Subscriber as _;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::*;
 use crate::telemetry::Structured;
@@ -39,6 +41,18 @@ fn the_filter_decides_what_is_logged() {
     assert!(text.contains("quiet"), "{text}");
 }
 
+/// Otherwise each of them would be looked at again each time.
+#[test]
+fn lines_that_no_filter_lets_through_are_known_from_the_beginning() {
+    for (filter, most) in [("info", LevelFilter::INFO), ("info,kube_gc=debug", LevelFilter::DEBUG)] {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let settings = LogSettings { filter: filter.to_owned(), format, ..LogSettings::default() };
+            let subscriber = subscriber(&settings, false, std::io::sink).unwrap();
+            assert_eq!(subscriber.max_level_hint(), Some(most), "{filter} {format:?}");
+        }
+    }
+}
+
 #[test]
 fn whatever_has_pending_lines_writes_them_once_before_the_end() {
     #[derive(Default)]
@@ -66,7 +80,7 @@ fn whatever_has_pending_lines_writes_them_once_before_the_end() {
 fn verbosity_is_a_valid_filter() {
     assert_eq!(verbose_filter(0), None);
     for count in 1..=9 {
-        EnvFilter::try_new(verbose_filter(count).unwrap()).unwrap();
+        targets(verbose_filter(count).unwrap()).unwrap();
     }
 }
 
