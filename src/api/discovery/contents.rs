@@ -8,6 +8,7 @@ use super::fetch;
 use crate::api::client::Api;
 use crate::api::error::ApiError;
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
+use kube_gc_core::order;
 
 /// A namespaced type whose objects can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +52,7 @@ impl Api {
             .into_iter()
             .map(|failure| (part(&failure.group, failure.version.as_deref()), failure.error))
             .collect();
-        undiscovered.sort_unstable();
+        order::sort(&mut undiscovered);
         let (types, unparsed) = select(&groups);
         Ok(ContentTypes { types, undiscovered, unparsed })
     }

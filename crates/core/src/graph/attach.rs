@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
+use crate::order;
 
 use super::intern::ReferenceTypeId;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
@@ -260,9 +261,9 @@ impl Partition {
         }
         let mut edges: Vec<(OwnerReference, EdgeId)> =
             old.iter().map(|&edge| (self.store.reference(edge), edge)).collect();
-        edges.sort_unstable();
+        order::sort(&mut edges);
         let mut indices: Vec<usize> = (0..references.len()).collect();
-        indices.sort_by_key(|&index| (&references[index], index));
+        order::sort_indexes_by_key(&mut indices, |index| &references[index]);
         let (equal, edges, indices) = pair(edges, indices, references, Ord::cmp);
         let (changed, edges, mut indices) = pair(edges, indices, references, same_but_for_flags);
         indices.sort_unstable();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 
+use crate::order;
 use crate::text::LISTED;
 
 use super::Partition;
@@ -153,7 +154,7 @@ impl Partition {
                 asked_for.push((noticed.since, id));
             }
         }
-        asked_for.sort_unstable();
+        order::sort(&mut asked_for);
         if let Some(most) = filter.per_namespace {
             keep_first_of_each(&mut asked_for, most, |&(_, id)| self.store.namespace(id).cloned());
         }

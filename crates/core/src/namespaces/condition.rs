@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::survey::Survey;
+use crate::order;
 use crate::text::{self, word};
 
 /// What a condition is about.
@@ -173,6 +174,6 @@ fn listed<T: Display + Ord>(begin: &str, mut items: Vec<T>) -> Option<String> {
     if items.is_empty() {
         return None;
     }
-    items.sort_unstable();
+    order::sort(&mut items);
     Some(begin.to_owned() + &text::listed(", ", items.len(), items))
 }
