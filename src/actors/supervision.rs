@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Arbiter;
+use futures::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -86,12 +87,13 @@ fn say(why: &Fatal) {
 }
 
 /// A task that is aborted when its handle is dropped: when an actor has ended, nobody receives the
-/// result of its tasks.
+/// result of its tasks. The work is boxed, because tokio compiles what runs a task for each type of
+/// future, which is 2 KB of code.
 pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    AbortOnDropHandle::new(tokio::spawn(work))
+    AbortOnDropHandle::new(tokio::spawn(work.boxed()))
 }
 
 /// Where long work runs: reading a big list, building a big graph. Requests about single objects
@@ -138,11 +140,12 @@ impl Placement {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        match (self, phase) {
-            (Self::OwnThreads { lists, .. }, Phase::List) => AbortOnDropHandle::new(lists.spawn(work)),
-            (Self::OwnThreads { watches, .. }, Phase::Watch) => AbortOnDropHandle::new(watches.spawn(work)),
-            (Self::CallersThread, _) => task(work),
-        }
+        let work = work.boxed();
+        AbortOnDropHandle::new(match (self, phase) {
+            (Self::OwnThreads { lists, .. }, Phase::List) => lists.spawn(work),
+            (Self::OwnThreads { watches, .. }, Phase::Watch) => watches.spawn(work),
+            (Self::CallersThread, _) => tokio::spawn(work),
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context};
+use futures::FutureExt as _;
 use futures::future::join3;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -102,7 +103,7 @@ impl Controller {
         let registry = Registry::default();
         let graph_queue = GraphQueue::new();
         let (event_recorder, recording) = EventRecorder::new(api.clone(), ending.clone());
-        watched("event recorder", tokio::spawn(recording), ending.clone());
+        background("event recorder", recording, &ending);
 
         // The graph puts keys into the pools and the workers ask the graph: the pools
         // have their addresses before they have their workers.
@@ -127,10 +128,10 @@ impl Controller {
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         let brake = Brake::new(settings.brake);
         let (summaries, summing) = Summaries::new(settings.decision_lines, ending.clone());
-        watched("decision summaries", tokio::spawn(summing), ending.clone());
+        background("decision summaries", summing, &ending);
         let recorder = DecisionRecorder::new(api.clone(), decisions, summaries.clone());
         let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
-        watched("namespace check", tokio::spawn(checking), ending.clone());
+        background("namespace check", checking, &ending);
         let deletes = DeleteContext {
             api: api.clone(),
             graph: graph.clone(),
@@ -149,7 +150,7 @@ impl Controller {
         };
         let held = vec![delete.clone().recipient(), large.clone().recipient()];
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
-        watched("brake", tokio::spawn(telling), ending.clone());
+        background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(orphans.clone(), round_types);
         let deciders = Deciders {
@@ -199,12 +200,12 @@ impl Controller {
         if let Some(comparison) = comparison.clone() {
             let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
             let means = ComparisonContext { graph, registry, phase, deciders };
-            watched("comparison", tokio::spawn(compare(comparison, means, ending.clone())), ending.clone());
+            background("comparison", compare(comparison, means, ending.clone()), &ending);
         }
         if settings.finish_namespaces {
             let (api, registry, brake) = (api.clone(), registry.clone(), brake.clone());
             let context = FinishContext { api, registry, brake, phase: phases.clone() };
-            watched("namespaces", tokio::spawn(finish(context, ending.clone())), ending.clone());
+            background("namespaces", finish(context, ending.clone()), &ending);
         }
         let status = CollectorStatus {
             graph,
@@ -222,7 +223,7 @@ impl Controller {
         };
         if let Some(after) = settings.warn_after {
             let warning = stuck_events::warn(status.clone(), api, after, ending.clone());
-            watched("stuck events", tokio::spawn(warning), ending.clone());
+            background("stuck events", warning, &ending);
         }
         MetricsActor::new(status.clone(), exporter).start();
         Ok(Self { status, discovery, threads, summaries, ending })
@@ -299,13 +300,21 @@ fn discovery_recipients(discovery: &Addr<Discovery>) -> DiscoveryRecipients {
     }
 }
 
-/// Notices when a task ends that should run as long as the process.
-fn watched(name: &'static str, task: tokio::task::JoinHandle<()>, ending: CancellationToken) {
-    tokio::spawn(async move {
+/// Starts a task that should run as long as the process, and notices when it ends.
+fn background(
+    name: &'static str,
+    work: impl Future<Output = ()> + Send + 'static,
+    ending: &CancellationToken,
+) {
+    let ending = ending.clone();
+    // Boxed for the same reason as in `supervision::task`.
+    let task = tokio::spawn(work.boxed());
+    let watching = async move {
         if let Err(error) = task.await
             && !ending.is_cancelled()
         {
             tracing::error!(task = name, %error, "a background task has stopped; restart kube-gc");
         }
-    });
+    };
+    tokio::spawn(watching.boxed());
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -89,7 +90,7 @@ impl<L: Leases> Candidacy<L> {
             }
         };
         let Self { elector, thread } = self;
-        Election { elector: elector.map(|elector| thread.spawn(run(elector))), ending }
+        Election { elector: elector.map(|elector| thread.spawn(run(elector).boxed())), ending }
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use http_body_util::BodyExt as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -79,7 +80,7 @@ impl Api {
             resource: GroupResource::new("", "pods"),
             known: sender,
         };
-        let task = tokio::spawn(follower.run()).abort_handle();
+        let task = tokio::spawn(follower.run().boxed()).abort_handle();
         PodWatch(Arc::new(Inner { known, limit: self.settings().request_timeout, task }))
     }
 }

@@ -35,6 +35,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer as _, Service};
 
 use super::settings::{ApiSettings, WatchProtocol};
@@ -80,7 +81,11 @@ const KEEPALIVE_PROBES: u32 = 3;
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 type Connector = HttpsConnector<HttpConnector>;
-type Http2 = Client<OnlyHttp2<Connector>, Body>;
+type Connection = <Connector as Service<Uri>>::Response;
+
+/// A connector with conditions of its own. Boxed, so that the client of HTTP is compiled once for all.
+type BoxedConnector = BoxCloneSyncService<Uri, Connection, BoxError>;
+type Pooled = Client<BoxedConnector, Body>;
 
 /// Why watches cannot use HTTP/2.
 fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
@@ -159,7 +164,7 @@ struct Transport(Arc<Inner>);
 
 struct Inner {
     /// `None` if watches cannot use HTTP/2.
-    http2: Option<(ConnectionPool<Http2>, Http2Refusal)>,
+    http2: Option<(ConnectionPool<Pooled>, Http2Refusal)>,
     http1: Connector,
 }
 
@@ -188,7 +193,7 @@ impl Transport {
     }
 }
 
-fn http2(connector: OnlyHttp2<Connector>, pings: Pings) -> Http2 {
+fn http2(connector: OnlyHttp2<Connector>, pings: Pings) -> Pooled {
     Client::builder(TokioExecutor::new())
         // The connector ensures HTTP/2. With this option, concurrent requests wait for one
         // handshake instead of each opening a connection.
@@ -200,7 +205,7 @@ fn http2(connector: OnlyHttp2<Connector>, pings: Pings) -> Http2 {
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
         .http2_keep_alive_interval(pings.interval)
         .http2_keep_alive_timeout(pings.timeout)
-        .build(connector)
+        .build(BoxedConnector::new(connector))
 }
 
 impl Inner {
@@ -245,9 +250,9 @@ impl Service<Request<Body>> for Transport {
 /// The body of a response.
 enum Stream {
     /// A stream on a shared connection. It keeps its slot there until it is dropped.
-    Http2 { body: Incoming, _slot: StreamSlot<Http2> },
+    Http2 { body: Incoming, _slot: StreamSlot<Pooled> },
     /// A body with its own connection.
-    Http1(Box<Http1Body<<Connector as Service<Uri>>::Response>>),
+    Http1(Box<Http1Body<Connection>>),
 }
 
 impl http_body::Body for Stream {

@@ -11,10 +11,9 @@ use futures::future::BoxFuture;
 use http::Uri;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt as _};
 
-use super::{tcp, tls, with_layers};
+use super::{BoxedConnector, Pooled, tcp, tls, with_layers};
 use crate::api::write_gate::WriteGate;
 
 /// A connection that was idle for this long is not used again. kube-apiserver closes it after
@@ -28,9 +27,9 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// Certificates or credentials that cannot be used.
 pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result<kube::Client, BoxError> {
     let connector = tls(config)?.enable_http1().wrap_connector(tcp(config));
-    let connector = Timely { inner: connector, limit: config.connect_timeout };
-    let transport =
-        Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build::<_, Body>(connector);
+    let connector = BoxedConnector::new(Timely { inner: connector, limit: config.connect_timeout });
+    let transport: Pooled =
+        Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(connector);
     with_layers(config, transport.map_err(BoxError::from), gate)
 }
 

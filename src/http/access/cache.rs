@@ -102,7 +102,7 @@ where
     {
         let pending = question.boxed().shared();
         let (slots, task) = (Arc::clone(&self.slots), pending.clone());
-        tokio::spawn(async move {
+        let keeping = async move {
             let outcome = task.await;
             // `get` holds the lock until the pending lookup is in the map.
             let mut slots = lock(&slots);
@@ -114,7 +114,8 @@ where
                     slots.remove(&key);
                 }
             }
-        });
+        };
+        tokio::spawn(keeping.boxed());
         pending
     }
 }
