@@ -47,15 +47,24 @@ fn make_absolute(directory: &Path, file: &mut Option<String>) {
 fn parse(mut bytes: &[u8]) -> Result<Kubeconfig, String> {
     let mut merged = Kubeconfig::default();
     for document in serde_saphyr::read::<_, Value>(&mut bytes) {
-        // The parser quotes the lines around the error, which may contain a token.
-        let document = document.map_err(|error| first_line(&error.to_string()))?;
+        let document = document.map_err(|error| fault(&error))?;
         merged = merged.merge(kubeconfig(document)?).map_err(|error| error.to_string())?;
     }
     Ok(merged)
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().next().unwrap_or_default().to_owned()
+/// What is wrong with the YAML. The parser quotes values, and the lines around the error, which may be
+/// a token.
+fn fault(error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let line = text.lines().next().unwrap_or_default();
+    match (line.split_once('`'), error.location()) {
+        (None, _) => line.to_owned(),
+        (Some((reason, _)), Some(place)) => {
+            format!("{} at line {}, column {}", reason.trim_end(), place.line(), place.column())
+        }
+        (Some((reason, _)), None) => reason.trim_end().to_owned(),
+    }
 }
 
 /// The parts of a document that choose a server and a user.
@@ -82,7 +91,10 @@ fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, S
     match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("{name} is not a string")),
+        Some(other) => {
+            no_numbers(&other, name)?;
+            Err(format!("{name} is not a string"))
+        }
     }
 }
 
@@ -233,10 +245,12 @@ unknown: 1
         assert_eq!(wrong("users: [{name: u}, {user: {}}]"), "users[1]: missing field `name`");
         assert!(wrong("just text").contains("not a kubeconfig"));
         // YAML reads these as numbers, kubectl refuses them, and a guess might be another name.
-        for number in ["1234", "12e4", "0x1f", "1.0"] {
+        let long = "98765432109876543210987654321098765432109876";
+        for number in ["1234", "12e4", "0x1f", "1.0", "-7", "007", long] {
             let text = format!("users: [{{name: u, user: {{password: {number}}}}}]");
             assert_eq!(wrong(&text), "users[0].user.password is a number; put it in quotes");
         }
+        assert_eq!(wrong("current-context: 7"), "current-context is a number; put it in quotes");
     }
 
     #[test]
@@ -249,9 +263,11 @@ unknown: 1
             format!("users: [{{name: u, user: {{exec: {{interactiveMode: '{secret}'}}}}}}]"),
             format!("users: [{{name: u, user: {{exec: {{provideClusterInfo: '{secret}'}}}}}}]"),
             format!("users:\n- name: u\n  user:\n    token: '{secret}'\n   x: ["),
+            "users: [{name: u, user: {token: 13e37373}}]".to_owned(),
+            format!("users: [{{name: u, user: {{token: *{secret}}}}}]"),
         ] {
             let message = wrong(&text);
-            assert!(!message.contains("s3cret"), "{message}");
+            assert!(!message.contains("s3cret") && !message.contains("37373"), "{message}");
             assert!(message.contains("users[0]: expected") || message.contains("line"), "{message}");
         }
     }
