@@ -36,6 +36,7 @@ pub fn read(path: &Path) -> Result<Kubeconfig, String> {
 }
 
 fn make_absolute(directory: &Path, file: &mut Option<String>) {
+    *file = file.take().filter(|path| !path.is_empty());
     if let Some(path) = file
         && let Some(joined) = directory.join(&*path).to_str()
     {
@@ -90,7 +91,8 @@ fn kubeconfig(document: Value) -> Result<Kubeconfig, String> {
 fn text(fields: &mut Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.remove(name) {
         None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text)),
+        // Without a current context, kubectl writes an empty one.
+        Some(Value::String(text)) => Ok(Some(text).filter(|text| !text.is_empty())),
         Some(other) => {
             no_numbers(&other, name)?;
             Err(format!("{name} is not a string"))
@@ -217,6 +219,17 @@ unknown: 1
         let names: Vec<_> =
             read.clusters.iter().map(|named| (&*named.name, named.cluster.is_some())).collect();
         assert_eq!(names, [("a", true), ("b", false)]);
+    }
+
+    #[test]
+    fn what_is_empty_says_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("config");
+        let text = "clusters: [{name: a, cluster: {certificate-authority: ''}}]\ncurrent-context: ''\n---\ncurrent-context: a\n";
+        std::fs::write(&file, text).unwrap();
+        let read = super::read(&file).unwrap();
+        assert_eq!(read.current_context.as_deref(), Some("a"));
+        assert_eq!(read.clusters[0].cluster.as_ref().unwrap().certificate_authority, None);
     }
 
     #[test]
