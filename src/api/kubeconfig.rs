@@ -35,6 +35,7 @@ pub fn read(path: &Path) -> Result<Kubeconfig, String> {
     Ok(kubeconfig)
 }
 
+/// Makes a path absolute. An empty one says nothing, as in kubectl.
 fn make_absolute(directory: &Path, file: &mut Option<String>) {
     *file = file.take().filter(|path| !path.is_empty());
     if let Some(path) = file
