@@ -2,7 +2,7 @@
 //!
 //! The standard library's sorts are compiled again for each type and each comparison, which takes
 //! 5 to 20 KB each time. Here they sort only numbers, and all others share one copy. It calls the
-//! comparison through a pointer, so it is not for what runs for each event of a usual object.
+//! comparison through a pointer. Code that runs for every event of an ordinary object does not use it.
 
 use std::cmp::Ordering;
 
