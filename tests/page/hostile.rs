@@ -1,7 +1,7 @@
 //! Text that others choose stays text: names, kinds, finalizers, messages of webhooks.
 
 use anyhow::{Result, ensure};
-use kube_gc_apiserver::guards::{Admission, Denial};
+use kube_gc_apiserver::guards::{Admission, Denial, Operation, Verdict};
 use serde_json::json;
 
 use crate::browser::{Browser, LAPTOP};
@@ -25,12 +25,11 @@ async fn hostile_texts_stay_text() -> Result<()> {
     let long = TEXTS.concat() + &"x".repeat(10_000);
     let message = long.clone();
     stage.server.admit_by(Some(Admission::new(move |review| {
-        let is_denied = review.object.label("denied") == Some("yes");
-        is_denied.then(|| Denial {
-            webhook: "guard.example.com".to_owned(),
-            code: Some(403),
-            message: message.clone(),
-        })
+        if review.operation == Operation::Create || review.object.label("denied") != Some("yes") {
+            return Verdict::Allow;
+        }
+        let (webhook, message) = ("guard.example.com".to_owned(), message.clone());
+        Denial { webhook, code: Some(403), message, ..Denial::default() }.into()
     })));
 
     let victim = stage.namespace.configmap("victim").create().await?;

@@ -1,5 +1,6 @@
 //! The answer to a request.
 
+use super::guards::Waiting;
 use super::reads::Watch;
 use super::reply::Reply;
 use super::resources::ServiceName;
@@ -13,4 +14,6 @@ pub enum Answer {
     Watch(Watch),
     /// The backend behind this service answers.
     Elsewhere(ServiceName),
+    /// Admission takes time.
+    Waits(Box<Waiting>),
 }

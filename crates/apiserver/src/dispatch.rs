@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use super::answer::Answer;
 use super::call::{Call, ObjectPath, Target, Verb, no_such_path};
+use super::guards::{Begun, Waiting};
 use super::reads::{self, Read};
 use super::reply::{Body, Reply};
 use super::resources::{Resource, aggregated, crds, discovery};
@@ -14,15 +15,20 @@ use super::status::Status;
 use super::writes::{self, Write};
 use super::{follow_up, other};
 
-/// Answers a request. The number 0 stands for the server itself.
-pub(super) fn answer(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Answer {
-    match server.guards.authorize(&server.store, call).and_then(|()| route(server, call, number, now)) {
+/// Answers a request.
+pub(super) fn answer(server: &mut Server, call: &Call, begun: Begun, now: SystemTime) -> Answer {
+    let authorized = server.guards.authorize(&server.store, call);
+    let answer = authorized.and_then(|()| route(server, call, &begun, now));
+    if let Some(asked) = server.guards.asked.take() {
+        return Answer::Waits(Box::new(Waiting { begun, asked }));
+    }
+    match answer {
         Ok(answer) => answer,
         Err(status) => Answer::Whole(status.into()),
     }
 }
 
-fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Result<Answer, Status> {
+fn route(server: &mut Server, call: &Call, begun: &Begun, now: SystemTime) -> Result<Answer, Status> {
     let target = call.target();
     if let Target::Resources(group, version) | Target::Objects(ObjectPath { group, version, .. }) = target
         && let Some(delegated) = server.catalog.delegated(group, version)
@@ -40,7 +46,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         return Ok(Answer::Whole(Reply::unknown_path()));
     }
     let verb = verb(&resource, path, call)?;
-    if number > 0 {
+    if begun.number > 0 && !begun.has_waited() {
         server.counts.add(verb.counted_as(), &resource.name);
     }
     crds::check(server, &resource, path, verb)?;
@@ -53,7 +59,7 @@ fn route(server: &mut Server, call: &Call, number: u64, now: SystemTime) -> Resu
         };
     }
     let before = server.store.head();
-    let write = Write { resource: &resource, path, call, number, now };
+    let write = Write { resource: &resource, path, call, begun, now };
     let reply = match verb {
         Verb::Create => writes::create(server, &write),
         Verb::Update => writes::update(server, &write),
@@ -168,8 +174,8 @@ pub(super) fn by_itself(
     body: &serde_json::Value,
     now: SystemTime,
 ) -> Reply {
-    match answer(server, &Call::own(agent, (method, path), body), 0, now) {
+    match answer(server, &Call::own(agent, (method, path), body), Begun::default(), now) {
         Answer::Whole(reply) => reply,
-        Answer::Watch(_) | Answer::Elsewhere(_) => Reply::unknown_path(),
+        Answer::Watch(_) | Answer::Elsewhere(_) | Answer::Waits(_) => Reply::unknown_path(),
     }
 }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::call::Call;
 use super::dispatch;
 use super::follow_up;
-use super::guards::Guards;
+use super::guards::{Begun, Guards};
 use super::metrics::Counts;
 use super::namespaces;
 use super::protobuf;
@@ -44,17 +44,21 @@ impl Server {
     ///
     /// Work that is due by then is done first, so that no answer is older than the clock.
     pub fn handle(&mut self, call: &Call, now: SystemTime) -> Answer {
-        self.tick(now);
         self.requests += 1;
-        let number = self.requests;
+        self.resume(call, Begun::new(self.requests), now)
+    }
+
+    /// Goes on with a request that has waited for admission.
+    pub fn resume(&mut self, call: &Call, begun: Begun, now: SystemTime) -> Answer {
+        self.tick(now);
         if call.content_type == protobuf::MEDIA_TYPE
             && let Some(object) = protobuf::read(&call.body)
         {
             let content_type = "application/json".to_owned();
             let call = Call { content_type, body: object.to_string().into(), ..call.clone() };
-            return dispatch::answer(self, &call, number, now);
+            return dispatch::answer(self, &call, begun, now);
         }
-        dispatch::answer(self, call, number, now)
+        dispatch::answer(self, call, begun, now)
     }
 
     /// When the next scheduled work is due, if there is any.

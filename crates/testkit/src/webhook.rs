@@ -20,7 +20,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::ApiResource;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_apiserver::guards::{Admission, Conversion, Denial, Review};
+use kube_gc_apiserver::guards::{Admission, Conversion, Operation, Review, Verdict};
 use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -33,6 +33,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::cluster::{Cluster, Ns, Obj};
 use super::control_plane::ControlPlane;
+
+mod review;
+
+pub use kube_gc_apiserver::guards::Denial;
+pub use review::{Asked, Decision, Gate, Hook};
+
+use self::review::{Hooks, Registered};
 
 /// The name of the webhook in its configuration.
 const NAME: &str = "guard.example.com";
@@ -56,6 +63,8 @@ pub struct Webhook {
     asked: Arc<AtomicUsize>,
     config: Value,
     caller: Caller,
+    /// What the test itself decides.
+    hooks: Hooks,
 }
 
 /// How the API server gets the verdict.
@@ -77,6 +86,7 @@ impl Webhook {
     /// valid for this address, too.
     pub async fn start(plane: &ControlPlane) -> Result<Self> {
         let (behavior, asked) = (Arc::new(Mutex::new(WebhookBehavior::Accept)), Arc::default());
+        let hooks = Hooks::default();
         if let Some(embedded) = plane.embedded() {
             // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
@@ -89,7 +99,7 @@ impl Webhook {
                     WebhookBehavior::Hang => panic!("no conversion of the embedded server hangs"),
                 }
             })));
-            return Ok(Self { behavior, asked, config, caller: Caller::Guard(server) });
+            return Ok(Self { behavior, asked, config, caller: Caller::Guard(server), hooks });
         }
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
@@ -103,9 +113,10 @@ impl Webhook {
             "url": format!("https://{}/", listener.local_addr()?),
             "caBundle": ByteString(std::fs::read(dir.join("ca.crt"))?),
         });
-        let handler = Handler { behavior: Arc::clone(&behavior), asked: Arc::clone(&asked) };
+        let (behaves, counts, decide) = (Arc::clone(&behavior), Arc::clone(&asked), Arc::clone(&hooks));
+        let handler = Handler { behavior: behaves, asked: counts, hooks: decide };
         let server = tokio::spawn(serve(listener, TlsAcceptor::from(Arc::new(tls)), handler));
-        Ok(Self { behavior, asked, config, caller: Caller::Server(server) })
+        Ok(Self { behavior, asked, config, caller: Caller::Server(server), hooks })
     }
 
     /// The `clientConfig` for the API server.
@@ -141,7 +152,8 @@ impl Webhook {
                 let behavior = behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 match behavior {
                     WebhookBehavior::Reject(message, code) if asked => {
-                        Some(Denial { webhook: NAME.to_owned(), code, message: message.to_owned() })
+                        let (webhook, message) = (NAME.to_owned(), message.to_owned());
+                        Denial { webhook, code, message, ..Denial::default() }.into()
                     }
                     WebhookBehavior::Fail if asked => {
                         panic!("the guards of the embedded server cannot break a webhook")
@@ -149,7 +161,7 @@ impl Webhook {
                     WebhookBehavior::Reject(..)
                     | WebhookBehavior::Accept
                     | WebhookBehavior::Fail
-                    | WebhookBehavior::Hang => None,
+                    | WebhookBehavior::Hang => Verdict::Allow,
                 }
             })));
         }
@@ -216,16 +228,18 @@ impl Drop for Webhook {
 }
 
 fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
-    review.resource == ResourceName::new("", "secrets")
+    review.operation != Operation::Create
+        && review.resource == ResourceName::new("", "secrets")
         && review.subresource.is_none()
         && review.object.key().namespace.as_deref() == Some(namespace)
 }
 
-/// The behaviour and the call count of a running webhook.
+/// What a running webhook shares with the test.
 #[derive(Clone)]
 struct Handler {
     behavior: Arc<Mutex<WebhookBehavior>>,
     asked: Arc<AtomicUsize>,
+    hooks: Hooks,
 }
 
 async fn serve(listener: TcpListener, tls: TlsAcceptor, handler: Handler) {
@@ -252,13 +266,20 @@ async fn answer(
     handler: Handler,
     request: http::Request<Incoming>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
+    let number = request.uri().path().trim_start_matches('/').parse::<usize>().ok();
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
     let behavior = handler.behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
     handler.asked.fetch_add(1, Ordering::SeqCst);
     if behavior == WebhookBehavior::Hang {
         std::future::pending::<()>().await;
     }
-    let review = body.map_err(anyhow::Error::from).and_then(|body| review(&behavior, &body));
+    let hook = number
+        .and_then(|number| handler.hooks.lock().unwrap_or_else(PoisonError::into_inner).get(number).cloned());
+    let review = match (body.map_err(anyhow::Error::from), hook) {
+        (Ok(body), Some(hook)) => reviewed(&hook, &body).await,
+        (Ok(body), None) => review(&behavior, &body),
+        (Err(error), _) => Err(error),
+    };
     let mut response = Response::new(Full::default());
     match review {
         Ok(review) => {
@@ -272,6 +293,13 @@ async fn answer(
         }
     }
     Ok(response)
+}
+
+/// The answer of the test itself.
+async fn reviewed(hook: &Registered, body: &[u8]) -> Result<Value> {
+    let review: Value = serde_json::from_slice(body)?;
+    let response = hook.respond(&review["request"]).await?;
+    Ok(json!({ "apiVersion": review["apiVersion"], "kind": review["kind"], "response": response }))
 }
 
 fn review(behavior: &WebhookBehavior, body: &[u8]) -> Result<Value> {

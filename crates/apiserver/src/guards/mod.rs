@@ -3,10 +3,10 @@
 //! By default, this server has neither admission nor authorization. To test how a client handles a
 //! rejection, set one of these guards:
 //!
-//! - [`ApiServer::admit_by`](super::ApiServer::admit_by): a function that may deny each update, patch and
-//!   deletion that would otherwise succeed, also in a dry run. It
-//!   stands in for validating webhooks. The server reads no webhook configurations,
-//!   sends no requests, mutates nothing, and does not ask about creations.
+//! - [`ApiServer::admit_by`](super::ApiServer::admit_by): a function that may deny, change or delay each
+//!   creation, update, patch and deletion that would otherwise succeed, also in a dry run. It
+//!   stands in for webhooks and policies. The server reads no webhook configurations and
+//!   sends no requests.
 //! - [`ApiServer::restrict`](super::ApiServer::restrict): a bearer token identifies a user, whose access to objects is
 //!   limited to the stored ClusterRoles that stored ClusterRoleBindings bind
 //!   to the user. It stands in for RBAC, without groups, Roles, default roles and
@@ -26,11 +26,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::call::{Call, Target, Verb};
 use super::status::Status;
 use super::store::Store;
 
-pub use admission::{Admission, Denial, Operation, Review};
+pub(crate) use admission::Asked;
+pub use admission::{Admission, Begun, Denial, Later, Operation, Review, Verdict, Waiting};
 pub use conversion::Conversion;
 
 /// The guards that are set.
@@ -42,6 +45,8 @@ pub struct Guards {
     pub users: BTreeMap<Box<str>, Box<str>>,
     /// The conversion function.
     pub conversion: Option<Conversion>,
+    /// What the request in progress asks admission and must wait for.
+    pub(crate) asked: Option<Asked>,
 }
 
 impl Guards {
@@ -62,9 +67,19 @@ impl Guards {
         }
     }
 
-    /// Rejects writes that the admission function denies.
-    pub(super) fn admit<'a>(&self, review: impl FnOnce() -> Review<'a>) -> Result<(), Status> {
-        let Some(admission) = &self.admission else { return Ok(()) };
-        admission.ask(&review())
+    /// Asks the admission function about a write. Returns the state that it wants to be written, if
+    /// it wants another. The error may mean that the request must wait: see
+    /// [`asked`](Self::asked).
+    pub(super) fn admit(&mut self, review: &Review<'_>) -> Result<Option<Value>, Status> {
+        match self.admission.as_ref().map_or(Verdict::Allow, |admission| admission.ask(review)) {
+            Verdict::Allow => Ok(None),
+            Verdict::Mutate(new) => Ok(Some(new)),
+            Verdict::Deny(status) => Err(status),
+            Verdict::Wait(later) => {
+                let (operation, object) = (review.operation, review.object.clone());
+                self.asked = Some(Asked { operation, object, later });
+                Err(Status::unnamed("the request waits for admission"))
+            }
+        }
     }
 }

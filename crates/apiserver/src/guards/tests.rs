@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::{Admission, Denial, Operation};
+use super::{Admission, Denial, Operation, Verdict};
 use crate::call::Call;
 use crate::resources::ResourceName;
 use crate::server::{Answer, Body, Server};
@@ -89,12 +89,11 @@ impl Stage {
         let count = Arc::clone(&asked);
         self.server.guards.admission = Some(Admission::new(move |review| {
             count.fetch_add(1, Ordering::Relaxed);
-            let denied = review.object.label("denied").is_some();
-            denied.then(|| Denial {
-                webhook: "guard.example.com".to_owned(),
-                code,
-                message: message.to_owned(),
-            })
+            if review.object.label("denied").is_none() {
+                return Verdict::Allow;
+            }
+            let (webhook, message) = ("guard.example.com".to_owned(), message.to_owned());
+            Denial { webhook, code, message, ..Denial::default() }.into()
         }));
         asked
     }
@@ -127,7 +126,7 @@ fn a_denial_has_the_message_of_a_webhook_without_reason_and_details() {
 
 #[test]
 fn a_denial_without_an_error_code_is_a_400() {
-    let denied = |code| Denial { webhook: "w".to_owned(), code, message: String::new() }.into_status();
+    let denied = |code| Denial { webhook: "w".to_owned(), code, ..Denial::default() }.into_status();
     for (given, shown) in [(None, 400), (Some(200), 400), (Some(429), 429)] {
         let status = denied(given);
         assert_eq!(status.code, shown);
@@ -136,7 +135,60 @@ fn a_denial_without_an_error_code_is_a_400() {
 }
 
 #[test]
-fn every_write_to_an_existing_object_can_be_denied() {
+fn a_denial_can_look_like_an_answer_of_the_store() {
+    let mut stage = Stage::new();
+    let x = format!("{SECRETS}/x");
+    let details = json!({"name": "x", "kind": "secrets", "uid": "u"});
+    let of_webhook = Denial {
+        webhook: "w".to_owned(),
+        code: Some(404),
+        reason: "NotFound",
+        message: String::new(),
+        details: Some(details.clone()),
+    };
+    stage.server.guards.admission = Some(Admission::new(move |_| of_webhook.clone().into()));
+    let denied = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 404,
+        "reason": "NotFound", "details": details,
+        "message": "admission webhook \"w\" denied the request: NotFound",
+    });
+    assert_eq!(stage.send("DELETE", &x, Value::Null), (404, denied));
+}
+
+/// As kube-apiserver 1.36 has it.
+#[test]
+fn a_policy_denies_with_the_name_of_its_binding() {
+    let mut stage = Stage::new();
+    stage.server.guards.admission = Some(Admission::new(|review| review.denied_by_policy("p", "b", "no")));
+    let why = "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no";
+    let message = format!("secrets \"x\" is forbidden: {why}");
+    let answer = stage.refused(("DELETE", &format!("{SECRETS}/x")), Value::Null, (422, &message));
+    assert_eq!(answer["reason"], "Invalid");
+    assert_eq!(answer["details"], json!({"name": "x", "kind": "secrets", "causes": [{"message": why}]}));
+}
+
+#[test]
+fn admission_changes_what_is_written() {
+    let mut stage = Stage::new();
+    let owner = json!({"apiVersion": "v1", "kind": "Secret", "name": "free", "uid": "u"});
+    let references = json!([owner]);
+    let wanted = references.clone();
+    stage.server.guards.admission = Some(Admission::new(move |review| {
+        let Some(mut new) = review.new.cloned() else { return Verdict::Allow };
+        new["metadata"]["ownerReferences"] = wanted.clone();
+        Verdict::Mutate(new)
+    }));
+    let created = stage.ok("POST", SECRETS, json!({"metadata": {"name": "new"}}));
+    assert_eq!(created["metadata"]["ownerReferences"], references);
+    let new = format!("{SECRETS}/new");
+    let patched = stage.ok("PATCH", &new, json!({"metadata": {"ownerReferences": null}}));
+    assert_eq!(patched["metadata"]["ownerReferences"], references);
+    assert_eq!(patched["metadata"]["uid"], created["metadata"]["uid"]);
+    assert_eq!(stage.ok("GET", &new, Value::Null), patched);
+}
+
+#[test]
+fn every_write_can_be_denied() {
     let mut stage = Stage::new();
     stage.ok("PATCH", &format!("{SECRETS}/x"), json!({"metadata": {"finalizers": ["x.io/a"]}}));
     let asked = stage.guarded(Some(403), "no");
@@ -153,9 +205,11 @@ fn every_write_to_an_existing_object_can_be_denied() {
         stage.refused(("DELETE", &x), foreground.clone(), denial);
         let marked = format!("{SECRETS}?labelSelector=denied{}", query.replace('?', "&"));
         stage.refused(("DELETE", &marked), Value::Null, denial);
+        let new = json!({"metadata": {"name": "new", "labels": {"denied": "yes"}}});
+        stage.refused(("POST", &format!("{SECRETS}{query}")), new, denial);
     }
     assert_eq!(stage.server.store.head(), before);
-    assert_eq!(asked.load(Ordering::Relaxed), 10);
+    assert_eq!(asked.load(Ordering::Relaxed), 12);
 }
 
 #[test]
@@ -169,7 +223,10 @@ fn a_patch_that_removes_the_last_finalizer_is_an_update() {
             && review.resource == ResourceName::new("", "secrets")
             && review.subresource.is_none()
             && review.object.deletion_timestamp().is_some();
-        denied.then(|| Denial { webhook: "w".to_owned(), code: None, message: "no".to_owned() })
+        match denied {
+            true => Denial { webhook: "w".to_owned(), message: "no".to_owned(), ..Denial::default() }.into(),
+            false => Verdict::Allow,
+        }
     }));
     let patch = json!({"metadata": {"finalizers": null}});
     stage.refused(("PATCH", &x), patch.clone(), (400, "admission webhook \"w\" denied the request: no"));
@@ -179,7 +236,7 @@ fn a_patch_that_removes_the_last_finalizer_is_an_update() {
 }
 
 #[test]
-fn failing_requests_creations_and_reads_need_no_admission() {
+fn failing_requests_and_reads_need_no_admission() {
     let mut stage = Stage::new();
     let asked = stage.guarded(Some(403), "no");
     let x = format!("{SECRETS}/x");
@@ -189,7 +246,7 @@ fn failing_requests_creations_and_reads_need_no_admission() {
     assert_eq!(stage.send("PATCH", &x, json!({"metadata": {"labels": "wrong"}})).0, 422);
     assert_eq!(stage.send("DELETE", &format!("{SECRETS}/none"), Value::Null).0, 404);
     stage.ok("GET", &x, Value::Null);
-    stage.ok("POST", SECRETS, json!({"metadata": {"name": "new", "labels": {"denied": "yes"}}}));
+    assert_eq!(stage.send("POST", SECRETS, json!({"metadata": {"name": "Wrong"}})).0, 422);
     assert_eq!(asked.load(Ordering::Relaxed), 0);
 }
 

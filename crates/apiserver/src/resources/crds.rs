@@ -11,6 +11,7 @@ use super::definition::{FINALIZER, condition, resource, resource_of, set_conditi
 use super::{Resource, ResourceName, names};
 use crate::call::{Call, ObjectPath, Verb};
 use crate::follow_up::{definition_changed, definitions, namespace_changed, services_changed};
+use crate::guards::Begun;
 use crate::object::{Key, Object};
 use crate::schedule::{Due, REACTION};
 use crate::state::Server;
@@ -156,7 +157,8 @@ fn delete_instances(server: &mut Server, resource: &Arc<Resource>, now: SystemTi
             name: None,
             subresource: None,
         };
-        writes::delete_collection(server, &Write { resource, path, call: &call, number: 0, now })?;
+        let begun = &Begun::default();
+        writes::delete_collection(server, &Write { resource, path, call: &call, begun, now })?;
         if let Some(namespace) = namespace {
             namespace_changed(server, &namespace, now);
         }

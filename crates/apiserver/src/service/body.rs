@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Sleep, sleep_until};
@@ -39,15 +39,20 @@ impl std::error::Error for ConnectionBroke {}
 
 /// Converts an answer to a response.
 pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBody> {
-    match answer {
+    let mut response = match answer {
         Answer::Whole(reply) => whole(reply),
-        // The backend was removed after the request was routed to it.
-        Answer::Elsewhere(_) => whole(Reply::unavailable()),
+        // The backend was removed after the request was routed to it. No other answer waits.
+        Answer::Elsewhere(_) | Answer::Waits(_) => whole(Reply::unavailable()),
         Answer::Watch(watch) => {
             let stream = Box::new(Stream::new(watch, server.clone()));
             response(StatusCode::OK, "application/json", Kind::Watch(stream))
         }
+    };
+    // It consists of letters and digits, so it is a header.
+    if let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(server.now())) {
+        response.headers_mut().insert(DATE, date);
     }
+    response
 }
 
 fn whole(reply: Reply) -> Response<ResponseBody> {

@@ -125,26 +125,42 @@ impl ApiServer {
         B: http_body::Body<Data = Bytes>,
     {
         match request::read(request).await {
-            Ok(call) => self.answer_call(&call),
+            Ok(call) => self.answer_call(&call).await,
             Err(why) => respond(Answer::Whole(Status::new(400, "BadRequest", why).into()), &self),
         }
     }
 
-    fn answer_call(&self, call: &Call) -> http::Response<ResponseBody> {
+    async fn answer_call(self, call: &Call) -> http::Response<ResponseBody> {
         // Only this layer knows the open watches.
         if call.path == "/metrics" {
             let watches = self.shared.wakers.all();
             let page = self.with(|server| server.counts.page(&watches));
-            return respond(Answer::Whole(Reply::text(200, page)), self);
+            return respond(Answer::Whole(Reply::text(200, page)), &self);
         }
+        let mut server = self;
+        loop {
+            let answer = server.admitted(call).await;
+            let backend = match &answer {
+                Answer::Elsewhere(service) => server.backends().get(service).cloned(),
+                Answer::Whole(_) | Answer::Watch(_) | Answer::Waits(_) => None,
+            };
+            match backend {
+                Some(backend) => server = backend,
+                None => return respond(answer, &server),
+            }
+        }
+    }
+
+    /// The answer to a request, after admission.
+    async fn admitted(&self, call: &Call) -> Answer {
         let now = self.now();
-        let answer = self.with(|server| server.handle(call, now));
-        if let Answer::Elsewhere(service) = &answer
-            && let Some(backend) = self.backends().get(service).cloned()
-        {
-            return backend.answer_call(call);
+        let mut answer = self.with(|server| server.handle(call, now));
+        while let Answer::Waits(waiting) = answer {
+            let begun = waiting.answered().await;
+            let now = self.now();
+            answer = self.with(|server| server.resume(call, begun, now));
         }
-        respond(answer, self)
+        answer
     }
 
     fn backends(&self) -> MutexGuard<'_, BTreeMap<ServiceName, Self>> {

@@ -3,6 +3,7 @@ use serde_json::{Value, json};
 use tokio::time::Duration;
 
 use super::*;
+use crate::guards::{Admission, Operation, Verdict};
 use crate::object::Key;
 use crate::resources::{Resource, ResourceName, ServiceName};
 use crate::store::Cause;
@@ -79,6 +80,97 @@ async fn an_error_is_a_status() {
     let error = client.request::<Value>(request("?continue=nonsense")).await.unwrap_err();
     let kube::Error::Api(status) = error else { panic!("{error}") };
     assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_has_the_date_of_the_servers_clock() {
+    let server = ApiServer::new(Settings::default());
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let answer = server.answer(request("").map(http_body_util::Full::from)).await;
+    assert_eq!(answer.headers()["date"], "Thu, 01 Jan 2026 00:01:01 GMT");
+}
+
+fn new_configmap(name: &str) -> http::Request<Vec<u8>> {
+    let object = json!({"metadata": {"name": name}}).to_string();
+    http::Request::post("/api/v1/namespaces/n/configmaps").body(object.into_bytes()).unwrap()
+}
+
+/// As a real server, it checks the namespace before admission and not again.
+#[tokio::test(start_paused = true)]
+async fn an_object_has_its_uid_before_admission_and_is_written_afterwards() {
+    let server = ApiServer::new(Settings::default());
+    let client = server.client();
+    let namespace = json!({"metadata": {"name": "n"}}).to_string();
+    let created = http::Request::post("/api/v1/namespaces").body(namespace.into_bytes()).unwrap();
+    client.request::<Value>(created).await.unwrap();
+    let (told, mut uids) = tokio::sync::mpsc::unbounded_channel();
+    let (open, gate) = tokio::sync::watch::channel(false);
+    server.admit_by(Some(Admission::new(move |review| {
+        if review.operation != Operation::Create || review.object.name() != "late" {
+            return Verdict::Allow;
+        }
+        told.send((review.object.uid().to_owned(), review.object.value()["metadata"].clone())).unwrap();
+        let mut gate = gate.clone();
+        Verdict::Wait(Box::pin(async move {
+            gate.wait_for(|open| *open).await.unwrap();
+            Verdict::Allow
+        }))
+    })));
+    let creating = tokio::spawn({
+        let client = client.clone();
+        async move { client.request::<Value>(new_configmap("late")).await }
+    });
+    let (uid, metadata) = uids.recv().await.unwrap();
+    assert!(!uid.is_empty() && metadata["creationTimestamp"].is_string(), "{metadata}");
+    client.request::<Value>(new_configmap("meanwhile")).await.unwrap();
+    assert_eq!(ask(&client, "").await["items"].as_array().map(Vec::len), Some(1));
+    let gone = http::Request::delete("/api/v1/namespaces/n").body(Vec::new()).unwrap();
+    client.request::<Value>(gone).await.unwrap();
+    let now = server.now() + Duration::from_secs(60);
+    server.with(|server| server.tick(now));
+    assert_eq!(ask(&client, "").await["items"], json!([]));
+    open.send(true).unwrap();
+    let created = creating.await.unwrap().unwrap();
+    let expected = (uid.as_str(), &metadata["creationTimestamp"]);
+    assert_eq!(
+        (created["metadata"]["uid"].as_str().unwrap(), &created["metadata"]["creationTimestamp"]),
+        expected
+    );
+    assert_eq!(ask(&client, "").await["items"][0]["metadata"]["uid"], uid);
+}
+
+/// What waits for a patch is decided again if the object has changed.
+#[tokio::test(start_paused = true)]
+async fn a_patch_that_waits_is_applied_to_the_state_of_that_time() {
+    let server = ApiServer::new(Settings::default());
+    let client = server.client();
+    put(&server, "a", "1");
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let (told, mut reviews) = tokio::sync::mpsc::unbounded_channel();
+    server.admit_by(Some(Admission::new(move |review| {
+        told.send(review.object.resource_version()).unwrap();
+        let mut gate = gate.clone();
+        Verdict::Wait(Box::pin(async move {
+            gate.wait_for(|open| *open).await.unwrap();
+            Verdict::Allow
+        }))
+    })));
+    let patching = tokio::spawn({
+        let client = client.clone();
+        let patch = json!({"metadata": {"labels": {"a": "b"}}}).to_string();
+        let patch = http::Request::patch("/api/v1/namespaces/default/configmaps/a")
+            .header("content-type", "application/merge-patch+json")
+            .body(patch.into_bytes())
+            .unwrap();
+        async move { client.request::<Value>(patch).await }
+    });
+    let first = reviews.recv().await.unwrap();
+    let second = put(&server, "a", "2");
+    open.send(true).unwrap();
+    let patched = patching.await.unwrap().unwrap();
+    assert_eq!((&patched["data"]["key"], &patched["metadata"]["labels"]["a"]), (&json!("2"), &json!("b")));
+    assert_eq!(reviews.recv().await, Some(second));
+    assert!(first < second);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::random::Random;
 use super::strategy::Strategy;
-use super::write::{Write, save};
+use super::write::{Write, admit, save};
 use super::{body, metadata, namespaces, options, validation};
+use crate::guards::Operation;
 use crate::object::Object;
 use crate::reply::Reply;
 use crate::resources::ResourceName;
@@ -34,34 +35,64 @@ pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 pub(super) fn insert(
     server: &mut Server,
     write: &Write<'_>,
-    mut object: Value,
+    object: Value,
     dry_run: bool,
 ) -> Result<Object, Status> {
-    check_namespace(server, write, &object)?;
     let strategy = Strategy::of(write.resource, server.settings.release);
-    prepare(write, &strategy, &mut object)?;
-    let mut random = Random::new(server.settings.seed, server.store.head(), write.number);
-    let fields = metadata::of_mut(&mut object);
-    fields.insert("uid".to_owned(), random.uid().into());
-    fields.insert("creationTimestamp".to_owned(), timestamp(write.now).into());
-    name_it(server, write, fields, &mut random);
-    let name = metadata::text(fields, "name").to_owned();
-    let mut errors = check_kind(write, &object);
-    errors.extend(validation::of_new(&object, &strategy));
-    if !errors.is_empty() {
-        return Err(Status::invalid(&write.kind(&object), &name, &errors));
-    }
-    let version = metadata::text(metadata::of(&object), "resourceVersion");
-    // An update that creates an object has a name in its path, and may have any version.
-    if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
-        return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
-    }
-    let key = write.key(&name);
+    let born = match &write.begun.born {
+        Some(born) => born.clone(),
+        None => born(server, write, &strategy, object)?,
+    };
+    let wanted = admit(server, write, Operation::Create, &born, Some(born.value()))?;
+    let object = match wanted {
+        None => born.to_value(),
+        Some(mut wanted) => {
+            body::settle(write.resource, &mut wanted).map_err(Status::unnamed)?;
+            metadata::of_mut(&mut wanted).insert("uid".to_owned(), born.uid().into());
+            check(write, &strategy, &wanted)?;
+            wanted
+        }
+    };
+    let key = write.key(born.name());
     if let Some(taken) = server.store.get(&write.resource.stored_as, &key) {
         let generated = !metadata::text(metadata::of(&object), "generateName").is_empty();
         return Err(already_exists(write, taken, generated, server.settings.release));
     }
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
+}
+
+/// The new object with its uid, before admission.
+fn born(
+    server: &Server,
+    write: &Write<'_>,
+    strategy: &Strategy,
+    mut object: Value,
+) -> Result<Object, Status> {
+    check_namespace(server, write, &object)?;
+    prepare(write, strategy, &mut object)?;
+    let mut random = Random::new(server.settings.seed, server.store.head(), write.begun.number);
+    let fields = metadata::of_mut(&mut object);
+    fields.insert("uid".to_owned(), random.uid().into());
+    fields.insert("creationTimestamp".to_owned(), timestamp(write.now).into());
+    name_it(server, write, fields, &mut random);
+    check(write, strategy, &object)?;
+    let version = metadata::text(metadata::of(&object), "resourceVersion");
+    // An update that creates an object has a name in its path, and may have any version.
+    if write.path.name.is_none() && version.parse::<u64>().is_ok_and(|version| version > 0) {
+        return Err(Status::unnamed("resourceVersion should not be set on objects to be created"));
+    }
+    Ok(Object::new(object))
+}
+
+/// Rejects a new object that is not valid.
+fn check(write: &Write<'_>, strategy: &Strategy, object: &Value) -> Result<(), Status> {
+    let mut errors = check_kind(write, object);
+    errors.extend(validation::of_new(object, strategy));
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let name = metadata::text(metadata::of(object), "name");
+    Err(Status::invalid(&write.kind(object), name, &errors))
 }
 
 /// The error for a taken name. A retry may help if the name was generated.

@@ -92,7 +92,7 @@ pub(super) fn delete_object(
     let release = server.settings.release;
     let deletion = decide(object.value(), options, write.resource, release, write.now);
     if !matches!(deletion, Deletion::Pending) {
-        admit(server, write, Operation::Delete, object)?;
+        admit(server, write, Operation::Delete, object, None)?;
     }
     match deletion {
         Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
@@ -207,7 +207,7 @@ fn delete_namespace(
 ) -> Result<Deleted, Status> {
     check_own_preconditions(write, namespace, options)?;
     if namespace.deletion_timestamp().is_none() {
-        admit(server, write, Operation::Delete, namespace)?;
+        admit(server, write, Operation::Delete, namespace, None)?;
         let new = namespaces::begin(namespace.value(), options, write.now);
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }
@@ -229,7 +229,7 @@ fn delete_definition(
 ) -> Result<Deleted, Status> {
     check_own_preconditions(write, definition, options)?;
     if definition.deletion_timestamp().is_none() {
-        admit(server, write, Operation::Delete, definition)?;
+        admit(server, write, Operation::Delete, definition, None)?;
         let new = begin_deletion(definition, write.now);
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }

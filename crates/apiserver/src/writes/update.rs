@@ -79,13 +79,12 @@ pub(super) fn replace(
     namespaces::of(server, write)?;
     let strategy = Strategy::of(write.resource, server.settings.release);
     check_version(write, &strategy, old, &mut new)?;
-    prepare(write, &strategy, old.value(), &mut new)?;
-    let mut errors = validation::of_changed(&new, old.value(), &strategy);
-    errors.extend(check_kind(write, &new));
-    if !errors.is_empty() {
-        return Err(Status::invalid(&write.kind(&new), old.name(), &errors));
+    settle(write, &strategy, old, &mut new)?;
+    if let Some(wanted) = admit(server, write, Operation::Update, old, Some(&new))? {
+        new = wanted;
+        body::settle(write.resource, &mut new).map_err(Status::unnamed)?;
+        settle(write, &strategy, old, &mut new)?;
     }
-    admit(server, write, Operation::Update, old)?;
     let key = old.key();
     if waits_for_nothing(write, old.value(), &new) {
         if !dry_run {
@@ -95,6 +94,14 @@ pub(super) fn replace(
     }
     let changed = if dry_run { Object::new(new) } else { save(server, write, &key, new) };
     write.reply(200, &changed)
+}
+
+/// Restores what the client must not change, and rejects a state that is not valid.
+fn settle(write: &Write<'_>, strategy: &Strategy, old: &Object, new: &mut Value) -> Result<(), Status> {
+    prepare(write, strategy, old.value(), new)?;
+    let mut errors = validation::of_changed(new, old.value(), strategy);
+    errors.extend(check_kind(write, new));
+    if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&write.kind(new), old.name(), &errors)) }
 }
 
 /// The resource version in the body is a precondition.

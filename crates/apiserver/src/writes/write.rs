@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::metadata;
 use crate::call::{Call, ObjectPath};
-use crate::guards::{Operation, Review};
+use crate::guards::{Begun, Operation, Review};
 use crate::object::{Key, Object};
 use crate::reads::{Form, Read, api_version, reply_object};
 use crate::reply::Reply;
@@ -28,8 +28,8 @@ pub struct Write<'a> {
     pub path: ObjectPath<'a>,
     /// The request.
     pub call: &'a Call,
-    /// The number of the request, for the cause of the change.
-    pub number: u64,
+    /// The number of the request, for the cause of the change, and what admission has answered.
+    pub begun: &'a Begun,
     /// The time of the request.
     pub now: SystemTime,
 }
@@ -104,7 +104,7 @@ impl<'a> Write<'a> {
             self.call.query.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let mark = if query.is_empty() { "" } else { "?" };
         Arc::new(Cause {
-            request: self.number,
+            request: self.begun.number,
             user_agent: self.call.user_agent.clone(),
             method: self.call.method.to_string(),
             path: format!("{}{mark}{}", self.call.path, query.join("&")),
@@ -113,18 +113,23 @@ impl<'a> Write<'a> {
     }
 }
 
-/// Calls the admission function, if there is one. The server's own writes are exempt.
+/// Calls the admission function, if there is one and it has not answered yet. Returns the state that
+/// it wants to be written, if it wants another. The server's own writes are exempt.
 pub(super) fn admit(
-    server: &Server,
+    server: &mut Server,
     write: &Write<'_>,
     operation: Operation,
     object: &Object,
-) -> Result<(), Status> {
-    if write.number == 0 {
-        return Ok(());
+    new: Option<&Value>,
+) -> Result<Option<Value>, Status> {
+    if write.begun.number == 0 {
+        return Ok(None);
+    }
+    if let Some(answer) = write.begun.answer(object) {
+        return answer;
     }
     let subresource = write.path.subresource;
-    server.guards.admit(|| Review { operation, resource: write.asked(), subresource, object })
+    server.guards.admit(&Review { operation, resource: write.asked(), subresource, object, new })
 }
 
 /// Writes an object.
