@@ -13,9 +13,9 @@ pub mod app {
 
 pub mod api {
     pub use crate::api::{
-        AbsenceProof, Api, ApiSettings, Clock, Deleted, Discovered, Encoding, ErrorClass, Finalizer,
-        FinalizerRemoval, HighWater, ListWatch, LookupResult, Patched, References, ReplicaRole, Step,
-        WallClock, WatchProtocol, WatchSettings, WatchStart, WriteGate, load_config,
+        Api, ApiSettings, Clock, Deleted, Discovered, Encoding, ErrorClass, Finalizer, FinalizerRemoval,
+        HighWater, ListWatch, LookupResult, Patched, References, ReplicaRole, Step, WallClock, WatchProtocol,
+        WatchSettings, WatchStart, WriteGate, load_config,
     };
 }
 

@@ -121,7 +121,10 @@ impl<'a> Call<'a> {
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
-        let class = error::classify(code, status, retry_after, self.object);
+        let class = match error::classify(code, status, retry_after, self.object) {
+            ErrorClass::Absent if self.writes() => ErrorClass::SaysGone,
+            class => class,
+        };
         // Only text is quoted.
         let text = if Encoding::of(headers) == Encoding::Json { body } else { NO_TEXT };
         self.error(class, error::message(status, text), Some(code))

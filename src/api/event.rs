@@ -129,7 +129,7 @@ impl Api {
         let answer = match found {
             Ok(answer) => answer,
             // It expired just now. The next one creates it again.
-            Err(error) if error.class == ErrorClass::Absent => return Ok(()),
+            Err(error) if error.class == ErrorClass::SaysGone => return Ok(()),
             Err(error) => return Err(error),
         };
         let event: Event = serde_json::from_slice(&answer.body).map_err(|error| {
@@ -143,7 +143,7 @@ impl Api {
         let body = Some((MERGE_PATCH, patch.to_string()));
         match self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await {
             // Another writer changed it at the same time, or it expired.
-            Err(error) if matches!(error.class, ErrorClass::Conflict | ErrorClass::Absent) => Ok(()),
+            Err(error) if matches!(error.class, ErrorClass::Conflict | ErrorClass::SaysGone) => Ok(()),
             result => result.map(|_| ()),
         }
     }

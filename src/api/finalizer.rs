@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, given_up};
+use super::read::AbsenceProof;
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, Identity, ORPHAN_FINALIZER, ObjectFacts};
 
@@ -44,7 +45,7 @@ pub enum FinalizerRemoval {
     /// The object did not have the finalizer; the object as it was read.
     NotPresent(ObjectFacts),
     /// The object is gone, or another one has its name.
-    Gone,
+    Gone(AbsenceProof),
     /// The object is not being deleted, so its finalizers stay; the object as it was read.
     NotBeingDeleted(ObjectFacts),
 }
@@ -59,7 +60,8 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// Denied, refused, or five conflicts in a row. The finalizer was not removed.
+    /// Denied, refused, five conflicts in a row, or an answer that shows the finalizer. It was not
+    /// removed.
     pub async fn remove_finalizer(
         &self,
         object: &Identity,
@@ -70,7 +72,10 @@ impl Api {
         };
         let mut attempt = 1;
         loop {
-            let Some(live) = self.read_raw(object).await? else { return Ok(FinalizerRemoval::Gone) };
+            let live = match self.read_raw(object).await? {
+                Ok(live) => live,
+                Err(proof) => return Ok(FinalizerRemoval::Gone(proof)),
+            };
             if !live.facts.being_deleted {
                 return Ok(FinalizerRemoval::NotBeingDeleted(live.facts));
             }
@@ -86,9 +91,16 @@ impl Api {
                 list: LIST,
                 entries: &remaining,
             };
-            match self.patch(object, MERGE_PATCH, &patch).await {
+            let left = |facts: &ObjectFacts| {
+                let is_left = match finalizer {
+                    Finalizer::Foreground => facts.finalizers.foreground,
+                    Finalizer::Orphan => facts.finalizers.orphan,
+                };
+                is_left.then(|| format!("has the finalizer {finalizer}"))
+            };
+            match self.patch(object, MERGE_PATCH, &patch, left).await {
                 Ok(PatchOutcome::Done(facts)) => return Ok(FinalizerRemoval::Removed(facts)),
-                Ok(PatchOutcome::Gone) => return Ok(FinalizerRemoval::Gone),
+                Ok(PatchOutcome::Gone(proof)) => return Ok(FinalizerRemoval::Gone(proof)),
                 Err(error) if error.class == ErrorClass::Conflict && attempt < CONFLICTS => {
                     record::patch_conflict(LIST, PatchConflict::Retry);
                     attempt += 1;
@@ -149,7 +161,7 @@ mod tests {
                 FinalizerRemoval::NotPresent(live) | FinalizerRemoval::NotBeingDeleted(live) => {
                     assert_eq!(live.resource_version, Some(ResourceVersion::number(7)), "as it was read");
                 }
-                FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone => {}
+                FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone(_) => {}
             }
             assert!(format!("{removal:?}").starts_with(outcome), "{removal:?}");
             assert_eq!(server.seen().len(), 1);
@@ -169,8 +181,26 @@ mod tests {
 
     #[tokio::test]
     async fn an_object_recreated_in_between_is_left_alone() {
-        let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
-        let server = Server::replying([live(r#"["orphan"]"#), other_uid]);
-        assert_eq!(remove(&server).await, Ok(FinalizerRemoval::Gone));
+        let other_uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
+        let holding = || live(r#"["orphan"]"#);
+        let server = Server::replying([holding(), other_uid(), Reply::not_found()]);
+        assert!(matches!(remove(&server).await, Ok(FinalizerRemoval::Gone(_))));
+        // Rule 1.26: it may be a webhook that says so.
+        let server = Server::replying([holding(), other_uid(), holding()]);
+        assert_eq!(remove(&server).await.unwrap_err().class, ErrorClass::Denied);
+    }
+
+    /// Rule 6.14. Fails if the code of the answer counts: the owner would never be tried again.
+    #[tokio::test]
+    async fn a_finalizer_that_the_answer_shows_was_not_removed() {
+        let holding = || live(r#"["orphan","z"]"#);
+        let server = Server::replying([holding(), holding()]);
+        let error = remove(&server).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Denied);
+        assert_eq!(
+            error.to_string(),
+            "PATCH widgets.example.com ns/w: 200 OK: the API server accepted the write, but the object still \
+             has the finalizer orphan: a mutating webhook or policy may add it again"
+        );
     }
 }

@@ -12,7 +12,7 @@ use super::call::{Answer, Call};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::media_type::{JSON, METADATA_LIST};
-use super::raw_metadata::MERGE_PATCH;
+use super::raw_metadata::{MERGE_PATCH, undone};
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
 use kube_gc_core::object::{GroupResource, Identity, Uid};
@@ -162,9 +162,14 @@ impl Api {
         call.path.push_str(FIELD_MANAGER);
         call.body = Some((JSON, object.to_string().into_bytes()));
         match self.call(call).await {
+            Ok(answer) if live("PUT", namespace, &answer)?.is_held() => {
+                Err(undone("PUT", namespace, &format!("has the finalizer {FINALIZER}"), answer.code))
+            }
             Ok(_) => Ok(()),
             // Gone is what was wanted.
-            Err(error) if error.class == ErrorClass::Absent => Ok(()),
+            Err(error) if error.class == ErrorClass::SaysGone => {
+                self.confirm_gone(namespace, error).await.map(|_| ())
+            }
             Err(error) => Err(error),
         }
     }

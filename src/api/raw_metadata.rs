@@ -9,14 +9,15 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::call::{Answer, Call};
+use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::read::read_object;
+use super::path;
+use super::read::{AbsenceProof, RawObject, read_object};
 use super::settings::{FIELD_MANAGER, Verb};
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion, Uid};
+use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceVersion, Uid};
 use kube_gc_decode::json_fault;
 
 /// RFC 7386. Every type accepts it.
@@ -34,13 +35,6 @@ pub(super) fn given_up(list: &'static str, error: ApiError) -> ApiError {
         record::patch_conflict(list, PatchConflict::Requeue);
     }
     error
-}
-
-/// An object and the answer to the live read that it comes from.
-#[derive(Debug)]
-pub(super) struct RawObject {
-    pub facts: ObjectFacts,
-    answer: Answer,
 }
 
 /// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
@@ -120,27 +114,22 @@ pub(super) enum PatchOutcome {
     /// The patched object.
     Done(ObjectFacts),
     /// The object is gone, or another one has its name.
-    Gone,
+    Gone(AbsenceProof),
 }
 
 impl Api {
-    /// Reads an object to patch it; `None` when it is gone or another one has its name.
-    pub(super) async fn read_raw(&self, identity: &Identity) -> Result<Option<RawObject>, ApiError> {
-        let answer = match self.get(identity).await {
-            Ok(answer) => answer,
-            Err(error) if error.class == ErrorClass::Absent => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let facts = read_object("GET", identity, &answer)?.facts;
-        Ok((facts.uid == identity.uid).then_some(RawObject { facts, answer }))
-    }
-
-    /// Sends a patch.
+    /// Sends a patch. `left` says what the object that the answer shows still has, although the patch
+    /// removes it: a mutating webhook may have added it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](ErrorClass::Denied) if the patch did not do its work; any other error of a write.
     pub(super) async fn patch<T: Serialize>(
         &self,
         identity: &Identity,
         content_type: &'static str,
         patch: &ListPatch<'_, T>,
+        left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<PatchOutcome, ApiError> {
         let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", identity)?;
         call.path.push_str("?fieldManager=");
@@ -148,12 +137,32 @@ impl Api {
         let body = serde_json::to_vec(patch)
             .map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
         call.body = Some((content_type, body));
-        match self.call(call).await {
-            Ok(answer) => Ok(PatchOutcome::Done(read_object("PATCH", identity, &answer)?.facts)),
-            Err(ApiError { class: ErrorClass::Absent | ErrorClass::OtherObject, .. }) => {
-                Ok(PatchOutcome::Gone)
+        let answer = match self.call(call).await {
+            Ok(answer) => answer,
+            Err(error) if error.class == ErrorClass::SaysGone => {
+                return self.confirm_gone(identity, error).await.map(PatchOutcome::Gone);
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        let facts = read_object("PATCH", identity, &answer)?.facts;
+        match left(&facts) {
+            None => Ok(PatchOutcome::Done(facts)),
+            Some(left) => Err(undone("PATCH", identity, &left, answer.code)),
         }
+    }
+}
+
+/// The error of a write that was accepted and did not do its work.
+pub(super) fn undone(action: &'static str, identity: &Identity, left: &str, code: u16) -> ApiError {
+    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
+    ApiError {
+        class: ErrorClass::Denied,
+        action,
+        target: path::describe(&identity.resource.group_resource, namespace, Some(&identity.name)),
+        message: format!(
+            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
+             may add it again"
+        ),
+        code: Some(code),
     }
 }

@@ -25,13 +25,31 @@ pub enum LookupResult {
     Absent(AbsenceProof),
 }
 
-/// What proves that an object is absent.
+/// What proves that an object is absent. Only a live GET makes one, because it passes no admission:
+/// the answer to a write proves nothing (rule 1.26).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AbsenceProof {
+pub struct AbsenceProof(Evidence);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Evidence {
     /// The server answered with the object's own 404.
     NotFound,
     /// Another object has the name.
     OtherUid(Uid),
+}
+
+#[cfg(test)]
+impl AbsenceProof {
+    pub(crate) const fn of_test() -> Self {
+        Self(Evidence::NotFound)
+    }
+}
+
+/// An object and the answer to the live read that it comes from.
+#[derive(Debug)]
+pub(super) struct RawObject {
+    pub facts: ObjectFacts,
+    pub answer: Answer,
 }
 
 /// An object, and what its facts do not contain.
@@ -51,19 +69,61 @@ impl Api {
     /// The answer is neither the object nor proof of its absence: a 404 that is not the
     /// object's own, an answer without a uid, or no answer.
     pub async fn look_up(&self, identity: &Identity) -> Result<LookupResult, ApiError> {
-        match self.get(identity).await {
-            Ok(answer) => {
-                let found = read_object("GET", identity, &answer)?.facts;
-                Ok(if found.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
-                    LookupResult::Found(found)
-                } else {
-                    LookupResult::Absent(AbsenceProof::OtherUid(found.uid))
-                })
-            }
+        Ok(match self.read_raw(identity).await? {
+            Ok(live) => LookupResult::Found(live.facts),
+            Err(proof) => LookupResult::Absent(proof),
+        })
+    }
+
+    /// Reads an object live, with the answer as it came.
+    pub(super) async fn read_raw(
+        &self,
+        identity: &Identity,
+    ) -> Result<Result<RawObject, AbsenceProof>, ApiError> {
+        let answer = match self.get(identity).await {
+            Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::Absent => {
-                Ok(LookupResult::Absent(AbsenceProof::NotFound))
+                return Ok(Err(AbsenceProof(Evidence::NotFound)));
             }
-            Err(error) => Err(error),
+            Err(error) => return Err(error),
+        };
+        let facts = read_object("GET", identity, &answer)?.facts;
+        Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
+            Ok(RawObject { facts, answer })
+        } else {
+            Err(AbsenceProof(Evidence::OtherUid(facts.uid)))
+        })
+    }
+
+    /// Decides by a live GET after the answer to a write has said that the object is gone: admission
+    /// and aggregated APIs may say that of an object that is there (rule 1.26).
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](ErrorClass::Denied), in the words of the answer, if the object is there; the error of
+    /// the GET.
+    pub(super) async fn confirm_gone(
+        &self,
+        identity: &Identity,
+        answer: ApiError,
+    ) -> Result<AbsenceProof, ApiError> {
+        if mutation::is(Mutation::BelieveAnswersToWrites) {
+            return Ok(AbsenceProof(Evidence::NotFound));
+        }
+        if self.is_reserved() {
+            self.take_tokens(1).await;
+        }
+        match self.look_up(identity).await? {
+            LookupResult::Absent(proof) => Ok(proof),
+            LookupResult::Found(_) => Err(ApiError {
+                class: ErrorClass::Denied,
+                message: format!(
+                    "{}; but a GET shows the object, so an admission plugin or an aggregated API refuses \
+                     the write",
+                    answer.message
+                ),
+                ..answer
+            }),
         }
     }
 
@@ -139,10 +199,13 @@ mod tests {
     #[tokio::test]
     async fn presence_and_absence_need_proof() {
         assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookupResult::Found(_))));
-        assert_eq!(look_up(Reply::not_found()).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
+        assert_eq!(
+            look_up(Reply::not_found()).await,
+            Ok(LookupResult::Absent(AbsenceProof(Evidence::NotFound)))
+        );
         let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
-        let evidence = AbsenceProof::OtherUid(Uid::parse("v").unwrap());
-        assert_eq!(look_up(other).await, Ok(LookupResult::Absent(evidence)));
+        let evidence = Evidence::OtherUid(Uid::parse("v").unwrap());
+        assert_eq!(look_up(other).await, Ok(LookupResult::Absent(AbsenceProof(evidence))));
         for (reply, class) in [
             (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
             (Reply::status(404, "no", r#"{"name":"w","kind":"widgets"}"#), ErrorClass::NotServed),

@@ -247,7 +247,7 @@ impl Reservation {
     pub fn answered(&mut self, answer: &Result<Deleted, ApiError>) {
         self.result = match answer {
             Ok(Deleted::Removed | Deleted::Pending(_)) => DeletionResult::TookEffect,
-            Ok(Deleted::AlreadyGone) => DeletionResult::NoEffect,
+            Ok(Deleted::AlreadyGone(_)) => DeletionResult::NoEffect,
             Err(error) if error.may_have_taken_effect() => DeletionResult::Unknown,
             Err(_) => DeletionResult::NoEffect,
         };

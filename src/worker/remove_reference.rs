@@ -73,13 +73,14 @@ pub fn after_finalizer_removal(
         // Somebody else changed the object. If the versions cannot be compared, the event may
         // have arrived, and no other may follow.
         FinalizerRemoval::NotPresent(facts) | FinalizerRemoval::NotBeingDeleted(facts) => newer(facts, false),
-        FinalizerRemoval::Gone => None,
+        FinalizerRemoval::Gone(_) => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::AbsenceProof;
     use kube_gc_core::object::{Finalizers, Uid, config_map};
 
     fn facts(version: &str) -> ObjectFacts {
@@ -150,7 +151,7 @@ mod tests {
     fn removing_the_last_finalizer_removes_the_object_and_any_other_gives_a_new_version() {
         assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("8"))), version("8"));
         assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("7"))), Some(ExpectedChange::Removed));
-        assert_eq!(expected("7", &FinalizerRemoval::Gone), None);
+        assert_eq!(expected("7", &FinalizerRemoval::Gone(AbsenceProof::of_test())), None);
     }
 
     #[test]

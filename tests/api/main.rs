@@ -14,8 +14,8 @@ mod restore;
 use std::sync::Arc;
 
 use kube_gc::internals::api::{
-    AbsenceProof, Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater,
-    ListWatch, LookupResult, Patched, References, Step, WriteGate, load_config,
+    Api, ApiSettings, Deleted, Discovered, ErrorClass, Finalizer, FinalizerRemoval, HighWater, ListWatch,
+    LookupResult, Patched, References, Step, WriteGate, load_config,
 };
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{Identity, Namespace, PropagationPolicy, ResourceType, Uid};
@@ -71,17 +71,16 @@ async fn looking_up(bench: &Bench) {
     let (config_map, _) = bench.create("v1", "ConfigMap", json!({"labels": {"a": "b"}})).await;
     let mut other = config_map.clone();
     other.uid = Uid::parse("other").unwrap();
-    let evidence = AbsenceProof::OtherUid(config_map.uid.clone());
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(evidence)));
+    assert!(matches!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(_))));
     other.name = "nowhere".into();
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
+    assert!(matches!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(_))));
     other.namespace = Namespace::parse("no-such-namespace");
-    assert_eq!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
+    assert!(matches!(bench.api.look_up(&other).await, Ok(LookupResult::Absent(_))));
     other.resource = Arc::new(ResourceType { version: "v9".into(), ..(*other.resource).clone() });
     assert_eq!(bench.api.look_up(&other).await.unwrap_err().class, ErrorClass::NotServed);
     let (widget, _) = bench.create(&format!("{GROUP}/v1"), "Widget", json!({})).await;
     let absent = Identity { name: "nowhere".into(), ..widget };
-    assert_eq!(bench.api.look_up(&absent).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
+    assert!(matches!(bench.api.look_up(&absent).await, Ok(LookupResult::Absent(_))));
 }
 
 async fn deleting(bench: &Bench) {
@@ -97,7 +96,7 @@ async fn deleting(bench: &Bench) {
         );
         let deleted = bench.api.delete(&object, POLICY, facts.resource_version.as_ref()).await;
         assert_eq!(deleted, Ok(Deleted::Removed), "{kind}");
-        assert_eq!(bench.api.delete(&object, POLICY, None).await, Ok(Deleted::AlreadyGone));
+        assert!(matches!(bench.api.delete(&object, POLICY, None).await, Ok(Deleted::AlreadyGone(_))));
 
         let (object, _) = bench.create(api_version, kind, json!({"finalizers": ["test.io/hold"]})).await;
         let deleted = bench.api.delete(&object, POLICY, None).await;
@@ -133,12 +132,12 @@ async fn patching(bench: &Bench, api_version: &str, kind: &str) {
 
     // A wrong uid, and a wrong version.
     let other = Identity { uid: Uid::parse("other").unwrap(), ..object.clone() };
-    assert_eq!(bench.api.remove_references(&other, remove, None).await, Ok(Patched::Gone));
+    assert!(matches!(bench.api.remove_references(&other, remove, None).await, Ok(Patched::Gone(_))));
     let stale = kube_gc_core::object::ResourceVersion::number(1);
     let error = bench.api.remove_references(&object, remove, Some(&stale)).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Conflict);
     let gone = Identity { name: "nowhere".into(), ..object.clone() };
-    assert_eq!(bench.api.remove_references(&gone, remove, None).await, Ok(Patched::Gone));
+    assert!(matches!(bench.api.remove_references(&gone, remove, None).await, Ok(Patched::Gone(_))));
 
     let stopped = bench.api.stop_blocking(&object, &facts.owners, facts.resource_version.as_ref()).await;
     let Ok(Patched::Changed(facts)) = stopped else { panic!("{stopped:?}") };
@@ -169,7 +168,7 @@ async fn patching(bench: &Bench, api_version: &str, kind: &str) {
     let elsewhere = Identity { namespace: Namespace::parse("no-such-namespace"), ..object };
     let answer = bench.api.remove_references(&elsewhere, remove, None).await;
     let is_namespace_gone = matches!(&answer, Err(error) if error.class == ErrorClass::NamespaceGone);
-    assert!(is_namespace_gone || answer == Ok(Patched::Gone), "{answer:?}");
+    assert!(is_namespace_gone || matches!(answer, Ok(Patched::Gone(_))), "{answer:?}");
 }
 
 async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
@@ -181,7 +180,7 @@ async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
     let deleted = bench.api.delete(&object, PropagationPolicy::Foreground, None).await;
     assert!(matches!(&deleted, Ok(Deleted::Pending(facts)) if facts.finalizers.foreground), "{deleted:?}");
     let other = Identity { uid: Uid::parse("other").unwrap(), ..object.clone() };
-    assert_eq!(remove(other).await, Ok(FinalizerRemoval::Gone));
+    assert!(matches!(remove(other).await, Ok(FinalizerRemoval::Gone(_))));
     let removed = remove(object.clone()).await;
     assert!(
         matches!(&removed, Ok(FinalizerRemoval::Removed(facts)) if !facts.finalizers.foreground),
@@ -195,8 +194,8 @@ async fn finalizing(bench: &Bench, api_version: &str, kind: &str) {
     bench.api.delete(&object, PropagationPolicy::Foreground, None).await.unwrap();
     let removed = remove(object.clone()).await;
     assert!(matches!(removed, Ok(FinalizerRemoval::Removed(_))), "{removed:?}");
-    assert_eq!(bench.api.look_up(&object).await, Ok(LookupResult::Absent(AbsenceProof::NotFound)));
-    assert_eq!(remove(object).await, Ok(FinalizerRemoval::Gone));
+    assert!(matches!(bench.api.look_up(&object).await, Ok(LookupResult::Absent(_))));
+    assert!(matches!(remove(object).await, Ok(FinalizerRemoval::Gone(_))));
 }
 
 async fn watching(bench: &Bench, api_version: &str, kind: &str) {

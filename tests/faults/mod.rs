@@ -10,6 +10,7 @@
 //! - `inflight`: the fault is a limit that is an option of kube-apiserver.
 
 mod absence;
+mod answers;
 mod bookmarks;
 mod conflicts;
 mod discovery;
@@ -36,6 +37,7 @@ use kube_gc_testkit::harness::Module;
 /// The scenarios for any API server.
 pub const ON_ANY_SERVER: &[Module] = &[
     absence::SCENARIOS,
+    answers::SCENARIOS,
     bookmarks::SCENARIOS,
     conflicts::SCENARIOS,
     discovery::SCENARIOS,

@@ -9,9 +9,9 @@ use kube_gc_testkit::{Options, Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     a_dependent_recreated_before_its_patch_is_another_object,
-    a_422_about_the_uid_is_another_object,
+    a_422_about_the_uid_is_confirmed_by_a_get,
     any_other_422_is_reported_and_retried,
-    a_delete_answered_with_404_is_the_last_request_about_an_object,
+    a_delete_answered_with_404_is_followed_by_one_last_read,
     a_delete_answered_with_the_404_of_another_object_is_repeated,
     an_object_recreated_before_the_finalizer_patch_keeps_its_finalizers,
     a_type_without_strategic_merge_patch_rejects_it_only_once,
@@ -19,8 +19,8 @@ kube_gc_testkit::scenarios! {
 
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
 
-/// A 422 with `metadata.uid` among its causes means that the object is another one (rules 5.2 and
-/// 6.4). The answer is the API server's own: the dependent is re-created while the patch is under
+/// A 422 with `metadata.uid` among its causes says that the object is another one, and a GET shows
+/// it (rules 1.26, 5.2 and 6.4). The answer is the API server's own: the dependent is re-created while the patch is under
 /// way. Fails if the owner is retried because of the 422, or if the new object is written to.
 async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()> {
     let stage = Stage::set().await?;
@@ -47,8 +47,8 @@ async fn a_dependent_recreated_before_its_patch_is_another_object() -> Result<()
     collector.stop().await
 }
 
-/// The same with an answer from the test, which is a 422 in any case.
-async fn a_422_about_the_uid_is_another_object() -> Result<()> {
+/// The same with an answer from the test, which is a 422 in any case, about an object that is there.
+async fn a_422_about_the_uid_is_confirmed_by_a_get() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -60,9 +60,9 @@ async fn a_422_about_the_uid_is_another_object() -> Result<()> {
     let mut patches = stage.proxy.hold(Matcher::object(Verb::Patch, &dependent));
     stage.cluster.delete(&owner, Policy::Orphan).await?;
     patches.next().await?.end(Fault::Instead(reply));
-    // The confirmation round still finds it, and tries again.
     let again = patches.next().await?;
-    ensure!(stage.of(Verb::Get, &dependent).is_empty(), "the answer was not believed");
+    stage.only(Verb::Get, &dependent)?;
+    collector.log_line("but a GET shows the object").await?;
     again.pass();
     drop(patches);
     stage.cluster.settled(&collector).await?;
@@ -98,10 +98,10 @@ async fn any_other_422_is_reported_and_retried() -> Result<()> {
     collector.stop().await
 }
 
-/// A DELETE that is answered with 404 is the last request about the object, although its watch has
-/// not shown the deletion yet (rules 3.24 and 4.29). Fails if the DELETE is retried, or if the
-/// object is re-evaluated again and again.
-async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Result<()> {
+/// After a DELETE that is answered with 404, one GET is the last request about the object, although
+/// its watch has not shown the deletion yet (rules 1.26, 3.24 and 4.29). Fails if the DELETE is
+/// retried, or if the object is re-evaluated again and again.
+async fn a_delete_answered_with_404_is_followed_by_one_last_read() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector().await?;
@@ -118,20 +118,22 @@ async fn a_delete_answered_with_404_is_the_last_request_about_an_object() -> Res
     events.caught().await?;
     held.pass();
     drop(deletes);
-    // The 404 proves that the object is absent, so its dependents are deleted before its watch
-    // event arrives.
+    // The 404 of the GET proves that the object is absent, so its dependents are deleted before its
+    // watch event arrives.
     stage.gone(&below).await?;
     stage.cluster.forget(&dependent.resource);
     stage.cluster.settled(&collector).await?;
     let about =
         stage.proxy.since(mark, &Matcher::resource("configmaps").within(ns.name()).named("dependent"));
-    ensure!(about.len() == 1 && about[0].served == Some(404), "{about:#?}");
+    let verbs: Vec<_> = about.iter().map(|exchange| exchange.request.verb).collect();
+    ensure!(verbs == [Verb::Delete, Verb::Get], "{about:#?}");
+    ensure!(about.iter().all(|exchange| exchange.served == Some(404)), "{about:#?}");
     events.release();
     stage.cluster.assert_gone([&dependent]).await?;
     stage.cluster.settled(&collector).await?;
     let about =
         stage.proxy.since(mark, &Matcher::resource("configmaps").within(ns.name()).named("dependent"));
-    ensure!(about.len() == 1, "{about:#?}");
+    ensure!(about.len() == 2, "{about:#?}");
     collector.stop().await
 }
 

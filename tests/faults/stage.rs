@@ -18,7 +18,7 @@ pub struct Stage {
     pub ns: Ns,
     pub proxy: Proxy,
     // Held until the end, because other tests wait for their turn.
-    _turn: Turn,
+    turn: Turn,
 }
 
 impl Stage {
@@ -40,12 +40,17 @@ impl Stage {
         let cluster = Cluster::new(plane.client().await?);
         let ns = cluster.namespace().await?;
         let proxy = Proxy::start(plane).await?;
-        Ok(Self { own, cluster, ns, proxy, _turn: turn })
+        Ok(Self { own, cluster, ns, proxy, turn })
     }
 
     /// The control plane of this test alone.
     pub fn plane(&self) -> Result<&ControlPlane> {
         self.own.as_ref().context("the plane is everybody's")
+    }
+
+    /// The control plane, whoever else uses it.
+    pub fn any_plane(&self) -> &ControlPlane {
+        self.own.as_ref().unwrap_or(self.turn.plane())
     }
 
     /// Waits until the API server answers this client again.

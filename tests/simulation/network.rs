@@ -82,6 +82,8 @@ pub struct Delay {
 pub enum Refusal {
     /// With this status code.
     Code(u16),
+    /// With the 404 of the object that the path names, whether it is there or not.
+    SaysGone,
     /// The connection breaks.
     Broken,
     /// There is no answer.

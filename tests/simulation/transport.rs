@@ -25,7 +25,9 @@ use tower::{Service, ServiceExt as _};
 use super::judge::Judge;
 use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
-use super::wire::{Envelope, discovered_group, earlier, kind_of, resource_of, status, versions, without};
+use super::wire::{
+    Envelope, discovered_group, earlier, kind_of, own_not_found, resource_of, status, versions, without,
+};
 
 /// The interval at which an unreachable server is tried again.
 const NEXT_TRY: Duration = Duration::from_millis(300);
@@ -58,7 +60,8 @@ impl Transport {
         let (mut parts, body) = request.into_parts();
         let body = body.collect_bytes().await.map_err(io::Error::other)?;
         let kind = kind_of(&parts.method, &parts.uri);
-        let resource = resource_of(parts.uri.path());
+        let path = parts.uri.path().to_owned();
+        let resource = resource_of(&path);
         let mut line = format!("{} {}", parts.method, parts.uri);
         if !body.is_empty() {
             let _ = write!(line, " {}", String::from_utf8_lossy(&body));
@@ -72,7 +75,7 @@ impl Transport {
         let (sent, stops) = (self.judge.now(), self.network.stops());
         let mut fate = self.network.fate(kind, &resource.plural, &line);
         let number = fate.number;
-        if let Target::Objects(ObjectPath { namespace, .. }) = Target::parse(parts.uri.path()) {
+        if let Target::Objects(ObjectPath { namespace, .. }) = Target::parse(&path) {
             let webhook = self.network.asks_webhook(parts.method.as_str(), &resource.plural, namespace);
             fate.before = fate.before.or(webhook);
         }
@@ -91,11 +94,11 @@ impl Transport {
             self.judge.listed(&resource, false);
         }
         if let Some(refusal) = fate.before {
-            return self.refuse(&fate, refusal, "without effect").await;
+            return self.refuse(&fate, &path, refusal, "without effect").await;
         }
         if kind == Kind::Watch {
             if fate.gone {
-                return self.refuse(&fate, Refusal::Code(410), "without effect").await;
+                return self.refuse(&fate, &path, Refusal::Code(410), "without effect").await;
             }
             if let Some(uri) = earlier(&parts.uri, fate.repeated) {
                 parts.uri = uri;
@@ -113,7 +116,7 @@ impl Transport {
             fate.after = Some(Refusal::Broken);
         }
         if let Some(refusal) = fate.after {
-            return self.refuse(&fate, refusal, "after its effect").await;
+            return self.refuse(&fate, &path, refusal, "after its effect").await;
         }
         let (parts, body) = answer.into_parts();
         if kind == Kind::Watch && parts.status.is_success() {
@@ -142,11 +145,15 @@ impl Transport {
         Ok(Response::from_parts(parts, once(whole)))
     }
 
-    async fn refuse(&self, fate: &Fate, refusal: Refusal, when: &str) -> io::Result<Answer> {
+    async fn refuse(&self, fate: &Fate, path: &str, refusal: Refusal, when: &str) -> io::Result<Answer> {
         self.network.trace.note(format_args!("#{} → {refusal:?}, {when}", fate.number));
         match refusal {
             Refusal::Broken => Err(io::ErrorKind::ConnectionReset.into()),
             Refusal::Silence => std::future::pending().await,
+            Refusal::SaysGone => {
+                let answer = Response::builder().status(404).header("content-type", "application/json");
+                answer.body(once(own_not_found(path).to_string().into())).map_err(io::Error::other)
+            }
             Refusal::Code(code) => {
                 let status = status(code).to_string();
                 let mut answer = Response::builder().status(code).header("content-type", "application/json");

@@ -26,6 +26,15 @@ pub fn status(code: u16) -> serde_json::Value {
     })
 }
 
+/// The 404 of the object that this path names.
+pub fn own_not_found(path: &str) -> serde_json::Value {
+    let mut status = status(404);
+    if let Target::Objects(ObjectPath { group, plural, name, .. }) = Target::parse(path) {
+        status["details"] = json!({ "group": group, "kind": plural, "name": name });
+    }
+    status
+}
+
 pub fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
     let query = uri.query().unwrap_or_default();
     if *method != Method::GET {

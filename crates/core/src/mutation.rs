@@ -73,6 +73,8 @@ mutations! {
     DeleteOverChanges,
     /// Any 404 counts as the absence of the object.
     Any404IsAbsence,
+    /// The answer to a write proves that an object is absent.
+    BelieveAnswersToWrites,
     /// An owner is found if any object has its name.
     AnyUidIsTheOwner,
     /// An owner that is being deleted counts as gone.

@@ -121,9 +121,19 @@ impl Status {
         matches!(&*self.reason, "Expired" | "Gone") || self.message.starts_with("too old resource version")
     }
 
-    /// Whether an admission webhook or plugin denied the request. Webhooks choose the code.
+    /// Whether an admission webhook or policy denied the request. Its author chooses the code and,
+    /// for a webhook, the rest of the `Status`. But the API server writes its name before its message;
+    /// before that, for a policy and on newer servers, what it denied.
     pub fn is_admission_denial(&self) -> bool {
-        self.message.starts_with("admission webhook ") && self.message.contains(" denied the request")
+        let text = &*self.message;
+        let behind = |words| text.split_once(words).map_or("", |(_, rest)| rest);
+        [text, behind(" is forbidden: "), behind("Internal error occurred: ")].iter().any(|text| {
+            let by = |author, words| text.starts_with(author) && text.contains(words);
+            by("admission webhook \"", "\" denied the request")
+                || by("ValidatingAdmissionPolicy '", "' denied request: ")
+                // A MutatingAdmissionPolicy.
+                || by("policy '", "' denied request: ")
+        })
     }
 
     /// The wait that the server asks for.

@@ -7,7 +7,7 @@ use http::Method;
 use super::call::{Answer, Call};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::read::read_object;
+use super::read::{AbsenceProof, read_object};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
@@ -22,7 +22,7 @@ pub enum Deleted {
     /// The object is being deleted, and kept by finalizers or its grace period.
     Pending(ObjectFacts),
     /// The object was gone before.
-    AlreadyGone,
+    AlreadyGone(AbsenceProof),
 }
 
 impl Api {
@@ -56,7 +56,9 @@ impl Api {
         let options = DeleteOptions::new(policy, preconditions);
         let answer = match self.send_delete(identity, &options).await {
             Ok(answer) => answer,
-            Err(error) if error.class == ErrorClass::Absent => return Ok(Deleted::AlreadyGone),
+            Err(error) if error.class == ErrorClass::SaysGone => {
+                return self.confirm_gone(identity, error).await.map(Deleted::AlreadyGone);
+            }
             Err(error) => return Err(error),
         };
         // When the object is removed, some types answer with a `Status`, others with the
@@ -144,8 +146,8 @@ mod tests {
     #[tokio::test]
     async fn a_type_read_in_protobuf_is_also_deleted_in_protobuf() {
         let server = Server::answering(|seen| match seen.header("content-type") {
-            PROTOBUF => Reply::not_found(),
-            _ => Reply::status(409, "the UID in the precondition", "{}"),
+            "application/json" => Reply::status(409, "the UID in the precondition", "{}"),
+            _ => Reply::not_found(),
         });
         let api = server.api();
         let widget = widget();
@@ -154,7 +156,7 @@ mod tests {
         api.write_encodings().answered(&widget.resource.group_resource, Encoding::Json);
         assert_eq!(delete().await.unwrap_err().class, ErrorClass::Conflict);
         api.write_encodings().answered(&widget.resource.group_resource, Encoding::Protobuf);
-        assert_eq!(delete().await, Ok(Deleted::AlreadyGone));
+        assert!(matches!(delete().await, Ok(Deleted::AlreadyGone(_))));
         let request = &server.seen()[2];
         assert_eq!(request.body.as_bytes()[..4], *b"k8s\0");
         assert!(request.header("accept").starts_with("application/json;as=PartialObjectMetadata;"));
@@ -172,19 +174,26 @@ mod tests {
             api.write_encodings().answered(resource, Encoding::Protobuf);
             for _ in 0..2 {
                 let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
-                assert_eq!(deleted, Ok(Deleted::AlreadyGone));
+                assert!(matches!(deleted, Ok(Deleted::AlreadyGone(_))));
                 api.write_encodings().answered(resource, Encoding::Protobuf);
             }
-            let types: Vec<_> =
-                server.seen().iter().map(|seen| seen.header("content-type").to_owned()).collect();
+            let seen = server.seen();
+            let deletes = seen.iter().filter(|seen| seen.method == "DELETE");
+            let types: Vec<_> = deletes.map(|seen| seen.header("content-type")).collect();
             assert_eq!(types, [PROTOBUF, "application/json", "application/json"], "{code}");
         }
     }
 
     #[tokio::test]
     async fn any_other_rejection_is_not_repeated_in_json() {
-        for (code, class) in [(409, ErrorClass::Conflict), (500, ErrorClass::Transient)] {
-            let server = Server::answering(move |_| Reply::status(code, "no", "{}"));
+        const DENIAL: &str = r#"admission webhook "x" denied the request"#;
+        for (code, message, class) in [
+            (409, "no", ErrorClass::Conflict),
+            (500, "no", ErrorClass::Transient),
+            (400, DENIAL, ErrorClass::Denied),
+            (415, DENIAL, ErrorClass::Denied),
+        ] {
+            let server = Server::answering(move |_| Reply::status(code, message, "{}"));
             let api = server.api();
             api.write_encodings().answered(&widget().resource.group_resource, Encoding::Protobuf);
             let deleted = api.delete(&widget(), PropagationPolicy::Background, None).await;
@@ -199,7 +208,33 @@ mod tests {
                 .await;
         assert!(matches!(held, Ok(Deleted::Pending(facts)) if facts.finalizers.foreground));
         assert_eq!(delete(Reply::ok(widget_json(""))).await, Ok(Deleted::Removed));
-        assert_eq!(delete(Reply::not_found()).await, Ok(Deleted::AlreadyGone));
+    }
+
+    /// Rules 1.26, 1.27 and 4.29. Fails if the answer to a DELETE counts as proof: the dependents of a
+    /// living object would be deleted.
+    #[tokio::test]
+    async fn only_a_get_says_that_an_object_is_gone() {
+        let own = || Reply::not_found();
+        let uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
+        let other = || Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
+        for answer in [own, uid] {
+            for gone in [own, other] {
+                let server = Server::replying([answer(), gone()]);
+                let deleted = server.api().delete(&widget(), PropagationPolicy::Background, None).await;
+                assert!(matches!(deleted, Ok(Deleted::AlreadyGone(_))), "{deleted:?}");
+                assert_eq!(server.seen()[1].line(), "GET /apis/example.com/v1/namespaces/ns/widgets/w");
+            }
+            for (read, class, words) in [
+                (Reply::ok(widget_json("")), ErrorClass::Denied, "; but a GET shows the object"),
+                (Reply::status(500, "etcd", "{}"), ErrorClass::Transient, "etcd"),
+                (Reply::code(404, "404 page not found"), ErrorClass::NotServed, "page not found"),
+            ] {
+                let server = Server::replying([answer(), read]);
+                let deleted = server.api().delete(&widget(), PropagationPolicy::Background, None).await;
+                let error = deleted.unwrap_err();
+                assert!(error.class == class && error.message.contains(words), "{error}");
+            }
+        }
     }
 
     /// Some aggregated APIs and proxies answer 200 to everything (rule 6.12).

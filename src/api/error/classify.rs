@@ -24,6 +24,10 @@ pub(in crate::api) fn classify(
     retry_after: Option<Duration>,
     object: Option<Named<'_>>,
 ) -> ErrorClass {
+    // First of all: admission may deny with the code and the details of any other answer.
+    if status.is_admission_denial() {
+        return ErrorClass::Denied;
+    }
     if status.says_too_large_resource_version() {
         return ErrorClass::TooLargeResourceVersion;
     }
@@ -44,12 +48,11 @@ pub(in crate::api) fn classify(
         408 => ErrorClass::Transient,
         409 => ErrorClass::Conflict,
         410 => ErrorClass::Expired,
-        422 if status.causes_name("metadata.uid") => ErrorClass::OtherObject,
+        422 if status.causes_name("metadata.uid") => ErrorClass::SaysGone,
         429 => {
             let retry_after = retry_after.or(status.retry_after());
             ErrorClass::Throttled { retry_after: retry_after.map(|after| after.min(LONGEST_RETRY_AFTER)) }
         }
-        400..=499 if status.is_admission_denial() => ErrorClass::Denied,
         400..=499 => ErrorClass::Refused,
         _ => ErrorClass::Transient,
     }
@@ -115,16 +118,41 @@ mod tests {
     fn a_uid_in_the_causes_is_another_object_and_other_422_are_refusals() {
         let uid = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}"#;
         let other = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"spec.x"}]}}"#;
-        assert_eq!(sort(422, uid), ErrorClass::OtherObject);
+        assert_eq!(sort(422, uid), ErrorClass::SaysGone);
         assert_eq!(sort(422, other), ErrorClass::Refused);
     }
 
+    /// Rule 1.27. Admission chooses the code, the reason and the details.
     #[test]
     fn admission_may_deny_with_any_code() {
-        let denial = r#"{"message":"admission webhook \"x.y\" denied the request: no"}"#;
-        assert_eq!(sort(400, denial), ErrorClass::Denied);
+        for message in [
+            r#"admission webhook \"x.y\" denied the request: no"#,
+            r#"admission webhook \"x.y\" denied the request without explanation"#,
+            r#"admission webhook \"x.y\" denied the request: widgets \"w\" is forbidden: no"#,
+            r#"widgets.example.com \"w\" is forbidden: admission webhook \"x.y\" denied the request: no"#,
+            r#"Internal error occurred: admission webhook \"x.y\" denied the request: no"#,
+            r#"configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'keep.example.com' with binding 'keep-here' denied request: it is kept"#,
+            r#"configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'keep.example.com' denied request: no params"#,
+            r#"policy 'broken.example.com' with binding 'broken-here' denied request: expression '[JSONPatch{op: 'remove', path: '/data/' + object.data['nope']}]' resulted in error: no such key: data"#,
+        ] {
+            for details in [
+                r#""details":{"name":"w","group":"example.com","kind":"widgets"}"#,
+                r#""details":{"name":"ns","kind":"namespaces"}"#,
+                r#""details":{"causes":[{"field":"metadata.uid"},{"reason":"ResourceVersionTooLarge"}]}"#,
+                r#""reason":"Expired","details":{"retryAfterSeconds":7}"#,
+            ] {
+                let body = format!(r#"{{"message":"{message}",{details}}}"#);
+                for code in [400, 401, 403, 404, 405, 409, 410, 415, 422, 429, 500, 503, 504] {
+                    assert_eq!(sort(code, &body), ErrorClass::Denied, "{code} {body}");
+                }
+                assert!(!says_too_busy(429, &status(&body)), "it is about the object");
+            }
+        }
         assert_eq!(sort(403, "{}"), ErrorClass::Denied);
         assert_eq!(sort(401, "{}"), ErrorClass::Denied);
+        let quoted =
+            r#"{"message":"Widget \"w\" is invalid: x: \"admission webhook \\\"x\\\" denied the request\""}"#;
+        assert_eq!(sort(422, quoted), ErrorClass::Refused);
     }
 
     #[test]

@@ -30,24 +30,27 @@ pub struct ApiError {
 /// What a failed request means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorClass {
-    /// The object's own 404: `Status.details` has its name, resource and group. The object is
-    /// absent.
+    /// The object's own 404 to a read: `Status.details` has its name, resource and group. The
+    /// object is absent.
     Absent,
+    /// The answer to a write says that the object is gone (its own 404) or that another object has
+    /// its name (422 that names `metadata.uid`). Admission may say that of an object that is there,
+    /// so it proves nothing: a GET decides.
+    SaysGone,
     /// Another 404, or 405: the path is not served. This says nothing about the object.
     NotServed,
     /// The 404 of the namespace of a write.
     NamespaceGone,
     /// 409: a precondition does not hold, or the object exists already.
     Conflict,
-    /// 422 that names `metadata.uid`: another object has the name now.
-    OtherObject,
     /// Another 4xx: the server refuses the request.
     Refused,
     /// An answer that cannot be used, such as an object without a uid. It proves nothing.
     Unusable,
     /// The answer exceeds the length limit. It proves nothing.
     TooLong,
-    /// 401, 403, or a denial by an admission webhook.
+    /// 401, 403, a denial by an admission webhook or policy with any code, or a write that was
+    /// accepted and did not do its work.
     Denied,
     /// 429.
     Throttled {
@@ -83,10 +86,10 @@ impl ErrorClass {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Absent => "absent",
+            Self::SaysGone => "says_gone",
             Self::NotServed => "not_served",
             Self::NamespaceGone => "namespace_gone",
             Self::Conflict => "conflict",
-            Self::OtherObject => "other_object",
             Self::Refused => "refused",
             Self::Unusable => "unusable",
             Self::TooLong => "too_long",
@@ -112,7 +115,7 @@ impl ApiError {
     /// Whether a request may have been refused because of the encoding of its body, by the
     /// server or by something between here and the server.
     pub(super) fn may_be_about_the_encoding(&self) -> bool {
-        self.says_not_acceptable() || self.code == Some(400)
+        self.class != ErrorClass::Denied && (self.says_not_acceptable() || self.code == Some(400))
     }
 
     /// Whether the request got no answer.
@@ -134,10 +137,10 @@ impl ApiError {
             },
             ErrorClass::Unusable | ErrorClass::TooLong => true,
             ErrorClass::Absent
+            | ErrorClass::SaysGone
             | ErrorClass::NotServed
             | ErrorClass::NamespaceGone
             | ErrorClass::Conflict
-            | ErrorClass::OtherObject
             | ErrorClass::Refused
             | ErrorClass::Denied
             | ErrorClass::Throttled { .. }

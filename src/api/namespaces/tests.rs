@@ -44,7 +44,8 @@ async fn the_owner_of_a_condition_is_in_the_managed_fields() {
 /// Rule 11.5.
 #[tokio::test]
 async fn writes_carry_the_uid_and_the_version_that_was_read() {
-    let server = Server::replying([Reply::ok(OBJECT), Reply::ok(OBJECT), Reply::ok(OBJECT)]);
+    let finalized = OBJECT.replace("\"kubernetes\",", "");
+    let server = Server::replying([Reply::ok(OBJECT), Reply::ok(OBJECT), Reply::ok(finalized)]);
     let api = server.api();
     let live = api.live_namespace(&namespace()).await.unwrap().unwrap();
     api.set_conditions(&namespace(), &live, &live.conditions()).await.unwrap();
@@ -60,6 +61,23 @@ async fn writes_carry_the_uid_and_the_version_that_was_read() {
     let put = seen[2].json();
     assert_eq!(put["spec"]["finalizers"], json!(["example.com/more"]));
     assert_eq!(put["metadata"]["labels"]["kept"], "verbatim");
+}
+
+/// Rules 1.26 and 6.14. Fails if the namespace counts as finalized: it would stay.
+#[tokio::test]
+async fn a_namespace_is_finalized_only_if_the_answer_or_a_get_shows_it() {
+    let own = || Reply::status(404, "namespaces \"ns\" not found", r#"{"name":"ns","kind":"namespaces"}"#);
+    for (replies, class) in [
+        (vec![own(), own()], None),
+        (vec![own(), Reply::ok(OBJECT)], Some(ErrorClass::Denied)),
+        (vec![Reply::ok(OBJECT)], Some(ErrorClass::Denied)),
+    ] {
+        let server = Server::replying([vec![Reply::ok(OBJECT)], replies].concat());
+        let api = server.api();
+        let live = api.live_namespace(&namespace()).await.unwrap().unwrap();
+        let finalized = api.finalize_namespace(&namespace(), &live).await;
+        assert_eq!(finalized.err().map(|error| error.class), class);
+    }
 }
 
 async fn listed(body: &str) -> Result<Page, ApiError> {

@@ -9,11 +9,13 @@ use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::path;
 use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
+use super::read::AbsenceProof;
 use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{
     GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
 };
 use kube_gc_core::order;
+use kube_gc_core::text::word;
 
 /// The number of references above which an object gets no strategic merge patch. An API server
 /// compares each reference with the others to apply one: 0.1 s of its CPU time for 1,000, as for a
@@ -40,14 +42,14 @@ pub enum Patched {
     /// A live read showed nothing to change.
     Unneeded(ObjectFacts),
     /// The object is gone, or another one has its name.
-    Gone,
+    Gone(AbsenceProof),
 }
 
 impl From<PatchOutcome> for Patched {
     fn from(outcome: PatchOutcome) -> Self {
         match outcome {
             PatchOutcome::Done(facts) => Self::Changed(facts),
-            PatchOutcome::Gone => Self::Gone,
+            PatchOutcome::Gone(proof) => Self::Gone(proof),
         }
     }
 }
@@ -123,19 +125,21 @@ impl Api {
             patch: &'static str,
             uid: &'a Uid,
         }
-        if let References::OfOwners(uids) = references {
-            let entries: Vec<_> = uids.iter().map(|uid| Removal { patch: "delete", uid }).collect();
-            if let Some(patched) = self.strategic(dependent, &entries, resource_version).await? {
-                return Ok(patched);
-            }
-        }
         match references {
             References::OfOwners(uids) | References::OfOwnersAmongMany(uids) => {
                 let unwanted = Sorted::new(uids.iter());
-                self.edit(dependent, resource_version, |reference| {
+                let edit = |reference: &OwnerReference| {
                     if unwanted.has(&&reference.uid) { Edit::Remove } else { Edit::Keep }
-                })
-                .await
+                };
+                if matches!(references, References::OfOwners(_)) {
+                    let entries: Vec<_> = uids.iter().map(|uid| Removal { patch: "delete", uid }).collect();
+                    if let Some(patched) =
+                        self.strategic(dependent, &entries, resource_version, &edit).await?
+                    {
+                        return Ok(patched);
+                    }
+                }
+                self.edit(dependent, resource_version, edit).await
             }
             References::Exactly(unwanted) => {
                 let unwanted = Sorted::new(unwanted.iter().map(exactly));
@@ -166,6 +170,10 @@ impl Api {
             block_owner_deletion: bool,
         }
         let uids: HashSet<_> = references.iter().map(|reference| &reference.uid).collect();
+        let edit = |reference: &OwnerReference| {
+            let blocks = reference.block_owner_deletion && uids.contains(&reference.uid);
+            if blocks { Edit::StopBlocking } else { Edit::Keep }
+        };
         // A strategic merge patch merges by uid, so it changes only one of two that share a uid.
         if uids.len() == references.len() && references.len() <= MANY_REFERENCES {
             let entries: Vec<_> = references
@@ -173,23 +181,21 @@ impl Api {
                 .filter(|reference| reference.block_owner_deletion)
                 .map(|reference| Release { uid: &reference.uid, block_owner_deletion: false })
                 .collect();
-            if let Some(patched) = self.strategic(dependent, &entries, resource_version).await? {
+            if let Some(patched) = self.strategic(dependent, &entries, resource_version, &edit).await? {
                 return Ok(patched);
             }
         }
-        self.edit(dependent, resource_version, |reference| {
-            let blocks = reference.block_owner_deletion && uids.contains(&reference.uid);
-            if blocks { Edit::StopBlocking } else { Edit::Keep }
-        })
-        .await
+        self.edit(dependent, resource_version, edit).await
     }
 
-    /// Tries a strategic merge patch; `None` if a JSON merge patch is needed.
+    /// Tries a strategic merge patch, which does the same as the edits; `None` if a JSON merge patch is
+    /// needed.
     async fn strategic<T: Serialize>(
         &self,
         dependent: &Identity,
         entries: &[T],
         resource_version: Option<&ResourceVersion>,
+        edit: impl Fn(&OwnerReference) -> Edit + Send,
     ) -> Result<Option<Patched>, ApiError> {
         if entries.is_empty() {
             return Ok(None);
@@ -202,21 +208,25 @@ impl Api {
         }
         // An aggregated API may ignore the preconditions of a patch.
         if self.is_aggregated(&dependent.resource.group_resource) {
-            let Some(live) = self.read_raw(dependent).await? else { return Ok(Some(Patched::Gone)) };
+            let live = match self.read_raw(dependent).await? {
+                Ok(live) => live,
+                Err(proof) => return Ok(Some(Patched::Gone(proof))),
+            };
             let found = live.facts.resource_version.as_ref();
             if resource_version.is_some() && resource_version != found {
                 return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
             }
         }
         let patch = ListPatch { uid: &dependent.uid, resource_version, list: LIST, entries };
-        let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch).await;
-        if let Some(answered) = patched.as_ref().map_or_else(|error| error.code, |_| Some(200)) {
-            support.ended(answered == 415);
+        let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch, |facts| left(facts, &edit)).await;
+        let is_unsupported = |error: &ApiError| error.code == Some(415) && error.class != ErrorClass::Denied;
+        if patched.as_ref().map_or_else(|error| error.code.is_some(), |_| true) {
+            support.ended(patched.as_ref().is_err_and(is_unsupported));
         }
         drop(first);
         match patched {
             Ok(outcome) => Ok(Some(outcome.into())),
-            Err(error) if error.code == Some(415) => Ok(None),
+            Err(error) if is_unsupported(&error) => Ok(None),
             // If the reference was removed meanwhile, the server merges the entry as a new,
             // incomplete reference and refuses that. A live read shows it.
             Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),
@@ -233,7 +243,10 @@ impl Api {
     ) -> Result<Patched, ApiError> {
         let mut attempt = 1;
         loop {
-            let Some(live) = self.read_raw(dependent).await? else { return Ok(Patched::Gone) };
+            let live = match self.read_raw(dependent).await? {
+                Ok(live) => live,
+                Err(proof) => return Ok(Patched::Gone(proof)),
+            };
             let found = live.facts.resource_version.as_ref();
             if resource_version.is_some() && resource_version != found {
                 return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
@@ -244,7 +257,7 @@ impl Api {
             };
             let patch =
                 ListPatch { uid: &dependent.uid, resource_version: found, list: LIST, entries: &entries };
-            match self.patch(dependent, MERGE_PATCH, &patch).await {
+            match self.patch(dependent, MERGE_PATCH, &patch, |facts| left(facts, &edit)).await {
                 Ok(outcome) => return Ok(outcome.into()),
                 // The caller asked for no version: the object changed between the read and the
                 // patch, so read it again.
@@ -280,6 +293,19 @@ fn apply(references: &[&RawValue], edit: impl Fn(&OwnerReference) -> Edit) -> Op
         }
     }
     changed.then_some(entries)
+}
+
+/// What an object still has although the edits are done: the first reference that they would change.
+fn left(facts: &ObjectFacts, edit: impl Fn(&OwnerReference) -> Edit) -> Option<String> {
+    facts.owners.iter().find_map(|reference| {
+        let what = match edit(reference) {
+            Edit::Keep => return None,
+            Edit::Remove => "refers to",
+            Edit::StopBlocking => "blocks",
+        };
+        let OwnerReference { kind, name, uid, .. } = reference;
+        Some(format!("{what} {} {} with the uid {}", word(kind), word(name), word(&uid.to_string())))
+    })
 }
 
 fn release(raw: &RawValue) -> Option<Box<RawValue>> {

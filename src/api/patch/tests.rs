@@ -196,16 +196,22 @@ async fn a_missing_reference_needs_no_patch() {
 async fn a_missing_or_recreated_object_counts_as_gone() {
     let owners = [uid("ua")];
     let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"other""#));
-    let other_uid = Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
+    let other_uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
     for replies in [
-        vec![Reply::not_found()],
-        vec![other_uid],
+        vec![Reply::not_found(), Reply::not_found()],
+        vec![other_uid(), Reply::not_found()],
         vec![unsupported(), Reply::not_found()],
         vec![unsupported(), other],
     ] {
         let server = Server::replying(replies);
         let patched = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
-        assert_eq!(patched, Ok(Patched::Gone));
+        assert!(matches!(patched, Ok(Patched::Gone(_))), "{patched:?}");
+    }
+    // Rule 1.26: a webhook may say so of an object that is there.
+    for answer in [Reply::not_found(), other_uid()] {
+        let server = Server::replying([answer, Reply::ok(widget_json(OWNERS))]);
+        let error = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
+        assert_eq!(error.unwrap_err().class, ErrorClass::Denied);
     }
     let namespace_gone = Reply::status(404, "no", r#"{"name":"ns","kind":"namespaces"}"#);
     let server = Server::replying([namespace_gone]);
@@ -301,8 +307,8 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
     let (owners, version) = ([uid("ub")], ResourceVersion::number(7));
     for (found, outcome, requests) in [
         (widget_json(OWNERS), None, 2),
-        (widget_json(OWNERS).replace(r#""uid":"u""#, r#""uid":"v""#), Some(Ok(Patched::Gone)), 1),
-        (widget_json(OWNERS).replace(r#"ion":"7""#, r#"ion":"8""#), Some(Err(ErrorClass::Conflict)), 1),
+        (widget_json(OWNERS).replace(r#""uid":"u""#, r#""uid":"v""#), Some("gone"), 1),
+        (widget_json(OWNERS).replace(r#"ion":"7""#, r#"ion":"8""#), Some("conflict"), 1),
     ] {
         let server = Server::answering(move |seen| match &*seen.method {
             "GET" => Reply::ok(&*found),
@@ -317,7 +323,61 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());
         match outcome {
             None => assert_eq!(changed(patched).owners, []),
-            Some(outcome) => assert_eq!(patched.map_err(|error| error.class), outcome),
+            Some(outcome) => assert_eq!(
+                outcome,
+                match patched {
+                    Ok(patched) => ["changed", "gone"][usize::from(matches!(patched, Patched::Gone(_)))],
+                    Err(error) => error.class.name(),
+                }
+            ),
         }
     }
+}
+
+/// Rules 5.17 and 6.14. A mutating webhook may add again what a patch removes. Fails if the code of the
+/// answer counts: the owner would go, and the dependent with it.
+#[tokio::test]
+async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
+    let owners = [uid("ua")];
+    let exactly = [reference("v1", "a", true)];
+    let live = || Reply::ok(widget_json(OWNERS));
+    let refers = "refers to A a with the uid ua";
+    for (references, replies, left) in [
+        (References::OfOwners(&owners), vec![live()], refers),
+        (References::OfOwners(&owners), vec![unsupported(), live(), live()], refers),
+        (References::OfOwnersAmongMany(&owners), vec![live(), live()], refers),
+        (References::Exactly(&exactly), vec![live(), live()], refers),
+    ] {
+        let server = Server::replying(replies);
+        let error = server.api().remove_references(&widget(), references, None).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Denied);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "PATCH widgets.example.com ns/w: 200 OK: the API server accepted the write, but the object \
+                 still {left}: a mutating webhook or policy may add it again"
+            )
+        );
+    }
+    for replies in [vec![live()], vec![unsupported(), live(), live()]] {
+        let server = Server::replying(replies);
+        let error = server.api().stop_blocking(&widget(), &exactly, None).await.unwrap_err();
+        assert!(error.class == ErrorClass::Denied && error.message.contains("blocks A a"), "{error}");
+    }
+    // Another reference may stay or be added.
+    let server = Server::replying([live()]);
+    changed(server.api().remove_references(&widget(), References::OfOwners(&[uid("uz")]), None).await);
+}
+
+/// A webhook that denies with 415 says nothing about the format (rule 1.27).
+#[tokio::test]
+async fn a_denial_is_not_taken_for_an_unsupported_format() {
+    let denial = Reply::status(415, r#"admission webhook "x" denied the request: no"#, "{}");
+    let server = Server::answering(move |_| denial.clone());
+    let (api, owners) = (server.api(), [uid("ua")]);
+    for patches in 1..3 {
+        let error = api.remove_references(&widget(), References::OfOwners(&owners), None).await.unwrap_err();
+        assert_eq!((error.class, server.seen().len()), (ErrorClass::Denied, patches));
+    }
+    assert_eq!(server.seen()[1].header("content-type"), "application/strategic-merge-patch+json");
 }

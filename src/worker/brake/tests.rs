@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::actors::messages::WakeBraked;
-use crate::api::ErrorClass;
 use crate::api::scripted::{Reply, Server, widget};
+use crate::api::{AbsenceProof, ErrorClass};
 use crate::leader::LeaseAnnotations as _;
 use kube_gc_core::brake::lease::ENGAGED;
 use kube_gc_core::object::Uid;
@@ -49,7 +49,7 @@ fn counts(answer: &Result<Deleted, ApiError>) -> bool {
 async fn a_deletion_that_took_or_may_have_taken_effect_counts_and_a_rejected_one_does_not() {
     use ErrorClass::{Conflict, Denied, GateClosed, Throttled, Transient};
     assert!(counts(&Ok(Deleted::Removed)));
-    assert!(!counts(&Ok(Deleted::AlreadyGone)), "somebody else has deleted it");
+    assert!(!counts(&Ok(Deleted::AlreadyGone(AbsenceProof::of_test()))), "somebody else has deleted it");
     assert!(counts(&error(Transient, None, "no answer within 30s")));
     assert!(counts(&error(Transient, Some(504), "request did not complete within the allotted timeout")));
     assert!(counts(&error(Transient, Some(500), "etcdserver: request timed out")));

@@ -13,7 +13,7 @@ impl Ended for Deleted {
         match self {
             Self::Removed => "deleted",
             Self::Pending(_) => "deletion_pending",
-            Self::AlreadyGone => "already_gone",
+            Self::AlreadyGone(_) => "already_gone",
         }
     }
 }
@@ -23,7 +23,7 @@ impl Ended for Patched {
         match self {
             Self::Changed(_) => "patched",
             Self::Unneeded(_) => "unneeded",
-            Self::Gone => "already_gone",
+            Self::Gone(_) => "already_gone",
         }
     }
 }
@@ -33,7 +33,7 @@ impl Ended for FinalizerRemoval {
         match self {
             Self::Removed(_) => "removed",
             Self::NotPresent(_) => "unneeded",
-            Self::Gone => "already_gone",
+            Self::Gone(_) => "already_gone",
             Self::NotBeingDeleted(_) => "not_being_deleted",
         }
     }

@@ -48,8 +48,13 @@ impl DeleteWork {
                 }
             }
             // The watch will show that too, unless the type is from an aggregated API.
-            Done::Deleted(Deleted::AlreadyGone) | Done::Dropped(Dropped::Gone) => {
+            Done::Deleted(Deleted::AlreadyGone(proof)) | Done::Dropped(Dropped::Gone(proof)) => {
                 let identity = &item.identity;
+                tracing::debug!(
+                    object = Structured::object(identity).logged(),
+                    ?proof,
+                    "the object is absent"
+                );
                 self.context.graph.verified(identity, item.generation, Finding::Absent).await?;
             }
             Done::Dropped(Dropped::BeingDeleted) => {}
@@ -132,9 +137,9 @@ impl DeleteWork {
         tried: &Precondition,
         conflicts: u32,
     ) -> Result<Next, Interrupted> {
-        let live = match self.context.api.look_up(&item.identity).await? {
-            LookupResult::Found(facts) => Some(facts),
-            LookupResult::Absent(_) => None,
+        let (live, proof) = match self.context.api.look_up(&item.identity).await? {
+            LookupResult::Found(facts) => (Some(facts), None),
+            LookupResult::Absent(proof) => (None, Some(proof)),
         };
         let dependents = match self.context.graph.look(&item.identity.key()).await? {
             Snapshot::Object(now) => Dependents::of(&now),
@@ -150,15 +155,15 @@ impl DeleteWork {
             "the API server answered the DELETE with a conflict"
         );
         record::delete_conflict(word(&next));
-        match next {
-            AfterConflict::Absent => Ok(Next::Drop(Dropped::Gone)),
-            AfterConflict::BeingDeleted => Ok(Next::Drop(Dropped::BeingDeleted)),
-            AfterConflict::Backoff => Err(Interrupted::Changed(
+        match (next, proof) {
+            (_, Some(proof)) => Ok(Next::Drop(Dropped::Gone(proof))),
+            (AfterConflict::BeingDeleted, None) => Ok(Next::Drop(Dropped::BeingDeleted)),
+            (AfterConflict::Backoff, None) => Err(Interrupted::Changed(
                 "the API server reports a conflict, but nothing relevant has changed",
             )),
-            AfterConflict::Reevaluate => Err(Interrupted::Changed(CHANGED)),
-            AfterConflict::DeleteWith(version) => Ok(Next::Delete(Precondition::Version(version))),
-            AfterConflict::DeleteWithUidAlone => Ok(Next::Delete(Precondition::UidAlone)),
+            (AfterConflict::Absent | AfterConflict::Reevaluate, None) => Err(Interrupted::Changed(CHANGED)),
+            (AfterConflict::DeleteWith(version), None) => Ok(Next::Delete(Precondition::Version(version))),
+            (AfterConflict::DeleteWithUidAlone, None) => Ok(Next::Delete(Precondition::UidAlone)),
         }
     }
 
@@ -177,7 +182,7 @@ impl DeleteWork {
             Patched::Changed(facts) | Patched::Unneeded(facts) => {
                 after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))
             }
-            Patched::Gone => Err(Interrupted::Changed("the object was deleted in the meantime")),
+            Patched::Gone(_) => Err(Interrupted::Changed("the object was deleted in the meantime")),
         }
     }
 }

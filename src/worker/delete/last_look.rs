@@ -58,7 +58,7 @@ impl DeleteWork {
     ) -> Result<(), NotSent> {
         let live = match api.look_up(&item.identity).await.map_err(Interrupted::Api)? {
             LookupResult::Found(live) => live,
-            LookupResult::Absent(_) => return Err(NotSent::Dropped(Dropped::Gone)),
+            LookupResult::Absent(proof) => return Err(NotSent::Dropped(Dropped::Gone(proof))),
         };
         if live.being_deleted {
             return Err(NotSent::Dropped(Dropped::BeingDeleted));

@@ -200,7 +200,7 @@ mod tests {
     fn absent() -> LookedUp {
         LookedUp {
             asked: SentAt { at: Instant::now(), under: 0 },
-            answer: Ok(LookupResult::Absent(crate::api::AbsenceProof::NotFound)),
+            answer: Ok(LookupResult::Absent(crate::api::AbsenceProof::of_test())),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a DELETE binds, and why one is not sent.
 
+use crate::api::AbsenceProof;
 use crate::worker::decision::Ended;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::object::ResourceVersion;
@@ -31,10 +32,10 @@ impl Precondition {
 }
 
 /// Why a deletion is no longer needed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Dropped {
     /// The object is gone.
-    Gone,
+    Gone(AbsenceProof),
     /// The object is being deleted by somebody else.
     BeingDeleted,
 }
@@ -42,7 +43,7 @@ pub enum Dropped {
 impl Ended for Dropped {
     fn word(&self) -> &'static str {
         match self {
-            Self::Gone => "already_gone",
+            Self::Gone(_) => "already_gone",
             Self::BeingDeleted => "already_being_deleted",
         }
     }

@@ -98,7 +98,7 @@ impl DeleteWork {
             let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookupResult::Found(live)) => live,
-                Ok(LookupResult::Absent(_)) => return Ok(Patched::Gone),
+                Ok(LookupResult::Absent(proof)) => return Ok(Patched::Gone(proof)),
                 Err(_) => return patched,
             };
             let dependents = Dependents::of(item);

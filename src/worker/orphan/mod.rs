@@ -333,7 +333,7 @@ impl<E: Into<Interrupted>> From<E> for Stopped {
 /// try only: an earlier try may have taken effect without an answer.
 fn may_have_orphaned(removal: &Result<FinalizerRemoval, ApiError>) -> bool {
     match removal {
-        Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone) => true,
+        Ok(FinalizerRemoval::Removed(_) | FinalizerRemoval::Gone(_)) => true,
         Ok(FinalizerRemoval::NotPresent(_) | FinalizerRemoval::NotBeingDeleted(_)) => false,
         // In a dry run, another collector removes it.
         Err(error) => matches!(error.class, ErrorClass::Transient | ErrorClass::DryRun),

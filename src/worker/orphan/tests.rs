@@ -12,6 +12,7 @@ use crate::actors::registry::Registry;
 use crate::actors::round_types::RoundTypes;
 use crate::actors::supervision::Threads;
 use crate::actors::tests::{identity, in_system, sharding, start_partition_on};
+use crate::api::AbsenceProof;
 use crate::api::scripted::{Reply, Server};
 use crate::worker::decision::{DecisionRecorder, Summaries};
 
@@ -109,7 +110,7 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
 #[test]
 fn an_owner_whose_finalizer_may_have_been_removed_without_an_answer_is_remembered() {
     assert!(may_have_orphaned(&failed(ErrorClass::Transient)));
-    assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone)));
+    assert!(may_have_orphaned(&Ok(FinalizerRemoval::Gone(AbsenceProof::of_test()))));
     assert!(may_have_orphaned(&failed(ErrorClass::DryRun)), "the other collector removes it");
     assert!(!may_have_orphaned(&failed(ErrorClass::Conflict)), "somebody else was faster");
     let live = ObjectFacts { being_deleted: true, ..seen(&identity("a", "a"), 1, None) };

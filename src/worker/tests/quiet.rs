@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::actors::tests::{identity, in_system};
 use crate::api::scripted::{Reply, Server};
-use crate::api::{ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
+use crate::api::{AbsenceProof, ApiError, ApiSettings, Deleted, ErrorClass, Patched, WriteGate};
 use crate::telemetry::testing::logged as logged_text;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
@@ -207,15 +207,16 @@ fn what_follows_from_one_deletion_is_in_one_summary() {
         for number in 0..3 {
             let object = identity("a", &number.to_string());
             let line = DecisionLine::new(recorder, &object, "orphan").owner(&owner);
-            line.finish(&Ok(Patched::Gone));
+            line.finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
         }
-        DecisionLine::new(recorder, &owner, "remove_finalizer").finish(&Ok(Patched::Gone));
+        DecisionLine::new(recorder, &owner, "remove_finalizer")
+            .finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
         let item = item(2);
         let owner = |class| Classified::new(class, Evidence::Graph);
         let owners = [owner(ReferenceClass::Solid), owner(ReferenceClass::Absent)];
         let object = identity("a", "shared");
         let line = DecisionLine::new(recorder, &object, "remove_references");
-        line.owners(&item, &owners).finish(&Ok(Patched::Gone));
+        line.owners(&item, &owners).finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
     });
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");

@@ -37,7 +37,8 @@ pub fn deny(world: &World, random: &mut Random) {
     world.network.trace.note(format_args!("writes of {plural} are denied: {denied}"));
 }
 
-/// Adds a webhook that hangs or fails for one verb, type and namespace, or removes it.
+/// Adds a webhook that hangs, fails or says that objects are gone, for one verb, type and namespace, or
+/// removes it.
 pub fn webhook(world: &World, random: &mut Random) {
     let (Some(of), Some(namespace)) = (random.pick(&world.types), random.pick(&world.namespaces)) else {
         return;
@@ -45,7 +46,7 @@ pub fn webhook(world: &World, random: &mut Random) {
     let method = if random.chance(700) { "DELETE" } else { "PATCH" };
     let how = match random.below(4) {
         0 => Refusal::Code(500),
-        1 => Refusal::Code(403),
+        1 => Refusal::SaysGone,
         _ => Refusal::Silence,
     };
     let is_there = world.network.toggle_webhook(method, of.plural, namespace, how);
