@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
 
-use kube_gc_core::object::Identity;
+use kube_gc_core::object::{Digest, Identity};
 
 /// A bounded set of identities that forgets the least recently used ones.
 ///
 /// Workers read it, and both workers and partitions write it. A lost entry only costs a request.
+/// It keeps [digests](Digest), because a reference may name an owner by a megabyte of text.
 #[derive(Debug)]
 pub struct IdentityCache {
-    entries: DashMap<Identity, AtomicU64>,
+    entries: DashMap<Digest, AtomicU64>,
     capacity: usize,
     clock: AtomicU64,
 }
@@ -29,7 +30,7 @@ impl IdentityCache {
     /// Inserts an identity.
     pub fn remember(&self, identity: &Identity) {
         let now = self.tick();
-        self.entries.insert(identity.clone(), AtomicU64::new(now));
+        self.entries.insert(Digest::of(identity), AtomicU64::new(now));
         if self.entries.len() > self.capacity + self.capacity / 8 {
             self.shrink();
         }
@@ -39,12 +40,12 @@ impl IdentityCache {
     #[must_use]
     pub fn contains(&self, identity: &Identity) -> bool {
         let now = self.tick();
-        self.entries.get(identity).map(|used| used.store(now, Ordering::Relaxed)).is_some()
+        self.entries.get(&Digest::of(identity)).map(|used| used.store(now, Ordering::Relaxed)).is_some()
     }
 
     /// Removes an identity.
     pub fn forget(&self, identity: &Identity) {
-        self.entries.remove(identity);
+        self.entries.remove(&Digest::of(identity));
     }
 
     /// Removes everything: after a restore of the store, earlier proofs are void.

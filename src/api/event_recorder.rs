@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Api, EVENT_MESSAGE_LIMIT, ErrorClass};
 use crate::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::object::{Digest, Identity, OwnerReference, Uid};
 use kube_gc_core::text::{LISTED, excerpt};
 
 /// Reports that wait to be recorded. More at once is a flood of the same mistake: the rest is
@@ -42,8 +42,17 @@ impl EventRecorder {
         Self { reports: mpsc::channel(1).0 }
     }
 
-    /// Reports something.
+    /// Reports something. A reference waits as people see it, since its texts may be megabytes.
     pub fn report(&self, report: Report) {
+        let report = match report {
+            Report::NamespaceMismatch { dependent, reference } => {
+                Report::NamespaceMismatch { dependent, reference: reference.shortened() }
+            }
+            Report::InvalidScope { dependent, reference } => {
+                Report::InvalidScope { dependent, reference: reference.shortened() }
+            }
+            Report::UidCollision { .. } => report,
+        };
         if self.reports.try_send(report).is_err() {
             record::report_dropped();
         }
@@ -158,49 +167,62 @@ fn mismatch_message(reference: &OwnerReference, place: &str) -> String {
 /// What was reported lately.
 #[derive(Debug, Default)]
 struct RecentReports {
-    pairs: HashSet<(Discriminant<Report>, Uid, Uid)>,
-    order: VecDeque<(Discriminant<Report>, Uid, Uid)>,
+    pairs: HashSet<Pair>,
+    order: VecDeque<Pair>,
     /// How many pairs each object is the first of.
-    counts: HashMap<Uid, usize>,
+    counts: HashMap<Digest, usize>,
+}
+
+/// What was reported about an object, and about which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pair {
+    about: Digest,
+    report: Digest,
+}
+
+impl Pair {
+    fn new(why: Discriminant<Report>, about: &Identity, other: &Uid) -> Self {
+        Self { about: Digest::of(&about.uid), report: Digest::of(&(why, &about.uid, other)) }
+    }
 }
 
 impl RecentReports {
     fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
-        let pair = (why, about.uid.clone(), other.clone());
+        let pair = Pair::new(why, about, other);
         if self.pairs.contains(&pair) {
             return false;
         }
-        let count = self.counts.entry(about.uid.clone()).or_default();
+        let count = self.counts.entry(pair.about).or_default();
         if *count >= OF_ONE_DEPENDENT {
             record::report_dropped();
             return false;
         }
         *count += 1;
-        self.pairs.insert(pair.clone());
+        self.pairs.insert(pair);
         self.order.push_back(pair);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.uncount(&oldest.1);
+            self.uncount(oldest.about);
             self.pairs.remove(&oldest);
         }
         true
     }
 
-    fn uncount(&mut self, about: &Uid) {
-        if let Some(count) = self.counts.get_mut(about) {
+    fn uncount(&mut self, about: Digest) {
+        if let Some(count) = self.counts.get_mut(&about) {
             *count -= 1;
             if *count == 0 {
-                self.counts.remove(about);
+                self.counts.remove(&about);
             }
         }
     }
 
     /// It could not be recorded after all.
     fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
-        let pair = (why, about.uid.clone(), other.clone());
+        let pair = Pair::new(why, about, other);
         if self.pairs.remove(&pair) {
-            self.uncount(&pair.1);
+            self.uncount(pair.about);
         }
         self.order.retain(|told| *told != pair);
     }

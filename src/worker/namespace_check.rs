@@ -15,13 +15,11 @@ use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::EventRecorder;
 use crate::telemetry::record;
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Identity, OwnerReference, Uid};
+use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Uid};
+use kube_gc_core::text::LISTED;
 
 /// Objects that wait to be checked. Beyond that, a check is dropped and counted.
-const WAITING: usize = 4096;
-/// How many references of one object are checked: an object may have thousands, and a copy of each
-/// waits with the check. Fewer would suffice for people, who see the first ones.
-const CHECKED: usize = 64;
+const WAITING: usize = 1024;
 /// How long the answer for one uid is used again.
 const LOCATED_FOR: Duration = Duration::from_secs(1);
 /// How many answers are kept.
@@ -58,9 +56,11 @@ impl NamespaceCheck {
         Self { checks: mpsc::channel(1).0 }
     }
 
-    /// Checks the first of these references of an object, later.
+    /// Checks the first of these references of an object, later. A copy of each waits until then,
+    /// so those whose text is too long for a real owner are left out.
     pub fn check<'a>(&self, dependent: &Identity, references: impl Iterator<Item = &'a OwnerReference>) {
-        let references: Vec<_> = references.take(CHECKED).cloned().collect();
+        let references: Vec<_> =
+            references.filter(|reference| reference.is_short()).take(LISTED).cloned().collect();
         if references.is_empty() {
             return;
         }
@@ -78,9 +78,7 @@ async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc:
                 // A partition has ended, and the process ends with it.
                 return;
             };
-            let is_elsewhere =
-                |owner: &Identity| owner.namespace.is_some() && owner.namespace != dependent.namespace;
-            if found.iter().any(is_elsewhere) {
+            if found.iter().any(|namespace| Some(namespace) != dependent.namespace.as_ref()) {
                 let dependent = dependent.clone();
                 event_recorder.report(Report::NamespaceMismatch { dependent, reference });
             }
@@ -88,25 +86,27 @@ async fn run(graph: GraphHandle, event_recorder: EventRecorder, mut inbox: mpsc:
     }
 }
 
-/// The objects by uid, as the graph answered recently: an owner may have thousands of dependents.
+/// The namespaces of objects by uid, as the graph answered recently: an owner may have thousands of
+/// dependents.
 #[derive(Debug, Default)]
-struct Located(HashMap<Uid, (Instant, Arc<[Identity]>)>);
+struct Located(HashMap<Digest, (Instant, Arc<[Namespace]>)>);
 
 impl Located {
-    async fn find(&mut self, graph: &GraphHandle, uid: &Uid) -> Result<Arc<[Identity]>, PartitionEnded> {
-        let now = Instant::now();
+    async fn find(&mut self, graph: &GraphHandle, uid: &Uid) -> Result<Arc<[Namespace]>, PartitionEnded> {
+        let (now, key) = (Instant::now(), Digest::of(uid));
         let is_recent = |at: &Instant| now.duration_since(*at) < LOCATED_FOR;
-        if let Some((at, found)) = self.0.get(uid)
+        if let Some((at, found)) = self.0.get(&key)
             && is_recent(at)
         {
             return Ok(Arc::clone(found));
         }
-        let found: Arc<[Identity]> = graph.locate(uid).await?.into();
+        let found = graph.locate(uid).await?;
+        let found: Arc<[Namespace]> = found.into_iter().filter_map(|object| object.namespace).collect();
         if self.0.len() >= LOCATED_AT_MOST {
             self.0.retain(|_, (at, _)| is_recent(at));
         }
         if self.0.len() < LOCATED_AT_MOST {
-            self.0.insert(uid.clone(), (now, Arc::clone(&found)));
+            self.0.insert(key, (now, Arc::clone(&found)));
         }
         Ok(found)
     }
@@ -117,6 +117,7 @@ mod tests {
     use super::*;
     use kube_gc_core::object::{GroupResource, ResourceType, Scope};
 
+    /// Rule 7.9.
     #[test]
     fn thousands_of_references_of_one_object_are_not_kept() {
         let (checks, mut inbox) = mpsc::channel(1);
@@ -136,8 +137,11 @@ mod tests {
             controller: false,
             block_owner_deletion: false,
         };
-        let references = std::iter::repeat_n(&reference, 10_000);
+        let long = OwnerReference { uid: Uid::parse(&"u".repeat(1 << 20)).unwrap(), ..reference.clone() };
+        let references = std::iter::repeat_n(&long, 10).chain(std::iter::repeat_n(&reference, 10_000));
         NamespaceCheck { checks }.check(&dependent, references);
-        assert_eq!(inbox.try_recv().unwrap().references.len(), CHECKED);
+        let waiting = inbox.try_recv().unwrap().references;
+        assert_eq!(waiting.len(), LISTED);
+        assert!(waiting.iter().all(OwnerReference::is_short));
     }
 }

@@ -71,7 +71,8 @@ impl ReferenceDigest {
                 continue;
             }
             gone.count += 1;
-            if gone.some.len() < LISTED {
+            // The ledger keeps them, so a text that no real owner has is only counted.
+            if gone.some.len() < LISTED && reference.is_short() {
                 gone.some.push(reference.clone());
             }
         }

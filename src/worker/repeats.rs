@@ -4,14 +4,13 @@
 //! and again with the same result. The first result is logged, and the repetitions are counted.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::telemetry::record;
-use kube_gc_core::object::Key;
+use kube_gc_core::object::{Digest, Key};
 
 /// How many objects are remembered. Beyond that, lines repeat.
 const REMEMBERED: usize = 8192;
@@ -21,21 +20,18 @@ const LEAST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The last line about each object that waits or fails.
 #[derive(Debug, Default)]
-pub struct Repeats {
-    hasher: RandomState,
-    last: Mutex<Last>,
-}
+pub struct Repeats(Mutex<Last>);
 
 #[derive(Debug, Default)]
 struct Last {
-    lines: HashMap<Key, Line>,
-    order: VecDeque<Key>,
+    lines: HashMap<Digest, Line>,
+    order: VecDeque<Digest>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
     /// What it said; `None` if the object has made progress since.
-    hash: Option<u64>,
+    text: Option<Digest>,
     at: Instant,
     /// Decisions that were not logged since.
     repeated: u64,
@@ -63,16 +59,16 @@ pub enum LineAction {
 impl Repeats {
     /// Whether to log a line about an object that waits or fails.
     pub fn check(&self, object: &Key, line: &str, now: Instant) -> LineAction {
-        let hash = Some(self.hasher.hash_one(line));
+        let (object, text) = (Digest::of(object), Some(Digest::of(line)));
         let mut last = self.last();
-        if let Some(known) = last.lines.get_mut(object) {
-            if known.hash == hash || now.duration_since(known.at) < LEAST_PAUSE {
+        if let Some(known) = last.lines.get_mut(&object) {
+            if known.text == text || now.duration_since(known.at) < LEAST_PAUSE {
                 known.repeated += 1;
                 record::decision_repeated();
                 return LineAction::Suppress;
             }
             let repeated = known.take_repeated();
-            *known = Line { hash, at: now, repeated: 0 };
+            *known = Line { text, at: now, repeated: 0 };
             return LineAction::Write { repeated };
         }
         if last.lines.len() >= REMEMBERED
@@ -80,8 +76,8 @@ impl Repeats {
         {
             last.lines.remove(&oldest);
         }
-        last.lines.insert(object.clone(), Line { hash, at: now, repeated: 0 });
-        last.order.push_back(object.clone());
+        last.lines.insert(object, Line { text, at: now, repeated: 0 });
+        last.order.push_back(object);
         LineAction::Write { repeated: None }
     }
 
@@ -93,14 +89,14 @@ impl Repeats {
         if last.lines.is_empty() {
             return None;
         }
-        let known = last.lines.get_mut(object)?;
-        known.hash = None;
+        let known = last.lines.get_mut(&Digest::of(object))?;
+        known.text = None;
         known.take_repeated()
     }
 
     fn last(&self) -> MutexGuard<'_, Last> {
         // After a panic, there may be one line too many or too few.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

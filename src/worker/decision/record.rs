@@ -8,8 +8,8 @@ use crate::http::OwnerView;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::reference_digest::ReferenceDigest;
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy, Uid};
-use kube_gc_core::text::{LISTED, LONGEST, LONGEST_WORD, excerpt, word};
+use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
+use kube_gc_core::text::{LISTED, LONGEST, excerpt};
 use kube_gc_core::verdict::ReferenceClass;
 
 /// The longest error of one owner that is kept with a decision.
@@ -104,20 +104,7 @@ pub struct JudgedOwner {
 impl JudgedOwner {
     /// A reference with the class of its owner. Long texts are cut.
     pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
-        let short = |text: &Arc<str>| match text.len() {
-            0..=LONGEST_WORD => Arc::clone(text),
-            _ => word(text).to_string().into(),
-        };
-        let OwnerReference { api_version, kind, name, uid, controller, block_owner_deletion } = reference;
-        let shown_uid = || Uid::parse(&uid.shown().to_string()).unwrap_or_else(|| uid.clone());
-        let reference = OwnerReference {
-            api_version: short(api_version),
-            kind: short(kind),
-            name: short(name),
-            uid: if uid.text_bytes() > LONGEST_WORD { shown_uid() } else { uid.clone() },
-            controller: *controller,
-            block_owner_deletion: *block_owner_deletion,
-        };
+        let reference = reference.clone().shortened();
         let error = owner.error(&reference).map(|error| match error.len() {
             0..=LONGEST_ERROR => error,
             _ => excerpt(&error, LONGEST_ERROR).to_string().into(),

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::look_ups::SentAt;
 use crate::api::RestoreFence;
 use kube_gc_core::graph::OwnerState;
-use kube_gc_core::object::{Identity, ObjectFacts};
+use kube_gc_core::object::{Digest, Identity, ObjectFacts};
 use kube_gc_core::verdict::Confirmation;
 
 /// How many owners are remembered. Each further one costs a request.
@@ -19,7 +19,7 @@ const AT_MOST: usize = 1024;
 /// [`Confirmation::holds`].
 #[derive(Debug, Clone)]
 pub struct Confirmations {
-    entries: Arc<DashMap<Identity, Confirmed>>,
+    entries: Arc<DashMap<Digest, Confirmed>>,
     origin: Instant,
     restore_fence: RestoreFence,
 }
@@ -51,7 +51,7 @@ impl Confirmations {
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
         let (now, number) = (self.now(), self.restore_fence.acknowledged());
-        let confirmed = self.entries.get(owner)?;
+        let confirmed = self.entries.get(&Digest::of(owner))?;
         let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
         holds.then(|| confirmed.confirmation.clone())
     }
@@ -70,7 +70,7 @@ impl Confirmations {
             self.entries.clear();
         }
         let confirmed = Confirmed { confirmation: confirmation.clone(), under: asked.under };
-        self.entries.insert(owner.clone(), confirmed);
+        self.entries.insert(Digest::of(owner), confirmed);
         Some(confirmation)
     }
 }

@@ -2,6 +2,7 @@
 //! types, the relevant metadata of an object, and the catalog that resolves kinds.
 
 mod catalog;
+mod digest;
 mod disturbance;
 mod facts;
 mod hashing;
@@ -15,6 +16,7 @@ mod uid;
 mod version;
 
 pub use catalog::{Catalog, CatalogBuilder, KindKey, ServedKind};
+pub use digest::Digest;
 pub use disturbance::Disturbance;
 pub use facts::{DeletionState, Finalizers, ObjectFacts};
 pub use hashing::{HashSeed, Keyed, KeyedHasher, UidHasher};
