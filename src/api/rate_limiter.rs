@@ -1,4 +1,4 @@
-//! The rate limit of requests about single objects.
+//! Rate limits of requests.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 /// A token bucket. Without a limit, it costs nothing.
 #[derive(Debug)]
-pub(super) struct RateLimiter(
+pub struct RateLimiter(
     Option<governor::RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>>,
 );
 

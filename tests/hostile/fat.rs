@@ -1,5 +1,6 @@
-//! Objects that name thousands of owners: the API server accepts 8,000 references on one ConfigMap.
-//! Other objects, the log and the memory must not be affected.
+//! Objects that name thousands of owners, or owners by megabytes of text: the API server accepts 8,000
+//! references, or a uid of a megabyte, on one ConfigMap. Other objects, the log and the memory must not
+//! be affected.
 
 use anyhow::{Context as _, Result, ensure};
 use futures::future::try_join_all;
@@ -18,6 +19,8 @@ kube_gc_testkit::scenarios! {
     four_large_objects_are_worked_on_at_a_time,
     existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed,
     a_standby_stores_thousands_of_owners_and_looks_none_up,
+    long_uids_of_collected_objects_are_not_kept,
+    a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_turn,
 }
 
 /// The limit of the API server for one object, about a megabyte.
@@ -25,7 +28,7 @@ const REFERENCES: usize = 8000;
 const LEASES: &str = "leases.coordination.k8s.io";
 /// The number of such objects.
 const OBJECTS: usize = 5;
-/// The number of workers for objects with more than 64 references.
+/// The number of workers for objects with more than eight references.
 const WORKERS: usize = 4;
 /// The maximum length of a log line: 4 KiB for all of its values, and their names.
 const LONGEST_LINE: usize = 4096 + 512;
@@ -294,5 +297,48 @@ async fn a_standby_stores_thousands_of_owners_and_looks_none_up() -> Result<()> 
     ensure!(grown <= 50 && logged < LONGEST_LINE, "{grown} MiB more, {logged} bytes of log");
     let lookups = stage.proxy.since(mark, &Matcher::verb(Verb::Get).within(stage.ns.name()).of("configmaps"));
     ensure!(lookups.is_empty(), "{} requests about them", lookups.len());
+    collector.stop().await
+}
+
+/// Rule 8.14. The owners are looked up at a limited rate, so most of them are still to be looked up when
+/// the object of the other namespace is gone.
+async fn a_namespace_that_floods_the_pool_for_large_objects_delays_another_by_a_turn() -> Result<()> {
+    const FLOOD: usize = 50;
+    const ABSENT: usize = 64;
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    let other = stage.cluster.namespace().await?;
+    let mark = stage.proxy.mark();
+    let fat = create_fat(&stage.ns, FLOOD, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
+    let lookups = || stage.proxy.since(mark, &stage.here(Verb::Get).of("configmaps")).len();
+    let few = create_fat(&other, 1, 20, |n| reference("v1", "ConfigMap", n)).await?;
+    stage.gone(&few[0]).await?;
+    let before = lookups();
+    eprintln!("{before} look-ups of {} before the other namespace was served", FLOOD * ABSENT);
+    ensure!(before < FLOOD * ABSENT / 2, "{before} owners were looked up first");
+    try_join_all(fat.iter().map(|object| stage.gone(object))).await?;
+    ensure!(lookups() == FLOOD * ABSENT, "{} look-ups", lookups());
+    collector.stop().await
+}
+
+/// Rule 7.9. Fails if what the collector remembers of an owner grows with the length of its uid.
+async fn long_uids_of_collected_objects_are_not_kept() -> Result<()> {
+    const OBJECTS: usize = 400;
+    let stage = Stage::set().await?;
+    let collector = stage.collector().await?;
+    cascade(&stage, "before").await?;
+    let before = memory(&collector)?;
+    let uid = "u".repeat(1_200_000);
+    for number in 0..OBJECTS {
+        let owner = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": format!("nobody-{number}"),
+            "uid": format!("{uid}-{number}"),
+        });
+        let object = stage.ns.configmap(format!("long-{number}")).owner_reference(owner).create().await?;
+        stage.gone(&object).await?;
+    }
+    // The allocator returns pages to the system with a delay.
+    poll("the memory to be free", async || Ok(memory(&collector)? <= before + 50)).await?;
+    eprintln!("{OBJECTS} objects: {} MiB, {before} before", memory(&collector)?);
     collector.stop().await
 }

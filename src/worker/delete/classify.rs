@@ -184,7 +184,7 @@ impl DeleteWork {
         let classified = match self.known(identity, &state) {
             Some(known) => known,
             None => {
-                self.pace.turn().await;
+                self.pace.acquire().await;
                 self.look_up_owner(identity, &state).await
             }
         };

@@ -1,9 +1,9 @@
-//! Objects with very many owner references.
+//! Objects with many owner references.
 //!
-//! One of them takes as long as thousands of other objects, and a namespace may hold many. They
-//! have a pool of their own with few workers, so that no other object waits behind them. They
-//! yield to everything else on their thread. Their owners are looked up at a limited
-//! [rate](super::pace::LookUpLimiter), in turns between the objects.
+//! One of them can take as long as thousands of other objects, and each owner that nobody has seen
+//! costs a GET. They have a pool of their own with few workers, so that no other object waits behind
+//! them. They yield to everything else on their thread. Their owners are looked up at a limited
+//! [rate](super::pace), in turns between namespaces.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,9 +7,10 @@ use actix::Recipient;
 use super::confirmations::Confirmations;
 use super::context::DeleteContext;
 use super::look_ups::LookUps;
-use super::pace::LookUpLimiter;
+use super::pace::{BURST, LOOK_UPS_PER_SECOND};
 use crate::actors::messages::Enqueue;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
+use crate::api::RateLimiter;
 use crate::telemetry::{Queue, Structured};
 use crate::worker::interrupted::{Interrupted, deferred};
 use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
@@ -27,7 +28,7 @@ pub struct DeleteWork {
     /// The pool for large objects.
     pub(super) large: Recipient<Enqueue>,
     /// Limits how fast the owners of large objects are looked up.
-    pub(super) pace: LookUpLimiter,
+    pub(super) pace: Arc<RateLimiter>,
 }
 
 impl Work for DeleteWork {
@@ -50,7 +51,8 @@ impl DeleteWork {
     pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
         let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners));
         let confirmations = Confirmations::new(context.api.restore_fence().clone());
-        Self { context, look_ups, confirmations, large, pace: LookUpLimiter::default() }
+        let pace = Arc::new(RateLimiter::new(LOOK_UPS_PER_SECOND, BURST));
+        Self { context, look_ups, confirmations, large, pace }
     }
 
     /// The work on one decision, which begins now.

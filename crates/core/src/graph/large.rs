@@ -1,15 +1,16 @@
-//! Objects that name very many owners.
+//! Objects that name many owners.
 //!
 //! The API server accepts about 10,000 owner references on one object. Each owner that no
 //! monitor shows is normally a key of its own in the delete pool, so one object could queue
-//! 10,000 keys. The worker of a large object verifies the owners itself, a few at a time, and
+//! 10,000 keys. The worker of a large object verifies the owners itself, at a limited rate, and
 //! the object is queued once.
 
 use super::node::{Edge, EdgeId, NodeId, Presence};
 use super::{Effects, Partition};
 
-/// An object with more owner references than this is a large one.
-pub const LARGE: usize = 64;
+/// An object with more owner references than this is a large one. Others cost at most this many
+/// look-ups whenever they are written, and most objects have one or two owners.
+pub const LARGE: usize = 8;
 
 /// How many dependents of an owner are checked to find out who verifies it.
 const LOOKED_AT: usize = 16;
