@@ -14,6 +14,8 @@ use kube_gc_core::brake::{Limits, Share};
 pub struct BrakeSettings {
     /// The most deletions in a minute; 0 means no limit.
     pub deletions_per_minute: u32,
+    /// The most deletions in a minute in one namespace; 0 means no limit.
+    pub namespace_deletions_per_minute: u32,
     /// The highest percentage of a resource type's objects that may be deleted within
     /// `window`; 0 means no limit.
     pub percent: u32,
@@ -26,7 +28,13 @@ pub struct BrakeSettings {
 
 impl Default for BrakeSettings {
     fn default() -> Self {
-        Self { deletions_per_minute: 0, percent: 0, percent_floor: 10, window: Duration::from_secs(600) }
+        Self {
+            deletions_per_minute: 0,
+            namespace_deletions_per_minute: 0,
+            percent: 0,
+            percent_floor: 10,
+            window: Duration::from_secs(600),
+        }
     }
 }
 
@@ -34,9 +42,16 @@ impl BrakeSettings {
     /// The limits that the brake enforces.
     #[must_use]
     pub fn limits(&self) -> Limits {
-        let Self { deletions_per_minute, percent, percent_floor: floor, window } = *self;
+        let Self {
+            deletions_per_minute,
+            namespace_deletions_per_minute,
+            percent,
+            percent_floor: floor,
+            window,
+        } = *self;
         Limits {
             per_minute: NonZeroU32::new(deletions_per_minute),
+            namespace_per_minute: NonZeroU32::new(namespace_deletions_per_minute),
             share: NonZeroU32::new(percent).map(|percent| Share { percent, window, floor }),
         }
     }

@@ -83,7 +83,7 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(leader.lease_duration > leader.renew_deadline && leader.renew_deadline > leader.retry_period);
     assert!((Duration::from_secs(1)..=hour).contains(&leader.lease_duration) && !leader.name.is_empty());
     assert!(brake.deletions_per_minute <= 1_000_000 && brake.percent <= 100);
-    assert!(brake.percent_floor <= 1_000_000);
+    assert!(brake.namespace_deletions_per_minute <= 1_000_000 && brake.percent_floor <= 1_000_000);
     assert!((Duration::from_secs(1)..=24 * hour).contains(&brake.window));
     for ignored in &discovery.ignored {
         assert!(!ignored.resource.is_empty() && !ignored.resource.contains(['/', '.', ' ']), "{ignored}");

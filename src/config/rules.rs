@@ -109,6 +109,9 @@ pub(super) const RULES: &[Rule] = &[
     rule("brake.deletions_per_minute", "a whole number from 0 (no limit) to 1000000", |s| {
         s.brake.deletions_per_minute <= 1_000_000
     }),
+    rule("brake.namespace_deletions_per_minute", "a whole number from 0 (no limit) to 1000000", |s| {
+        s.brake.namespace_deletions_per_minute <= 1_000_000
+    }),
     rule("brake.percent", "a whole number from 0 (no limit) to 100", |s| s.brake.percent <= 100),
     rule("brake.percent_floor", "a whole number from 0 to 1000000", |s| s.brake.percent_floor <= 1_000_000),
     rule("brake.window", r#"a duration from "1s" to "24h", with its unit"#, |s| {

@@ -225,6 +225,11 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
         ("[leader]\nidentity = \"a b\"", "leader.identity", ": \"a b\";"),
         ("[brake]\ndeletions_per_minute = 1000001", "brake.deletions_per_minute", ": 1000001;"),
+        (
+            "[brake]\nnamespace_deletions_per_minute = 1000001",
+            "brake.namespace_deletions_per_minute",
+            ": 1000001;",
+        ),
         ("[brake]\npercent = 101", "brake.percent", ": 101;"),
         ("[brake]\npercent_floor = -1", "brake.percent_floor", ": -1;"),
         ("[brake]\nwindow = \"999ms\"", "brake.window", ": \"999ms\";"),

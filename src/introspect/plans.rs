@@ -29,6 +29,7 @@ impl Questions {
         brake: &Brake,
     ) -> Result<PlanPage, PartitionEnded> {
         let query = PlanQuery { root, policy: request.policy, limit: MOST_OBJECTS };
+        let is_held = brake.holds(query.root.namespace.as_ref()).is_some();
         let walk = self.walk(query).await?;
         let (mut plan, incomplete) = self
             .ask(ViewLimits::default(), Freshness::Now, |asker| plan(asker, &walk, request.limit))
@@ -42,7 +43,7 @@ impl Questions {
             }
         }
         plan.forecast(limits, |resource| populations.get(resource).copied());
-        if let Some(why) = brake.warning() {
+        if is_held && let Some(why) = brake.warning() {
             plan.brake = Forecast::Engages { why };
         }
         Ok(PlanPage { plan, incomplete, left_out: 0 })

@@ -184,9 +184,9 @@ metrics! {
     ABSENT_OWNER_HITS = "kube_gc_absent_owner_cache_hits_total", Kind::Counter, Count, [];
     /// Lookups of owners that the cache of absent owners could not answer.
     ABSENT_OWNER_MISSES = "kube_gc_absent_owner_cache_misses_total", Kind::Counter, Count, [];
-    /// Owners in the cache of absent owners.
+    /// Owners in the cache of absent owners, with a digest of 16 bytes for each.
     ABSENT_OWNER_ENTRIES = "kube_gc_absent_owner_cache_entries", Kind::Gauge, Count, [];
-    /// Owners that are cached because their dependents were orphaned.
+    /// Owners that are cached because their dependents were orphaned, with a digest of 16 bytes for each.
     ORPHANED_OWNER_ENTRIES = "kube_gc_orphaned_owner_cache_entries", Kind::Gauge, Count, [];
 
     // Stuck objects.
@@ -207,6 +207,8 @@ metrics! {
 
     /// 1 while the brake is engaged and deletion is paused until a person resumes it, 0 otherwise; /readyz?verbose says why.
     BRAKE_ENGAGED = "kube_gc_brake_engaged", Kind::Gauge, Count, [];
+    /// Namespaces in which alone deletion is paused until a person resumes it; at most 1024. /readyz?verbose names them.
+    BRAKED_NAMESPACES = "kube_gc_braked_namespaces", Kind::Gauge, Count, [];
     /// How often the brake has engaged, by limit.
     BRAKE_ENGAGEMENTS = "kube_gc_brake_engagements_total", Kind::Counter, Count, ["limit"];
     /// Objects that are not deleted because the brake is engaged.

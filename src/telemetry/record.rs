@@ -169,7 +169,7 @@ pub(super) mod tests {
         http_connection_evicted("health");
         certificate_failed();
         certificate_loaded();
-        brake_engaged(true);
+        brake_engaged(true, 1);
         brake_engaged_by("percent");
         brake_held(1);
         gate_refused("standby");

@@ -3,6 +3,7 @@
 mod events;
 mod notes;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,7 +17,8 @@ use crate::telemetry::record;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::brake::lease::{LastRead, RESUME};
 use kube_gc_core::brake::{Admission, DeletionResult, Ledger, Limits, Ticket};
-use kube_gc_core::object::Identity;
+use kube_gc_core::object::{Identity, Namespace};
+use kube_gc_core::text::listed;
 
 pub(crate) use events::tell;
 #[cfg(test)]
@@ -51,9 +53,30 @@ struct LeaseSide {
 /// Whether the brake is engaged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
+    /// For everything.
     pub(crate) engaged: Option<Arc<Engagement>>,
+    /// For single namespaces.
+    pub(crate) namespaces: BTreeMap<Namespace, Arc<Engagement>>,
     /// How often it has been released.
     pub(crate) releases: u64,
+}
+
+impl State {
+    /// What is paused that `told` does not have, in words.
+    fn paused_since(&self, told: &Self) -> Option<String> {
+        let all = self.engaged.iter().filter(|_| told.engaged.is_none());
+        let all = all.map(|engagement| format!("paused {engagement}"));
+        let new = self.namespaces.iter().filter(|(namespace, _)| !told.namespaces.contains_key(*namespace));
+        let some =
+            new.map(|(namespace, engagement)| format!("paused in the namespace {namespace} {engagement}"));
+        let each: Vec<_> = all.chain(some).collect();
+        (!each.is_empty()).then(|| listed("; ", each.len(), &each))
+    }
+
+    /// What is paused, in words.
+    fn paused(&self) -> Option<String> {
+        self.paused_since(&Self::default())
+    }
 }
 
 /// Why deletion is paused, and since when.
@@ -131,7 +154,11 @@ impl Brake {
             }),
             // With the population given, the ledger does not ask for it again.
             Admission::PopulationNeeded | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
-            Admission::Engages(_) | Admission::Refused => Err(Interrupted::Braked(self.reason())),
+            Admission::Engages(_) | Admission::Refused => {
+                let why = self.holds(object.namespace.as_ref());
+                let why = why.unwrap_or_else(|| "deletion was paused when this was decided".to_owned());
+                Err(Interrupted::Braked(why.into()))
+            }
         }
     }
 
@@ -139,45 +166,65 @@ impl Brake {
         let mut ledger = self.ledger();
         // Under the lock, so that times do not go back.
         let now = self.now();
-        let admission = ledger.admit(&object.uid, &object.resource.group_resource, population, now);
+        let admission = ledger.admit(
+            &object.uid,
+            &object.resource.group_resource,
+            object.namespace.as_ref(),
+            population,
+            now,
+        );
         if let Admission::Engages(cause) = &admission {
             record::brake_engaged_by(cause.limit());
-            self.engage(Engagement { since: SystemTime::now(), why: cause.to_string() });
+            self.engage(cause.namespace(), Engagement { since: SystemTime::now(), why: cause.to_string() });
         }
         admission
     }
 
-    /// Engages it for a reason from outside of the ledger.
-    pub(crate) fn engage_by(&self, engagement: Engagement) {
+    /// Engages it for a reason from outside of the ledger, for one namespace or for everything.
+    pub(crate) fn engage_by(&self, namespace: Option<&Namespace>, engagement: Engagement) {
         let mut ledger = self.ledger();
-        ledger.engage();
-        self.engage(engagement);
+        ledger.engage(namespace);
+        self.engage(namespace, engagement);
     }
 
-    fn reason(&self) -> Arc<str> {
-        match &self.0.state.borrow().engaged {
-            Some(engagement) => format!("deletion is paused {engagement}").into(),
-            None => "deletion was paused when this was decided".into(),
-        }
+    /// If objects in this namespace are not deleted: why.
+    #[must_use]
+    pub fn holds(&self, namespace: Option<&Namespace>) -> Option<String> {
+        let state = self.0.state.borrow();
+        let all = state.engaged.as_ref().map(|engagement| format!("deletion is paused {engagement}"));
+        let here = || state.namespaces.get(namespace?);
+        all.or_else(|| Some(format!("deletion in this namespace is paused {}", here()?)))
     }
 
     /// Publishes that the ledger has engaged. Idempotent.
-    fn engage(&self, engagement: Engagement) {
+    fn engage(&self, namespace: Option<&Namespace>, engagement: Engagement) {
         let news = self.0.state.send_if_modified(|state| {
-            let news = state.engaged.is_none();
-            if news {
-                tracing::warn!(
-                    "the brake has engaged, and kube-gc deletes nothing until a person resumes it (/readyz?verbose says how): {}",
-                    engagement.why
-                );
-                state.engaged = Some(Arc::new(engagement));
+            let what = match namespace {
+                None if state.engaged.is_some() => return false,
+                None => "nothing".to_owned(),
+                Some(namespace) if state.namespaces.contains_key(namespace) => return false,
+                Some(namespace) => format!("nothing in the namespace {namespace}"),
+            };
+            tracing::warn!(
+                "the brake has engaged, and kube-gc deletes {what} until a person resumes it (/readyz?verbose says how): {}",
+                engagement.why
+            );
+            let engagement = Arc::new(engagement);
+            match namespace {
+                None => state.engaged = Some(engagement),
+                Some(namespace) => drop(state.namespaces.insert(namespace.clone(), engagement)),
             }
-            news
+            true
         });
         if news {
-            record::brake_engaged(true);
+            self.record();
             self.0.news.notify_one();
         }
+    }
+
+    fn record(&self) {
+        let state = self.0.state.borrow();
+        record::brake_engaged(state.engaged.is_some(), state.namespaces.len());
     }
 
     /// Admits deletions again, with empty windows.
@@ -185,14 +232,15 @@ impl Brake {
         let mut ledger = self.ledger();
         ledger.release();
         let news = self.0.state.send_if_modified(|state| {
-            let news = state.engaged.take().is_some();
+            let (all, some) = (state.engaged.take(), std::mem::take(&mut state.namespaces));
+            let news = all.is_some() || !some.is_empty();
             state.releases += u64::from(news);
             news
         });
         drop(ledger);
         if news {
             tracing::info!(reason, "the brake is released");
-            record::brake_engaged(false);
+            self.record();
             self.0.news.notify_one();
         }
     }
@@ -204,9 +252,9 @@ impl Brake {
     /// If it is engaged: why, and how to resume.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
-        let engagement = self.0.state.borrow().engaged.clone()?;
+        let paused = self.0.state.borrow().paused()?;
         let held = self.0.held.load(Ordering::Relaxed);
-        Some(format!("deletion is paused {engagement}; {held} objects held; {}", self.resume()))
+        Some(format!("deletion is {paused}; {held} objects held; {}", self.resume()))
     }
 
     /// How to resume.

@@ -76,6 +76,7 @@ fn plan() -> Plan {
         notes: vec!["Nobody knows.".into()],
         depends_on_unseen: false,
         by_collector: Vec::new(),
+        most_in_namespace: None,
     }
 }
 

@@ -16,7 +16,7 @@ struct Braked {
 
 impl Braked {
     fn start(name: &str, server: Server) -> Self {
-        let brake = Brake::new(Limits { per_minute: Some(std::num::NonZeroU32::MIN), share: None });
+        let brake = Brake::new(Limits { per_minute: Some(std::num::NonZeroU32::MIN), ..Limits::default() });
         let annotations = Arc::new(brake.clone());
         Self {
             replica: Replica::start_with(name, server, |elector| elector.with_annotations(annotations)),
@@ -25,7 +25,7 @@ impl Braked {
     }
 
     fn engage(&self) {
-        self.brake.engage_by(Engagement { since: SystemTime::UNIX_EPOCH, why: "too many".to_owned() });
+        self.brake.engage_by(None, Engagement { since: SystemTime::UNIX_EPOCH, why: "too many".to_owned() });
     }
 
     fn is_engaged(&self) -> bool {

@@ -59,16 +59,16 @@ pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeBraked>>, end
 /// The events between two states. The brake may have been released and have engaged again.
 fn between(told: &State, now: &State, brake: &Brake) -> Vec<BrakeEvent> {
     let released = now.releases != told.releases;
-    let resumed = told.engaged.as_ref().filter(|_| released).map(|engagement| BrakeEvent {
+    let resumed = told.paused().filter(|_| released).map(|what| BrakeEvent {
         kind: EventType::Normal,
         reason: DELETION_RESUMED,
-        message: format!("deletion is resumed; it was paused {engagement}"),
+        message: format!("deletion is resumed; it was {what}"),
     });
-    let fresh = released || told.engaged.is_none();
-    let paused = now.engaged.as_ref().filter(|_| fresh).map(|engagement| BrakeEvent {
+    let new = if released { now.paused() } else { now.paused_since(told) };
+    let paused = new.map(|what| BrakeEvent {
         kind: EventType::Warning,
         reason: DELETION_PAUSED,
-        message: format!("deletion is paused {engagement}; {}", brake.resume()),
+        message: format!("deletion is {what}; {}", brake.resume()),
     });
     resumed.into_iter().chain(paused).collect()
 }

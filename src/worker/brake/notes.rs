@@ -1,5 +1,6 @@
 //! Keeps the state of the brake on the Lease.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,7 +10,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 
 use super::{Brake, Engagement};
 use crate::leader::LeaseAnnotations;
-use kube_gc_core::brake::lease::{LastRead, inherited, write};
+use kube_gc_core::brake::NAMESPACES_AT_MOST;
+use kube_gc_core::brake::lease::{ENGAGED, LastRead, NAMESPACES, inherited, write};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 impl Engagement {
@@ -28,10 +30,30 @@ impl Engagement {
     }
 }
 
+/// The namespaces for the Lease: each with the time before it. All have the same reason.
+fn write_namespaces(namespaces: &BTreeMap<Namespace, Arc<Engagement>>) -> Option<String> {
+    let each = namespaces.iter().map(|(namespace, engagement)| {
+        format!("{} {namespace}", humantime::format_rfc3339_seconds(engagement.since))
+    });
+    (!namespaces.is_empty()).then(|| each.collect::<Vec<_>>().join(" "))
+}
+
+/// Parses what [`write_namespaces`] has written, and skips whatever else is there.
+fn read_namespaces(note: &str) -> Vec<(Namespace, Engagement)> {
+    let words: Vec<_> = note.split_whitespace().collect();
+    let (pairs, _) = words.as_chunks::<2>();
+    let read = |[since, namespace]: &[&str; 2]| {
+        let why = "as many objects as namespace_deletions_per_minute allows were deleted within a minute";
+        let since = humantime::parse_rfc3339(since).ok()?;
+        Some((Namespace::parse(namespace)?, Engagement { since, why: why.to_owned() }))
+    };
+    pairs.iter().filter_map(read).take(NAMESPACES_AT_MOST).collect()
+}
+
 impl LeaseAnnotations for Brake {
     fn read(&self, lease: &Lease) {
         self.remember(lease);
-        let engaged = self.0.state.borrow().engaged.is_some();
+        let engaged = self.0.state.borrow().paused().is_some();
         if self.lease().seen.read(lease.metadata.annotations.as_ref(), engaged) {
             self.release("a person has resumed deletion with an annotation of the Lease");
         }
@@ -39,20 +61,26 @@ impl LeaseAnnotations for Brake {
 
     fn inherit(&self, lease: &Lease) {
         self.remember(lease);
-        if let Some(note) = inherited(lease.metadata.annotations.as_ref())
-            && !self.0.limits.is_off()
-        {
-            self.engage_by(Engagement::read(note));
+        if self.0.limits.is_off() {
+            return;
+        }
+        let note = |key| inherited(lease.metadata.annotations.as_ref(), key);
+        if let Some(note) = note(ENGAGED) {
+            self.engage_by(None, Engagement::read(note));
+        }
+        for (namespace, engagement) in note(NAMESPACES).map(read_namespaces).unwrap_or_default() {
+            self.engage_by(Some(&namespace), engagement);
         }
     }
 
     fn write(&self, lease: &mut Lease) {
-        let engaged = self.0.state.borrow().engaged.clone();
-        write(&mut lease.metadata.annotations, engaged.map(|engagement| engagement.note()).as_deref());
+        let state = self.0.state.borrow().clone();
+        let engaged = state.engaged.map(|engagement| engagement.note());
+        write(&mut lease.metadata.annotations, engaged, write_namespaces(&state.namespaces));
     }
 
     fn erase(&self, lease: &mut Lease) {
-        write(&mut lease.metadata.annotations, None);
+        write(&mut lease.metadata.annotations, None, None);
     }
 
     fn deposed(&self) {

@@ -10,11 +10,11 @@ use crate::actors::messages::WakeBraked;
 use crate::api::scripted::{Reply, Server, widget};
 use crate::api::{AbsenceProof, ErrorClass};
 use crate::leader::LeaseAnnotations as _;
-use kube_gc_core::brake::lease::ENGAGED;
-use kube_gc_core::object::Uid;
+use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES, RESUME};
+use kube_gc_core::object::{Namespace, Uid};
 
 fn brake(per_minute: u32) -> Brake {
-    Brake::new(Limits { per_minute: NonZeroU32::new(per_minute), share: None })
+    Brake::new(Limits { per_minute: NonZeroU32::new(per_minute), ..Limits::default() })
 }
 
 fn widget_number(number: u32) -> Identity {
@@ -140,7 +140,7 @@ fn lease(annotations: &[(&str, &str)]) -> Lease {
 async fn the_reason_on_the_lease_is_inherited_unchanged() {
     let since = humantime::parse_rfc3339("2026-01-02T03:04:05Z").unwrap();
     let (first, second) = (brake(1), brake(1));
-    first.engage_by(Engagement { since, why: "too many".to_owned() });
+    first.engage_by(None, Engagement { since, why: "too many".to_owned() });
     let mut written = lease(&[]);
     first.write(&mut written);
     assert_eq!(written.metadata.annotations.as_ref().unwrap()[ENGAGED], "2026-01-02T03:04:05Z too many");
@@ -211,10 +211,10 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
 
         // The brake was released and engaged again between two looks: there is an event for each.
         let since = std::time::SystemTime::UNIX_EPOCH;
-        brake.engage_by(Engagement { since, why: "again".to_owned() });
+        brake.engage_by(None, Engagement { since, why: "again".to_owned() });
         wait().await;
         brake.read(&lease(&[("kube-gc.io/resume-deletion", "and again")]));
-        brake.engage_by(Engagement { since, why: "once more".to_owned() });
+        brake.engage_by(None, Engagement { since, why: "once more".to_owned() });
         wait().await;
         let told: Vec<_> =
             server.seen()[2..].iter().map(|request| request.json()["reason"].clone()).collect();
@@ -223,4 +223,51 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
         ending.cancel();
         telling.await.unwrap();
     });
+}
+
+fn in_namespace(namespace: &str, number: u32) -> Identity {
+    Identity { namespace: Namespace::parse(namespace), ..widget_number(number) }
+}
+
+fn deletes(brake: &Brake, object: &Identity) -> bool {
+    let Admission::Granted(ticket) = brake.ask(object, None) else { return false };
+    drop(Reservation { brake: brake.clone(), ticket: Some(ticket), result: DeletionResult::TookEffect });
+    true
+}
+
+/// Rule 6.15.
+#[tokio::test]
+async fn a_braked_namespace_is_named_and_inherited_and_resumed_like_everything() {
+    let new = || Brake::new(Limits { namespace_per_minute: NonZeroU32::new(1), ..Limits::default() });
+    let (first, second) = (new(), new());
+    first.read(&lease(&[]));
+    assert!(deletes(&first, &in_namespace("a", 0)));
+    assert!(!deletes(&first, &in_namespace("a", 1)) && deletes(&first, &in_namespace("b", 2)));
+    assert!(first.state().borrow().engaged.is_none());
+    let warning = first.warning().unwrap();
+    assert!(warning.starts_with("deletion is paused in the namespace a since 20"), "{warning}");
+    assert!(
+        warning.contains("namespace_deletions_per_minute allows; 0 objects held; resume with: kubectl"),
+        "{warning}"
+    );
+    let reason = first.holds(Namespace::parse("a").as_ref()).unwrap();
+    assert_eq!(first.holds(Namespace::parse("b").as_ref()), None);
+    assert!(reason.starts_with("deletion in this namespace is paused since 20"), "{reason}");
+
+    let mut written = lease(&[]);
+    first.write(&mut written);
+    let annotations = written.metadata.annotations.clone().unwrap();
+    assert!(
+        !annotations.contains_key(ENGAGED) && annotations[NAMESPACES].ends_with("Z a"),
+        "{annotations:?}"
+    );
+    second.inherit(&written);
+    assert!(!deletes(&second, &in_namespace("a", 1)) && deletes(&second, &in_namespace("c", 2)));
+    second.read(&lease(&[(RESUME, "now")]));
+    assert_eq!(second.warning(), None);
+    assert!(deletes(&second, &in_namespace("a", 1)));
+
+    let odd = new();
+    odd.inherit(&lease(&[(NAMESPACES, "whoever wrote this 2026-01-02T03:04:05Z")]));
+    assert_eq!(odd.warning(), None);
 }

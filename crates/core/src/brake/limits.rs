@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Limits {
     /// How many deletions are allowed in any minute.
     pub per_minute: Option<NonZeroU32>,
+    /// How many of them may be in one namespace. Beyond that, deletion pauses only there.
+    pub namespace_per_minute: Option<NonZeroU32>,
     /// Which share of a resource type's objects may be deleted within a window.
     pub share: Option<Share>,
 }
@@ -15,7 +17,8 @@ pub struct Limits {
 impl Limits {
     #[must_use]
     pub const fn is_off(&self) -> bool {
-        self.per_minute.is_none() && self.share.is_none()
+        let Self { per_minute, namespace_per_minute, share } = self;
+        per_minute.is_none() && namespace_per_minute.is_none() && share.is_none()
     }
 }
 

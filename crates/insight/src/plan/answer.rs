@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::finalizers::FinalizerReport;
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
-use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
 
 /// What happens to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -73,6 +73,9 @@ pub struct Plan {
     /// The deletions that the collector carries out, by type.
     #[serde(skip)]
     pub by_collector: Vec<(GroupResource, u64)>,
+    /// How many of them are in the namespace that has the most.
+    #[serde(skip)]
+    pub most_in_namespace: Option<(u64, Namespace)>,
 }
 
 /// What the brake would do.

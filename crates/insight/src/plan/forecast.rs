@@ -22,6 +22,14 @@ impl Plan {
             let why = format!("the collector deletes {total} objects, and may delete {most} in a minute");
             return Forecast::Engages { why };
         }
+        if let (Some(most), Some((count, namespace))) = (limits.namespace_per_minute, &self.most_in_namespace)
+            && *count > u64::from(most.get())
+        {
+            let why = format!(
+                "the collector deletes {count} objects in the namespace {namespace}, and may delete {most} there in a minute"
+            );
+            return Forecast::Engages { why };
+        }
         let mut is_known = true;
         if let Some(share) = limits.share {
             for (resource, count) in &self.by_collector {

@@ -6,7 +6,7 @@ use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
-use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, ORPHAN_FINALIZER};
+use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER};
 use kube_gc_core::verdict::ReferenceClass;
 
 use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
@@ -43,6 +43,7 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         notes: Vec::new(),
         depends_on_unseen: walk.truncated,
         by_collector: Vec::new(),
+        most_in_namespace: None,
     };
     let state = match asker.live(root) {
         Some(Live::Found(_)) => State::Live,
@@ -117,6 +118,7 @@ impl<'a> Judge<'a> {
     fn write(&self, asker: &mut Asker<'_>, plan: &mut Plan, limit: usize) {
         // With the number of deletions that the collector carries out.
         let mut by_type: BTreeMap<&GroupResource, (TypeEffects, u64)> = BTreeMap::new();
+        let mut by_namespace: BTreeMap<&Namespace, u64> = BTreeMap::new();
         let mut order: Vec<(u32, Index)> = Vec::new();
         for (place, visited) in (0..).zip(&self.walk.visited) {
             let Some(effect) = self.effect(place) else { continue };
@@ -131,6 +133,9 @@ impl<'a> Judge<'a> {
                     plan.deletes += 1;
                     if place != 0 && visited.container.is_none() {
                         *by_collector += 1;
+                        if let Some(namespace) = &visited.identity.namespace {
+                            *by_namespace.entry(namespace).or_default() += 1;
+                        }
                     }
                 }
                 Effect::Unknown if is_new => plan.perhaps_deletes += 1,
@@ -138,6 +143,8 @@ impl<'a> Judge<'a> {
             }
             order.push((self.rank(visited, place, effect), place));
         }
+        let counts = by_namespace.into_iter().map(|(namespace, count)| (count, namespace));
+        plan.most_in_namespace = counts.max().map(|(count, namespace)| (count, namespace.clone()));
         order.sort_unstable();
         let precious = order.partition_point(|&(rank, _)| rank == 0);
         let limit = limit.saturating_add(precious.min(MOST_PRECIOUS));

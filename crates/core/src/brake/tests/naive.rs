@@ -59,9 +59,9 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
                     continue;
                 }
                 let uid = uid(object * 2 + resource);
-                let mut answer = ledger.admit(&uid, &types[*resource], None, now);
+                let mut answer = ledger.admit(&uid, &types[*resource], None, None, now);
                 if answer == Admission::PopulationNeeded {
-                    answer = ledger.admit(&uid, &types[*resource], Some(population), now);
+                    answer = ledger.admit(&uid, &types[*resource], None, Some(population), now);
                 }
                 match answer {
                     Admission::Granted(ticket) => under_way.push((*object, *resource, now, ticket)),
@@ -122,13 +122,13 @@ proptest! {
         let mut ledger = Ledger::new(rate(u32::try_from(limit).unwrap()));
         let first = Duration::from_millis(at);
         for number in 0..limit {
-            match ledger.admit(&uid(number), &pods(), None, first) {
+            match ledger.admit(&uid(number), &pods(), None, None, first) {
                 Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, first),
                 other => panic!("{other:?}"),
             }
         }
         let now = first + 60 * SECOND - Duration::from_millis(not_quite);
-        let answer = ledger.admit(&uid(limit), &pods(), None, now);
+        let answer = ledger.admit(&uid(limit), &pods(), None, None, now);
         prop_assert!(matches!(answer, Admission::Engages(_)), "{answer:?}");
     }
 
@@ -140,7 +140,7 @@ proptest! {
         let (mut now, mut sent) = (SECOND, Vec::new());
         for (number, pause) in pauses.into_iter().enumerate() {
             now += Duration::from_millis(pause);
-            match ledger.admit(&uid(number), &pods(), None, now) {
+            match ledger.admit(&uid(number), &pods(), None, None, now) {
                 Admission::Granted(ticket) => {
                     ledger.settle(ticket, DeletionResult::TookEffect, now);
                     sent.push(now);
@@ -170,12 +170,12 @@ proptest! {
         for (number, (pause, population)) in steps.into_iter().enumerate() {
             now += Duration::from_millis(pause);
             let uid = uid(number);
-            let mut answer = ledger.admit(&uid, &pods(), None, now);
+            let mut answer = ledger.admit(&uid, &pods(), None, None, now);
             let number = now.as_nanos() / slot.as_nanos();
             prop_assert_eq!(answer == Admission::PopulationNeeded, !asked.contains_key(&number), "asked once in a slot");
             if answer == Admission::PopulationNeeded {
                 asked.insert(number, (now, population));
-                answer = ledger.admit(&uid, &pods(), Some(population), now);
+                answer = ledger.admit(&uid, &pods(), None, Some(population), now);
             }
             match answer {
                 Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, now),

@@ -23,9 +23,9 @@ fn begin(
     population: u64,
     now: Duration,
 ) -> Result<Ticket, Admission> {
-    let mut answer = ledger.admit(&uid(number), of, None, now);
+    let mut answer = ledger.admit(&uid(number), of, None, None, now);
     if answer == Admission::PopulationNeeded {
-        answer = ledger.admit(&uid(number), of, Some(population), now);
+        answer = ledger.admit(&uid(number), of, None, Some(population), now);
     }
     match answer {
         Admission::Granted(ticket) => Ok(ticket),
@@ -172,4 +172,79 @@ fn memory_is_bounded_by_types_and_not_by_deletions() {
     let fits = (0..10_000).take_while(|number| delete(&mut ledger, 0, &of(*number), 1, now).is_ok()).count();
     assert!((4000..5000).contains(&fits), "{fits}");
     assert!(ledger.is_engaged(), "instead of not counting more types");
+}
+
+fn per_namespace(namespace_limit: u32, limit: u32) -> Limits {
+    let namespace_per_minute = NonZeroU32::new(namespace_limit);
+    Limits { namespace_per_minute, ..rate(limit) }
+}
+
+/// Deletes one object in a namespace. Returns the answer if it is not granted.
+fn delete_in(ledger: &mut Ledger, namespace: &str, number: usize, now: Duration) -> Result<(), Admission> {
+    match ledger.admit(&uid(number), &pods(), Namespace::parse(namespace).as_ref(), None, now) {
+        Admission::Granted(ticket) => {
+            ledger.settle(ticket, DeletionResult::TookEffect, now);
+            Ok(())
+        }
+        other => Err(other),
+    }
+}
+
+/// Rule 6.15.
+#[test]
+fn a_namespace_beyond_its_limit_pauses_alone() {
+    let mut ledger = Ledger::new(per_namespace(3, 9));
+    for number in 0..3 {
+        delete_in(&mut ledger, "a", number, SECOND).unwrap();
+    }
+    let answer = delete_in(&mut ledger, "a", 3, SECOND);
+    let Err(Admission::Engages(cause)) = answer else { panic!("{answer:?}") };
+    assert_eq!(cause.namespace().map(Namespace::as_str), Some("a"));
+    assert_eq!(
+        cause.to_string(),
+        "3 objects in the namespace a were deleted within a minute, as many as namespace_deletions_per_minute allows"
+    );
+    assert!(!ledger.is_engaged());
+    assert_eq!(
+        delete_in(&mut ledger, "a", 3, 1000 * SECOND),
+        Err(Admission::Refused),
+        "until a person resumes"
+    );
+    for number in 10..13 {
+        delete_in(&mut ledger, "b", number, SECOND).unwrap();
+        delete_in(&mut ledger, "", 100 + number, SECOND).unwrap();
+    }
+    ledger.release();
+    delete_in(&mut ledger, "a", 3, 1000 * SECOND).unwrap();
+}
+
+/// Rule 6.15. What the limit of a namespace holds back does not count for everything.
+#[test]
+fn the_limit_of_a_namespace_keeps_it_from_the_limit_of_all() {
+    let mut ledger = Ledger::new(per_namespace(3, 4));
+    let refused = (0..100).filter(|number| delete_in(&mut ledger, "a", *number, SECOND).is_err()).count();
+    assert_eq!((refused, ledger.is_engaged()), (97, false));
+    delete_in(&mut ledger, "b", 200, SECOND).unwrap();
+    assert_eq!(delete_in(&mut ledger, "b", 201, SECOND), Err(Admission::Engages(Cause::Rate { limit: 4 })));
+}
+
+#[test]
+fn pending_deletions_of_a_namespace_hold_only_their_namespace() {
+    let mut ledger = Ledger::new(per_namespace(1, 0));
+    let (a, b) = (Namespace::parse("a"), Namespace::parse("b"));
+    let pending = ledger.admit(&uid(0), &pods(), a.as_ref(), None, SECOND);
+    assert!(matches!(pending, Admission::Granted(_)));
+    assert_eq!(ledger.admit(&uid(1), &pods(), a.as_ref(), None, SECOND), Admission::NotYet);
+    assert!(matches!(ledger.admit(&uid(1), &pods(), b.as_ref(), None, SECOND), Admission::Granted(_)));
+}
+
+#[test]
+fn memory_is_bounded_by_namespaces_and_one_that_is_not_counted_is_not_held() {
+    let mut ledger = Ledger::new(per_namespace(1, 0));
+    for number in 0..2_000 {
+        delete_in(&mut ledger, &format!("ns-{number}"), number, SECOND).unwrap();
+    }
+    let held =
+        (0..2_000).filter(|number| delete_in(&mut ledger, &format!("ns-{number}"), *number, SECOND).is_err());
+    assert_eq!(held.count(), 1024);
 }
