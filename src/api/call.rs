@@ -20,6 +20,8 @@ pub struct Answer {
     pub code: u16,
     pub encoding: Encoding,
     pub body: Bytes,
+    /// The server's clock: the header `Date`.
+    pub date: Option<HeaderValue>,
 }
 
 /// A request that is about to be sent.

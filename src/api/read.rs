@@ -1,10 +1,14 @@
 //! Reading one object, and the present version of the store.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::fmt::rfc2822;
+use serde::Deserialize;
 
 use super::call::{Answer, Call};
 use super::client::Api;
@@ -127,6 +131,13 @@ impl Api {
         }
     }
 
+    /// How old an object is at least, by the API server's own clock: the header `Date` of the
+    /// answer against the object's `creationTimestamp`. Zero if that cannot be told.
+    pub async fn age(&self, identity: &Identity) -> Duration {
+        let answer = self.get(identity).await;
+        answer.ok().and_then(|answer| age(identity, &answer)).unwrap_or_default()
+    }
+
     /// The answer to a live GET of an object's metadata.
     pub(super) async fn get(&self, identity: &Identity) -> Result<Answer, ApiError> {
         self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
@@ -153,6 +164,21 @@ impl Api {
         }
         .boxed()
     }
+}
+
+/// The least age of the object in an answer.
+fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
+    #[derive(Deserialize)]
+    struct Object {
+        metadata: ObjectMeta,
+    }
+    let date = rfc2822::DateTimeParser::new().parse_timestamp(answer.date.as_ref()?).ok()?;
+    let ObjectMeta { uid, creation_timestamp, .. } =
+        serde_json::from_slice::<Object>(&answer.body).ok()?.metadata;
+    let is_it = uid.and_then(|uid| Uid::parse(&uid)).as_ref() == Some(&identity.uid);
+    let age = date.duration_since(creation_timestamp.filter(|_| is_it)?.0);
+    // Both are whole seconds, rounded down: the object may be almost a second younger.
+    Duration::try_from(age).ok()?.checked_sub(Duration::from_secs(1))
 }
 
 /// Reads the object in an answer.
@@ -224,6 +250,33 @@ mod tests {
             (Reply::not_found().with_code(200), ErrorClass::Unusable),
         ] {
             assert_eq!(look_up(reply).await.unwrap_err().class, class);
+        }
+    }
+
+    /// Rule 1.29.
+    #[tokio::test]
+    async fn an_age_is_counted_by_the_servers_clock_and_never_too_high() {
+        const CREATED: &str = r#","creationTimestamp":"2026-01-01T00:00:00Z""#;
+        let at = |second| format!("Thu, 01 Jan 2026 00:00:0{second} GMT");
+        for (more, date, seconds) in [
+            (CREATED, Some(at(0)), 0),
+            (CREATED, Some(at(1)), 0),
+            (CREATED, Some(at(3)), 2),
+            (r#","creationTimestamp":"2106-01-01T00:00:00Z""#, Some(at(3)), 0),
+            (r#","creationTimestamp":"long ago""#, Some(at(3)), 0),
+            (r#","creationTimestamp":null"#, Some(at(3)), 0),
+            (CREATED, Some("later".to_owned()), 0),
+            (CREATED, None, 0),
+        ] {
+            let reply = Reply::ok(widget_json(more));
+            let reply = date.iter().fold(reply, |reply, date| reply.header("date", date));
+            let age = Server::replying([reply]).api().age(&widget()).await;
+            assert_eq!(age, Duration::from_secs(seconds), "{more} {date:?}");
+        }
+        let other = widget_json(CREATED).replace(r#""uid":"u""#, r#""uid":"v""#);
+        let server = Server::replying([Reply::ok(other).header("date", &at(9)), Reply::not_found()]);
+        for _ in 0..2 {
+            assert_eq!(server.api().age(&widget()).await, Duration::ZERO, "not of this object");
         }
     }
 

@@ -30,7 +30,7 @@ use crate::telemetry::Exporter;
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
 use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
-use crate::worker::delete::{DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
+use crate::worker::delete::{Births, DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
 use crate::worker::namespace_check::NamespaceCheck;
 use crate::worker::namespaces::{FinishContext, finish};
 use crate::worker::orphan::{OrphanContext, OrphanWork, Releases, Rounds};
@@ -56,6 +56,8 @@ pub struct ControllerSettings {
     pub placement: Placement,
     /// How many absent (and orphaned) owners are remembered.
     pub absent_owners: usize,
+    /// How old a dependent must be before a GET that does not find its owner counts.
+    pub birth_grace: Duration,
     /// Retries of both pools.
     pub backoff: Backoff,
     /// Discovery and monitors.
@@ -136,6 +138,7 @@ impl Controller {
             api: api.clone(),
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
+            births: Births::new(settings.birth_grace),
             brake: brake.clone(),
             decisions: recorder.clone(),
             namespace_check,

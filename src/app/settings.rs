@@ -56,6 +56,7 @@ pub fn controller(
         partitions: partitions.unwrap_or(NonZeroU16::MIN),
         placement,
         absent_owners: settings.graph.absent_owner_capacity,
+        birth_grace: settings.graph.birth_grace,
         backoff: Backoff { min: settings.retry.min, max: settings.retry.max },
         discovery: DiscoverySettings {
             interval: settings.discovery.interval,

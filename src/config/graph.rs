@@ -1,8 +1,11 @@
 //! `[graph]`
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+
+use super::text;
 
 /// The upper bound for the default number of partitions. Each takes a thread and some
 /// memory, and events rarely keep more of them busy.
@@ -27,6 +30,9 @@ pub struct GraphSettings {
     pub threads: GraphThreads,
     /// Capacity of the cache of absent owners.
     pub absent_owner_capacity: usize,
+    /// How old a dependent must be before a GET that does not find its owner counts.
+    #[serde(with = "text::duration")]
+    pub birth_grace: Duration,
 }
 
 /// The threads that the partitions of the graph run on.
@@ -44,7 +50,12 @@ pub enum GraphThreads {
 
 impl Default for GraphSettings {
     fn default() -> Self {
-        Self { partitions: 0, threads: GraphThreads::default(), absent_owner_capacity: 500 }
+        Self {
+            partitions: 0,
+            threads: GraphThreads::default(),
+            absent_owner_capacity: 500,
+            birth_grace: Duration::from_secs(2),
+        }
     }
 }
 

@@ -61,6 +61,9 @@ pub(super) const RULES: &[Rule] = &[
     rule("graph.absent_owner_capacity", "a whole number from 1 to 10000000", |s| {
         (1..=10_000_000).contains(&s.graph.absent_owner_capacity)
     }),
+    rule("graph.birth_grace", r#"a duration from "0s" to "1m", with its unit"#, |s| {
+        s.graph.birth_grace <= Duration::from_secs(60)
+    }),
     rule("discovery.interval", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.discovery.interval)),
     rule(
         "discovery.ignored",

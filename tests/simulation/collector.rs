@@ -60,6 +60,7 @@ impl Collector {
             partitions: NonZeroU16::new(plan.partitions).unwrap_or(NonZeroU16::MIN),
             placement: Placement::CallersThread,
             absent_owners: plan.remembered,
+            birth_grace: Duration::from_secs(2),
             backoff: Backoff { min: Duration::from_millis(5), max: plan.longest_retry },
             discovery: DiscoverySettings {
                 interval: plan.discovery,

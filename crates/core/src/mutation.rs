@@ -81,6 +81,8 @@ mutations! {
     TerminatingIsAbsent,
     /// An owner whose kind is not served counts as gone.
     UnresolvedIsAbsent,
+    /// An owner that nothing has ever shown is gone as soon as one look-up does not find it.
+    UnbornIsAbsent,
     /// A namespaced owner of a cluster-scoped object counts as gone.
     InvalidScopeIsAbsent,
     /// An owner may live in any namespace.

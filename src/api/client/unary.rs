@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
+use http::header::DATE;
 use http::response::Parts;
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
@@ -51,7 +52,8 @@ impl Api {
                     return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Ignored);
                 }
                 let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
-                (Ok(Answer { code, encoding, body }), Signal::Served)
+                let date = parts.headers.get(DATE).cloned();
+                (Ok(Answer { code, encoding, body, date }), Signal::Served)
             }
             Ok((parts, body)) => {
                 let (code, status) =

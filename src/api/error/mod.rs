@@ -71,8 +71,8 @@ pub enum ErrorClass {
     Fenced,
     /// This is a dry run; nothing was sent.
     DryRun,
-    /// Nothing was sent: the API server is unreachable, or requests of this type and verb hang
-    /// for other objects.
+    /// Nothing was sent, because the API server is unreachable, or requests of this type and verb hang
+    /// for other objects. Or an object that was not found may still be in admission.
     Deferred {
         /// When to retry, unless woken earlier.
         retry_after: Duration,

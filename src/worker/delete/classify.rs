@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use smallvec::{SmallVec, smallvec};
 
+use super::birth::Asker;
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use super::pace::{LOOK_UPS_A_TURN, Turns};
 use super::work::DeleteWork;
 use crate::actors::messages::Finding;
-use crate::api::{ErrorClass, LookupResult};
+use crate::api::{ApiError, ErrorClass, LookupResult};
 use crate::telemetry::record;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::Interrupted;
@@ -52,6 +54,7 @@ impl DeleteWork {
     /// Classifies every reference, whatever problems some of them have. The owners of a large
     /// object are looked up only as long as their classes can change the decision.
     pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Classification, Interrupted> {
+        let asker = Asker::dependent(&item.identity);
         let mut turns = Turns::default();
         let mut classified = Vec::with_capacity(item.references.len());
         let mut open: Vec<Open<'_>> = Vec::new();
@@ -86,12 +89,13 @@ impl DeleteWork {
             // object must not fill the memory with requests.
             let (mut next, mut answered) = (some.iter(), some.iter());
             let mut under_way = FuturesOrdered::new();
-            under_way
-                .extend(next.by_ref().take(LOOK_UPS_AT_ONCE).map(|owner| self.find_out(owner, is_large)));
+            under_way.extend(
+                next.by_ref().take(LOOK_UPS_AT_ONCE).map(|owner| self.find_out(owner, is_large, &asker)),
+            );
             let mut all_noted = true;
             while let Some(found) = under_way.next().await {
                 let Found { classified: found, is_noted } = found?;
-                under_way.extend(next.next().map(|owner| self.find_out(owner, is_large)));
+                under_way.extend(next.next().map(|owner| self.find_out(owner, is_large, &asker)));
                 all_noted &= is_noted;
                 for &index in answered.next().into_iter().flat_map(|owner| &owner.indices) {
                     classified[index] = found.clone();
@@ -165,10 +169,18 @@ impl DeleteWork {
 
     /// Looks an owner up. The owners of large objects are looked up at a limited rate, and the
     /// graph learns which of them are absent, because nothing else verifies them.
-    async fn find_out(&self, owner: &Open<'_>, is_large: bool) -> Result<Found, Interrupted> {
+    async fn find_out(
+        &self,
+        owner: &Open<'_>,
+        is_large: bool,
+        asker: &Arc<Asker>,
+    ) -> Result<Found, Interrupted> {
         let Open { identity, state, .. } = owner;
         if !is_large {
-            return Ok(Found { classified: self.look_up_owner(identity, state).await, is_noted: false });
+            return Ok(Found {
+                classified: self.look_up_owner(identity, state, asker).await,
+                is_noted: false,
+            });
         }
         let key = identity.key();
         // Another large object may have looked it up in the meantime.
@@ -183,10 +195,13 @@ impl DeleteWork {
         };
         let classified = match self.known(identity, &state) {
             Some(known) => known,
-            None => {
-                self.pace.acquire().await;
-                self.look_up_owner(identity, &state).await
-            }
+            None => match self.look_ups.too_early(identity, asker).await {
+                Some(error) => failed(&error),
+                None => {
+                    self.pace.acquire().await;
+                    self.look_up_owner(identity, &state, asker).await
+                }
+            },
         };
         let is_noted = match verified {
             Some(generation) if classified.is_gone() => {
@@ -199,10 +214,12 @@ impl DeleteWork {
     }
 
     /// Looks an owner up, unless another worker has just done so.
-    async fn look_up_owner(&self, identity: &Identity, state: &OwnerState) -> Classified {
+    async fn look_up_owner(&self, identity: &Identity, state: &OwnerState, asker: &Arc<Asker>) -> Classified {
         let is_to_be_confirmed = matches!(from_state(identity, state), GraphClass::ConfirmWaiting(_));
         let known =
             || if is_to_be_confirmed { self.confirmed(identity, state) } else { self.remembered(identity) };
+        // The graph shows an owner that is to be confirmed.
+        let asker = (!is_to_be_confirmed).then(|| Arc::clone(asker));
         let classified = |class| Classified::new(class, Evidence::Live);
         let note = |LookedUp { asked, answer }| match answer {
             Ok(LookupResult::Found(facts)) => Classified {
@@ -210,19 +227,24 @@ impl DeleteWork {
                 ..classified(from_live(&facts))
             },
             Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
-            Err(error) => Classified {
-                error: Some(bounded(&error).into()),
-                retry_after: match error.class {
-                    ErrorClass::Throttled { retry_after } => retry_after,
-                    _ => None,
-                },
-                deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| Box::new(error.clone())),
-                is_unanswered: error.is_unanswered(),
-                ..classified(ReferenceClass::Unresolved)
-            },
+            Err(error) => failed(&error),
         };
-        let classified = self.look_ups.look_up_unless(identity, known, note).await;
+        let classified = self.look_ups.look_up_unless(identity, asker, known, note).await;
         self.unless_orphaned(identity, classified)
+    }
+}
+
+/// The class of an owner whose look-up failed.
+fn failed(error: &ApiError) -> Classified {
+    Classified {
+        error: Some(bounded(error).into()),
+        retry_after: match error.class {
+            ErrorClass::Throttled { retry_after } => retry_after,
+            _ => None,
+        },
+        deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| Box::new(error.clone())),
+        is_unanswered: error.is_unanswered(),
+        ..Classified::new(ReferenceClass::Unresolved, Evidence::Live)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::birth::Births;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
 use crate::api::Api;
@@ -20,6 +21,8 @@ pub struct DeleteContext {
     pub graph: GraphHandle,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
+    /// Owners that may still be in admission.
+    pub births: Births,
     /// Limits how much is deleted.
     pub brake: Brake,
     /// Records decisions.
@@ -36,7 +39,7 @@ impl DeleteContext {
         Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
     }
 
-    /// A context without a brake and without observers.
+    /// A context that believes every look-up, without a brake and without observers.
     #[cfg(test)]
     pub(crate) fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
         Self {
@@ -44,6 +47,7 @@ impl DeleteContext {
             api,
             graph,
             absent_owners,
+            births: Births::new(std::time::Duration::ZERO),
             brake: Brake::new(kube_gc_core::brake::Limits::default()),
             namespace_check: NamespaceCheck::silent(),
         }

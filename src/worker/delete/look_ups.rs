@@ -8,6 +8,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
+use super::birth::{Asker, Births};
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::api::{Api, ApiError, LookupResult, WriteSlot};
 use kube_gc_core::object::Identity;
@@ -43,6 +44,7 @@ pub struct LookedUp {
 pub struct LookUps {
     api: Api,
     absent_owners: Arc<AbsentOwnerCache>,
+    births: Births,
     in_flight: InFlight,
     /// Lookups by workers whose turn has come. They must not join other lookups: those wait for
     /// slots, which may all be held by the workers that would wait for them.
@@ -52,27 +54,35 @@ pub struct LookUps {
 impl LookUps {
     /// Look-ups that remember what they prove absent.
     #[must_use]
-    pub fn new(api: Api, absent_owners: Arc<AbsentOwnerCache>) -> Self {
-        Self { api, absent_owners, in_flight: InFlight::default(), on_turns: InFlight::default() }
+    pub fn new(api: Api, absent_owners: Arc<AbsentOwnerCache>, births: Births) -> Self {
+        Self { api, absent_owners, births, in_flight: InFlight::default(), on_turns: InFlight::default() }
     }
 
-    /// Looks an identity up, live.
+    /// Looks an identity up, live, for no dependent in particular.
     pub async fn look_up(&self, identity: &Identity) -> LookedUp {
-        self.look_up_unless(identity, || None, |looked_up| looked_up).await
+        let asker = Some(Asker::owner(identity));
+        self.look_up_unless(identity, asker, || None, |looked_up| looked_up).await
+    }
+
+    /// Why a look-up for this object would be too early to prove an absence.
+    pub async fn too_early(&self, owner: &Identity, asker: &Asker) -> Option<ApiError> {
+        self.births.too_early(&self.api.within(AT_MOST), owner, asker, Instant::now()).await
     }
 
     /// Looks an identity up live, unless `known` has the answer as soon as no other lookup of it is
-    /// in progress. The result is passed to `note`, which stores it for `known`.
+    /// in progress. The result is passed to `note`, which stores it for `known`. Without an asker,
+    /// something has shown the object before, so it is not in admission.
     pub async fn look_up_unless<T>(
         &self,
         identity: &Identity,
+        asker: Option<Arc<Asker>>,
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        self.share(&self.in_flight, self.api.clone(), identity, known, note).await
+        self.share(&self.in_flight, self.api.clone(), identity, asker, known, note).await
     }
 
-    /// The same for a worker whose turn has come, without a wait.
+    /// The same for a worker whose turn has come, without a wait. Something has shown the object before.
     pub async fn look_up_on<T>(
         &self,
         turn: &WriteSlot,
@@ -80,7 +90,7 @@ impl LookUps {
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        self.share(&self.on_turns, turn.api().clone(), identity, known, note).await
+        self.share(&self.on_turns, turn.api().clone(), identity, None, known, note).await
     }
 
     /// Looks an identity up by one request for all callers that ask at the same time.
@@ -89,12 +99,27 @@ impl LookUps {
         requests: &InFlight,
         api: Api,
         identity: &Identity,
+        asker: Option<Arc<Asker>>,
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
         let asked = self.asked();
         let number = asked.under;
-        let send = || send(api, identity.clone(), asked).boxed();
+        let births = self.births.clone();
+        let send = || {
+            let identity = identity.clone();
+            async move {
+                let LookedUp { asked, answer } = send(api.clone(), identity.clone(), asked).await;
+                let answer = match (answer, asker) {
+                    (Ok(LookupResult::Absent(proof)), Some(asker)) => {
+                        births.judge(&api.within(AT_MOST), &identity, &asker, asked.at, proof).await
+                    }
+                    (answer, _) => answer,
+                };
+                LookedUp { asked, answer }
+            }
+            .boxed()
+        };
         let note = |looked_up: LookedUp| {
             self.remember(identity, &looked_up);
             note(looked_up)

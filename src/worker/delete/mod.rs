@@ -1,5 +1,6 @@
 //! The delete pool's work: decides on one object and carries the decision out.
 
+mod birth;
 mod classify;
 mod confirm;
 mod confirmations;
@@ -19,6 +20,7 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+pub use self::birth::Births;
 pub use self::context::DeleteContext;
 pub use self::large::{LARGE_WORKERS, LargeWork, large_backoff};
 pub use self::work::DeleteWork;

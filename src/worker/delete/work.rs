@@ -49,7 +49,8 @@ impl DeleteWork {
     /// The work of the delete pool.
     #[must_use]
     pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
-        let look_ups = LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners));
+        let look_ups =
+            LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners), context.births.clone());
         let confirmations = Confirmations::new(context.api.restore_fence().clone());
         let pace = Arc::new(RateLimiter::new(LOOK_UPS_PER_SECOND, BURST));
         Self { context, look_ups, confirmations, large, pace }

@@ -1,6 +1,7 @@
 //! The state when a request is sent may differ from the state of its decision.
 
 mod aggregated;
+mod birth;
 mod last_look;
 mod namespaces;
 mod scene;

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor as _, System};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ use crate::actors::tests::{Sink, identity};
 use crate::api::EventRecorder;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
-use crate::worker::delete::{DeleteContext, DeleteWork};
+use crate::worker::delete::{Births, DeleteContext, DeleteWork};
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
@@ -48,6 +49,8 @@ pub struct Thing {
     pub version: u64,
     pub owners: Vec<OwnerReference>,
     pub deleted_with: Option<Finalizers>,
+    /// Its `creationTimestamp`, if the API server's answer has one.
+    pub created: Option<&'static str>,
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
@@ -56,7 +59,7 @@ pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
 impl Thing {
     pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
         let owners = owners.iter().map(|owner| owner.reference()).collect();
-        Self { identity: identity("a", name), version, owners, deleted_with: None }
+        Self { identity: identity("a", name), version, owners, deleted_with: None, created: None }
     }
 
     /// The same, being deleted.
@@ -108,6 +111,9 @@ impl Thing {
         if self.deleted_with.is_some() {
             metadata["deletionTimestamp"] = Value::from("2026-01-01T00:00:00Z");
         }
+        if let Some(created) = self.created {
+            metadata["creationTimestamp"] = Value::from(created);
+        }
         Reply::ok(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }).to_string())
     }
 }
@@ -154,6 +160,14 @@ impl Scene {
         list.push(WatchEvent::InitDone { resource_version: Some(ResourceVersion::number(100)) });
         scene.change(list).await;
         scene
+    }
+
+    /// The same, with this grace for births.
+    pub fn with_birth_grace(mut self, grace: Duration) -> Self {
+        let mut work = DeleteWork::clone(&self.work);
+        work.context.births = Births::new(grace);
+        self.work = Arc::new(DeleteWork::new(work.context, work.large));
+        self
     }
 
     /// A watch shows this.

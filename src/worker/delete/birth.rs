@@ -1,0 +1,127 @@
+//! Owners that may still be in admission (rules 1.28 and 1.29).
+//!
+//! The API server assigns the uid of an object before admission. A webhook that has learned it can
+//! create a dependent before the owner is stored, and a GET of the owner truthfully finds nothing.
+//! Whoever names an owner knows its uid. So if one dependent is older than the longest admission, the
+//! owner is not in admission any more, and the absence counts for all dependents.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use crate::api::{AbsenceProof, Api, ApiError, ErrorClass, LookupResult};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Digest, Identity};
+
+/// How many young objects are remembered.
+const YOUNG_AT_MOST: usize = 16_384;
+
+/// For how long they are remembered at least, unless there are too many.
+const REMEMBERED_FOR: Duration = Duration::from_secs(120);
+
+/// Tells whether an owner that a look-up did not find may still be in admission. Clones share what they
+/// remember.
+#[derive(Clone, Debug)]
+pub struct Births {
+    /// The longest admission.
+    grace: Duration,
+    /// Since when young objects are known. Our own clock ends their wait, whatever they say of their age.
+    young: Arc<DashMap<Digest, Instant>>,
+}
+
+/// An object for which an owner is looked up.
+#[derive(Debug)]
+pub struct Asker {
+    identity: Identity,
+    /// Whether its age can be read: it is a dependent, and not the owner itself.
+    is_dependent: bool,
+    since: OnceCell<Instant>,
+}
+
+impl Asker {
+    /// A dependent of the owner.
+    pub fn dependent(identity: &Identity) -> Arc<Self> {
+        Arc::new(Self { identity: identity.clone(), is_dependent: true, since: OnceCell::new() })
+    }
+
+    /// No dependent in particular.
+    pub fn owner(identity: &Identity) -> Arc<Self> {
+        Arc::new(Self { identity: identity.clone(), is_dependent: false, since: OnceCell::new() })
+    }
+}
+
+impl Births {
+    /// With the longest admission; zero believes every look-up.
+    #[must_use]
+    pub fn new(grace: Duration) -> Self {
+        Self { grace, young: Arc::default() }
+    }
+
+    /// What a look-up of an owner proves that was sent at this moment and found nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Deferred`](ErrorClass::Deferred) until the asker is old enough.
+    pub(super) async fn judge(
+        &self,
+        api: &Api,
+        owner: &Identity,
+        asker: &Asker,
+        sent: Instant,
+        proof: AbsenceProof,
+    ) -> Result<LookupResult, ApiError> {
+        match self.too_early(api, owner, asker, sent).await {
+            Some(error) => Err(error),
+            None => Ok(LookupResult::Absent(proof)),
+        }
+    }
+
+    /// Why a look-up that is sent at this moment cannot prove an absence, if so.
+    pub(super) async fn too_early(
+        &self,
+        api: &Api,
+        owner: &Identity,
+        asker: &Asker,
+        sent: Instant,
+    ) -> Option<ApiError> {
+        if self.grace.is_zero() || mutation::is(Mutation::UnbornIsAbsent) {
+            return None;
+        }
+        let since = *asker.since.get_or_init(|| self.since(api, asker)).await;
+        let retry_after = (since + self.grace).saturating_duration_since(sent);
+        (!retry_after.is_zero()).then(|| ApiError {
+            class: ErrorClass::Deferred { retry_after },
+            action: "GET",
+            target: owner.to_string(),
+            message:
+                "the object does not exist, but may still be in admission: what names it is younger than \
+                      graph.birth_grace"
+                    .into(),
+            code: None,
+        })
+    }
+
+    /// A moment at which the asker existed.
+    async fn since(&self, api: &Api, asker: &Asker) -> Instant {
+        let key = Digest::of(&asker.identity);
+        if let Some(since) = self.young.get(&key).map(|since| *since) {
+            return since;
+        }
+        let age = if asker.is_dependent { api.age(&asker.identity).await } else { Duration::ZERO };
+        let now = Instant::now();
+        let since = now.checked_sub(age).unwrap_or(now);
+        if age < self.grace {
+            if self.young.len() >= YOUNG_AT_MOST {
+                self.young.retain(|_, since| since.elapsed() < REMEMBERED_FOR);
+            }
+            if self.young.len() >= YOUNG_AT_MOST {
+                self.young.clear();
+            }
+            self.young.insert(key, since);
+        }
+        since
+    }
+}
