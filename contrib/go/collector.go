@@ -102,6 +102,9 @@ func (c *Collector) run(ctx context.Context, binary string, kubeconfig func(stri
 		"--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0",
 		"--ready-file", path, "--exit-with-parent",
 	}, args...)...)
+	// Tests have no slow webhooks for whose objects a namespace would have to wait. Of two
+	// variables with one name, the last counts.
+	c.command.Env = append([]string{"KUBE_GC__NAMESPACES__QUIET=500ms"}, os.Environ()...)
 	c.command.Stderr = c.log
 	if err := c.command.Start(); err != nil {
 		return fmt.Errorf("cannot run the garbage collector: %w", err)

@@ -68,8 +68,9 @@ pub struct ControllerSettings {
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// Which decisions have a line of their own in the log.
     pub decision_lines: DecisionLines,
-    /// Whether to empty and finalize terminating namespaces.
-    pub finish_namespaces: bool,
+    /// Whether to empty and finalize terminating namespaces, and for how long looks must have shown
+    /// nothing before.
+    pub finish_namespaces: Option<Duration>,
     /// In a dry run: how long another collector may take for what would have been done.
     pub compare_after: Duration,
     /// How long an object is stuck before a Warning event about it; `None` for no such events.
@@ -120,7 +121,7 @@ impl Controller {
             event_recorder: event_recorder.clone(),
             restore_fence: Some(api.restore_fence().clone()),
         };
-        if settings.finish_namespaces {
+        if settings.finish_namespaces.is_some() {
             registry.terminating().want();
         }
         let sharding = Sharding::new(settings.partitions, settings.hash_seed);
@@ -205,9 +206,9 @@ impl Controller {
             let means = ComparisonContext { graph, registry, phase, deciders };
             background("comparison", compare(comparison, means, ending.clone()), &ending);
         }
-        if settings.finish_namespaces {
+        if let Some(quiet) = settings.finish_namespaces {
             let (api, registry, brake) = (api.clone(), registry.clone(), brake.clone());
-            let context = FinishContext { api, registry, brake, phase: phases.clone() };
+            let context = FinishContext { api, registry, brake, phase: phases.clone(), quiet };
             background("namespaces", finish(context, ending.clone()), &ending);
         }
         let status = CollectorStatus {

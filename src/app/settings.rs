@@ -70,7 +70,7 @@ pub fn controller(
             config::DecisionLines::Summaries => DecisionLines::Summaries,
             config::DecisionLines::None => DecisionLines::None,
         },
-        finish_namespaces: settings.finish_namespaces,
+        finish_namespaces: settings.finish_namespaces.then_some(settings.namespaces.quiet),
         compare_after: settings.comparison.grace,
         warn_after: (!settings.dry_run && !settings.events.stuck_after.is_zero())
             .then_some(settings.events.stuck_after),

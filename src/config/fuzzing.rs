@@ -56,6 +56,7 @@ fn assert_within_bounds(settings: &Settings) {
     let Settings {
         dry_run: _,
         finish_namespaces: _,
+        namespaces,
         comparison,
         workers,
         graph,
@@ -81,6 +82,7 @@ fn assert_within_bounds(settings: &Settings) {
     assert!((1..=10_000_000).contains(&graph.absent_owner_capacity));
     assert!(graph.birth_grace <= Duration::from_secs(60));
     assert!((tenth..=hour).contains(&discovery.interval));
+    assert!(namespaces.quiet <= hour);
     assert!(leader.lease_duration > leader.renew_deadline && leader.renew_deadline > leader.retry_period);
     assert!((Duration::from_secs(1)..=hour).contains(&leader.lease_duration) && !leader.name.is_empty());
     assert!(brake.deletions_per_minute <= 1_000_000 && brake.percent <= 100);

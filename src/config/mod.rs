@@ -37,7 +37,10 @@ pub use load::Loader;
 pub use node::{
     BesideKubelet, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge,
 };
-pub use process::{DebugSettings, DecisionLines, LogFormat, LogSettings, ShutdownSettings, StartupSettings};
+pub use process::{
+    DebugSettings, DecisionLines, LogFormat, LogSettings, NamespaceSettings, ShutdownSettings,
+    StartupSettings,
+};
 pub use watch::{DiscoverySettings, WatchSettings};
 pub use workers::{ComparisonSettings, EventSettings, RetrySettings, WorkerSettings};
 
@@ -49,6 +52,8 @@ pub struct Settings {
     pub dry_run: bool,
     /// Delete the content of terminating namespaces and finalize them.
     pub finish_namespaces: bool,
+    /// When they are finalized.
+    pub namespaces: NamespaceSettings,
     /// How a dry run compares its decisions with another collector.
     pub comparison: ComparisonSettings,
     /// How many objects are processed at a time.

@@ -1,10 +1,26 @@
-//! `[startup]`, `[shutdown]`, `[debug]` and `[log]`.
+//! `[namespaces]`, `[startup]`, `[shutdown]`, `[debug]` and `[log]`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::text;
+
+/// `[namespaces]`
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamespaceSettings {
+    /// For how long looks must have shown nothing before a namespace is finalized.
+    #[serde(with = "text::duration")]
+    pub quiet: Duration,
+}
+
+impl Default for NamespaceSettings {
+    fn default() -> Self {
+        // As long as kube-controller-manager waits.
+        Self { quiet: Duration::from_secs(5) }
+    }
+}
 
 /// `[startup]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

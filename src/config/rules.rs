@@ -47,6 +47,7 @@ const MAX_PAUSE: &str = r#"a duration up to "1h", with its unit"#;
 pub(super) const RULES: &[Rule] = &[
     rule("dry_run", "true or false", |_| true),
     rule("finish_namespaces", "true or false", |_| true),
+    rule("namespaces.quiet", UP_TO_AN_HOUR, |s| s.namespaces.quiet <= HOUR),
     rule("comparison.grace", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.comparison.grace)),
     rule("workers.delete", WORKERS, |s| (1..=1000).contains(&s.workers.delete)),
     rule("workers.orphan", WORKERS, |s| (1..=1000).contains(&s.workers.orphan)),

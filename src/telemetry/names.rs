@@ -233,7 +233,7 @@ metrics! {
 
     /// Namespaces that are being deleted, with `finish_namespaces`.
     NAMESPACES_TERMINATING = "kube_gc_namespaces_terminating", Kind::Gauge, Count, [];
-    /// Turns of terminating namespaces, with `finish_namespaces`: the namespace was finalized (finalized) or is no longer there (gone), less is left (progress), it waits for finalizers, grace periods or a type that cannot be listed (held), a request failed (failed), a dry run would have deleted or finalized (dry_run).
+    /// Turns of terminating namespaces, with `finish_namespaces`: the namespace was finalized (finalized) or is no longer there (gone), less is left (progress), nothing is left and it waits for late writes (empty), it waits for finalizers, grace periods or a type that cannot be listed (held), a request failed (failed), a dry run would have deleted or finalized (dry_run).
     NAMESPACE_TURNS = "kube_gc_namespace_turns_total", Kind::Counter, Count, ["outcome"];
     /// 1 after kube-gc has stopped finishing namespaces because another controller does it, 0 otherwise.
     NAMESPACES_STOPPED = "kube_gc_namespaces_stopped", Kind::Gauge, Count, [];

@@ -1,5 +1,6 @@
 //! `kube-gc run --finish-namespaces`, on a control plane without kube-controller-manager.
 
+mod late;
 mod many;
 mod pages;
 
@@ -24,10 +25,11 @@ kube_gc_testkit::scenarios! {
 }
 
 /// All scenarios.
-pub const ALL: &[Module] = &[many::SCENARIOS, pages::SCENARIOS, SCENARIOS];
+pub const ALL: &[Module] = &[late::SCENARIOS, many::SCENARIOS, pages::SCENARIOS, SCENARIOS];
 
+/// Nothing waits in a webhook.
 fn finishing() -> Options {
-    Options::default().arg("--finish-namespaces")
+    Options::config("[namespaces]\nquiet = \"100ms\"\n").arg("--finish-namespaces")
 }
 
 async fn gone(cluster: &Cluster, ns: &Ns) -> Result<()> {

@@ -86,7 +86,7 @@ async fn objects_that_are_held_do_not_starve_those_behind_them() -> Result<()> {
     collector.stop().await
 }
 
-/// Rule 11.1: the token of the second page deletes by name.
+/// Rules 11.1 and 11.12: the token of the second page deletes by name.
 async fn a_namespace_that_is_created_again_between_two_pages_keeps_its_objects() -> Result<()> {
     let TwoPages { stage, ns, held, behind, proxy, collector } = TwoPages::fill().await?;
     let cluster = &stage.cluster;

@@ -69,7 +69,7 @@ impl Collector {
             sync_timeout: Duration::from_secs(30),
             decisions: Vec::new(),
             decision_lines: DecisionLines::All,
-            finish_namespaces: false,
+            finish_namespaces: None,
             compare_after: Duration::ZERO,
             warn_after: None,
             brake: Limits::default(),

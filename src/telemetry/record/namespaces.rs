@@ -3,8 +3,8 @@
 use super::{Value, counter, float, gauge, names};
 
 /// How a turn of a namespace may end.
-pub(in crate::telemetry) const NAMESPACE_OUTCOMES: [&str; 6] =
-    ["dry_run", "failed", "finalized", "gone", "held", "progress"];
+pub(in crate::telemetry) const NAMESPACE_OUTCOMES: [&str; 7] =
+    ["dry_run", "empty", "failed", "finalized", "gone", "held", "progress"];
 
 /// Records how many namespaces are terminating.
 pub fn namespaces_terminating(count: usize) {

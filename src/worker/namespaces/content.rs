@@ -21,9 +21,10 @@ const PAGES: usize = 10;
 const LIST: Duration = Duration::from_secs(10);
 /// How many pages of a type a turn deletes.
 const DELETED_PAGES: usize = 20;
-/// The time limit of the deletion of a page, and how long a turn begins new pages of a type. What was
-/// deleted by then is deleted.
+/// How long a turn begins new pages of a type.
 const DELETION: Duration = Duration::from_secs(5);
+/// The time limit of the deletion of a page (rule 11.12). What was deleted by then is deleted.
+const DELETION_OF_PAGE: Duration = Duration::from_secs(2);
 /// The longest finalizer that is named.
 const LONGEST_FINALIZER: usize = 256;
 /// The most finalizers of a type that are counted apart.
@@ -143,7 +144,7 @@ async fn delete_type(api: &Api, namespace: &Identity, of_type: &ContentType, pla
 /// A page may consist of objects that are held by finalizers, so the next one follows whatever is left
 /// of it.
 async fn delete_pages(api: &Api, namespace: &Identity, of_type: &ContentType, mut place: String) -> Deletion {
-    let limited = api.within(DELETION);
+    let limited = api.within(DELETION_OF_PAGE);
     let began = Instant::now();
     let mut had_living = false;
     for _ in 0..DELETED_PAGES {

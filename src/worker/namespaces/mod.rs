@@ -1,5 +1,5 @@
 //! Empties terminating namespaces and finalizes them, where no kube-controller-manager does
-//! (`finish_namespaces`, rules 11.1 to 11.10).
+//! (`finish_namespaces`, rules 11.1 to 11.12).
 //!
 //! `turn` works on one namespace for a short time, `content` lists and deletes, `places` keeps where
 //! a deletion goes on, `rivals` looks for another controller that does the same.
@@ -25,8 +25,7 @@ use crate::api::Api;
 use crate::telemetry::record;
 use crate::worker::brake::Brake;
 use kube_gc_core::mailbox::Backoff;
-use kube_gc_core::namespaces::{Agenda, Ended, Rival};
-use kube_gc_core::object::Uid;
+use kube_gc_core::namespaces::{Agenda, Ended, NextTurn, Rival};
 use kube_gc_core::text::bounded;
 
 use rivals::Rivals;
@@ -51,6 +50,8 @@ pub struct FinishContext {
     pub brake: Brake,
     /// Nothing is done before the start-up phase is over.
     pub phase: watch::Receiver<Phase>,
+    /// For how long looks must have shown nothing before a namespace is finalized.
+    pub quiet: Duration,
 }
 
 /// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
@@ -66,23 +67,21 @@ pub async fn finish(context: FinishContext, ending: CancellationToken) {
     );
 }
 
-type Turn = (Box<str>, Uid);
-
 struct Finisher {
     context: FinishContext,
     agenda: Agenda,
     origin: Instant,
     turns: Arc<Turns>,
     running: JoinSet<Result<Ended, Stop>>,
-    whose: HashMap<Id, Turn>,
+    whose: HashMap<Id, NextTurn>,
 }
 
 impl Finisher {
     fn new(context: FinishContext) -> Self {
         let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
         Self {
+            agenda: Agenda::new(AT_ONCE, BACKOFF, context.quiet),
             context,
-            agenda: Agenda::new(AT_ONCE, BACKOFF),
             origin: Instant::now(),
             turns,
             running: JoinSet::new(),
@@ -95,10 +94,10 @@ impl Finisher {
         loop {
             self.take_up();
             let may_work = self.may_work();
-            while may_work && let Some((name, uid)) = self.agenda.next(self.origin.elapsed()) {
-                let (turns, of) = (Arc::clone(&self.turns), (name.clone(), uid.clone()));
-                let task = self.running.spawn(async move { Box::pin(turns.turn(&of.0, &of.1)).await });
-                self.whose.insert(task.id(), (name, uid));
+            while may_work && let Some(turn) = self.agenda.next(self.origin.elapsed()) {
+                let (turns, next) = (Arc::clone(&self.turns), turn.clone());
+                let task = self.running.spawn(async move { Box::pin(turns.turn(&next)).await });
+                self.whose.insert(task.id(), turn);
             }
             let due = self.agenda.next_due().map(|due| self.origin + due);
             let due = if may_work { due } else { due.map(|due| due.max(Instant::now() + CLOSED)) };
@@ -142,7 +141,7 @@ impl Finisher {
             Ok((id, ended)) => (id, ended),
             Err(error) => (error.id(), Err(Stop::Broken(bounded(&error)))),
         };
-        let (name, uid) = self.whose.remove(&id)?;
+        let NextTurn { name, uid, .. } = self.whose.remove(&id)?;
         let ended = match ended {
             Ok(ended) => ended,
             Err(Stop::Rival(rival)) => return Some(rival),

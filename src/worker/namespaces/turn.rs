@@ -10,8 +10,10 @@ use super::places::{Kept, Places};
 use super::rivals::{Looked, Rivals};
 use crate::api::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use crate::telemetry::record;
-use kube_gc_core::namespaces::{Ended, Rival, Step, Survey, conditions, merged, step, wrote_conditions};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::namespaces::{
+    Ended, NextTurn, Rival, Step, Survey, conditions, merged, step, wrote_conditions,
+};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
 use kube_gc_core::text::bounded;
 
 /// How often a turn looks at everything. Pods, and then the rest, take two.
@@ -57,12 +59,12 @@ impl Turns {
     }
 
     /// Works on a namespace for a short time.
-    pub(super) async fn turn(&self, name: &str, uid: &Uid) -> Result<Ended, Stop> {
+    pub(super) async fn turn(&self, NextTurn { name, uid, is_quiet }: &NextTurn) -> Result<Ended, Stop> {
         // If watches break, the store may be another one, and nothing is written that was decided
         // before.
         let api = self.api.under(self.api.restore_fence().acknowledged());
         let resource = Arc::clone(&self.namespaces);
-        let namespace = Identity { resource, namespace: None, name: name.into(), uid: uid.clone() };
+        let namespace = Identity { resource, namespace: None, name: name.clone(), uid: uid.clone() };
         let live = match api.live_namespace(&namespace).await? {
             Some(live) if live.uid == *uid && live.is_terminating() && live.is_held() => live,
             // It is gone, finalized, or another one, about which there is an event of its own.
@@ -84,7 +86,7 @@ impl Turns {
             Looked::Rival(rival) => return Err(Stop::Rival(rival)),
         }
         let mut places = self.kept.take(name, uid).await;
-        let emptied = self.empty(&api, &namespace, live, &mut places).await;
+        let emptied = self.empty(&api, &namespace, live, *is_quiet, &mut places).await;
         if !matches!(emptied, Ok((_, Ended::Done))) {
             self.kept.keep(name, uid, places).await;
         }
@@ -93,12 +95,14 @@ impl Turns {
         Ok(ended)
     }
 
-    /// Deletes what can be deleted, and finalizes the namespace if a whole look shows nothing.
+    /// Deletes what can be deleted, and finalizes the namespace if a whole look shows nothing and it
+    /// has been quiet for long enough before.
     async fn empty(
         &self,
         api: &Api,
         namespace: &Identity,
         live: LiveNamespace,
+        is_quiet: bool,
         places: &mut Places,
     ) -> Result<(&'static str, Ended), ApiError> {
         let discovered = self.discover(Instant::now()).await;
@@ -119,6 +123,10 @@ impl Turns {
                 return Ok(("dry_run", Ended::Done));
             }
             let deletable = match next {
+                Step::Finalize if !is_quiet || progress => {
+                    self.report(api, namespace, live, &survey).await?;
+                    return Ok(("empty", Ended::Empty));
+                }
                 Step::Finalize => {
                     let live = self.report(api, namespace, live, &survey).await?;
                     api.finalize_namespace(namespace, &live).await?;

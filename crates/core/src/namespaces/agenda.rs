@@ -19,6 +19,8 @@ pub enum Ended {
     Progress,
     /// It has to wait for somebody else.
     Held,
+    /// A whole look has shown nothing. What was admitted before the deletion may still be written.
+    Empty,
 }
 
 #[derive(Clone, Debug)]
@@ -28,6 +30,18 @@ struct Entry {
     due: Option<Duration>,
     /// Turns without progress, one after another.
     fruitless: u32,
+    /// Since when all looks have shown nothing.
+    empty_since: Option<Duration>,
+}
+
+/// A turn of a namespace that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextTurn {
+    pub name: Box<str>,
+    pub uid: Uid,
+    /// Whether all looks have shown nothing for long enough that one more of them leads to finalizing
+    /// (rule 11.11).
+    pub is_quiet: bool,
 }
 
 /// The terminating namespaces. Times are since any fixed moment.
@@ -36,13 +50,15 @@ pub struct Agenda {
     entries: BTreeMap<Box<str>, Entry>,
     at_once: usize,
     backoff: Backoff,
+    quiet: Duration,
 }
 
 impl Agenda {
-    /// An empty agenda. At most `at_once` namespaces have a turn at the same time.
+    /// An empty agenda. At most `at_once` namespaces have a turn at the same time. A namespace is
+    /// finalized when looks have shown nothing for `quiet`.
     #[must_use]
-    pub const fn new(at_once: usize, backoff: Backoff) -> Self {
-        Self { entries: BTreeMap::new(), at_once, backoff }
+    pub const fn new(at_once: usize, backoff: Backoff, quiet: Duration) -> Self {
+        Self { entries: BTreeMap::new(), at_once, backoff, quiet }
     }
 
     /// A terminating namespace was seen. One that waits already keeps waiting: the event may be
@@ -51,7 +67,7 @@ impl Agenda {
         match self.entries.get(name) {
             Some(entry) if entry.uid == *uid => {}
             _ => {
-                let entry = Entry { uid: uid.clone(), due: Some(now), fruitless: 0 };
+                let entry = Entry { uid: uid.clone(), due: Some(now), fruitless: 0, empty_since: None };
                 self.entries.insert(name.into(), entry);
             }
         }
@@ -75,7 +91,7 @@ impl Agenda {
     }
 
     /// Begins the turn of the namespace that has been due for the longest time.
-    pub fn next(&mut self, now: Duration) -> Option<(Box<str>, Uid)> {
+    pub fn next(&mut self, now: Duration) -> Option<NextTurn> {
         let turns = self.entries.values().filter(|entry| entry.due.is_none()).count();
         if turns >= self.at_once {
             return None;
@@ -83,7 +99,9 @@ impl Agenda {
         let due = self.entries.iter_mut().filter(|(_, entry)| entry.due.is_some_and(|due| due <= now));
         let (name, entry) = due.min_by_key(|(_, entry)| entry.due)?;
         entry.due = None;
-        Some((name.clone(), entry.uid.clone()))
+        let is_quiet =
+            self.quiet.is_zero() || entry.empty_since.is_some_and(|since| since + self.quiet <= now);
+        Some(NextTurn { name: name.clone(), uid: entry.uid.clone(), is_quiet })
     }
 
     /// When the next namespace is due.
@@ -95,9 +113,15 @@ impl Agenda {
     /// Ends the turn of a namespace. One that was re-created meanwhile is another one.
     pub fn ended(&mut self, name: &str, uid: &Uid, how: Ended, now: Duration) {
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.uid == *uid) else { return };
+        let empty_since = (how == Ended::Empty).then(|| entry.empty_since.unwrap_or(now));
+        entry.empty_since = empty_since;
         match how {
             Ended::Done => {
                 self.entries.remove(name);
+            }
+            Ended::Empty => {
+                entry.fruitless = 0;
+                entry.due = empty_since.map(|since| since + self.quiet);
             }
             Ended::Progress => {
                 entry.fruitless = 0;

@@ -18,7 +18,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub use agenda::{Agenda, Ended};
+pub use agenda::{Agenda, Ended, NextTurn};
 pub use condition::{Condition, ConditionKind, conditions, merged};
 pub use rival::{FieldOwner, LeaderRecord, RECENT, Rival, wrote_conditions};
 pub use step::{Step, step};

@@ -271,7 +271,36 @@ fn uid(text: &str) -> Uid {
 }
 
 fn agenda() -> Agenda {
-    Agenda::new(2, Backoff { min: Duration::from_secs(1), max: Duration::from_secs(8) })
+    Agenda::new(
+        2,
+        Backoff { min: Duration::from_secs(1), max: Duration::from_secs(8) },
+        Duration::from_secs(5),
+    )
+}
+
+/// Rule 11.11.
+#[test]
+fn a_namespace_is_quiet_when_looks_have_shown_nothing_for_long_enough() {
+    let mut agenda = agenda();
+    let (ns, second) = (uid("ns"), Duration::from_secs);
+    agenda.seen("ns", &ns, second(0));
+    let mut turn = |at: u64, how| {
+        let due = agenda.next_due();
+        let turn = agenda.next(second(at)).map(|turn| turn.is_quiet);
+        agenda.ended("ns", &ns, how, second(at));
+        (due.map(|due| due.as_secs()), turn)
+    };
+    assert_eq!(turn(0, Ended::Empty), (Some(0), Some(false)), "it was seen just now");
+    assert_eq!(turn(4, Ended::Empty), (Some(5), None), "the turn does not begin");
+    assert_eq!(turn(5, Ended::Progress), (Some(5), Some(true)));
+    assert_eq!(turn(6, Ended::Empty).1, Some(false), "an object was seen");
+    assert_eq!(turn(20, Ended::Held), (Some(11), Some(true)));
+    assert_eq!(turn(30, Ended::Empty).1, Some(false), "something could not be looked at");
+    assert_eq!(turn(35, Ended::Done), (Some(35), Some(true)));
+
+    let mut hasty = Agenda::new(1, Backoff { min: second(1), max: second(8) }, Duration::ZERO);
+    hasty.seen("ns", &ns, second(0));
+    assert!(hasty.next(second(0)).unwrap().is_quiet);
 }
 
 /// Rule 11.7.
@@ -284,11 +313,11 @@ fn a_namespace_goes_behind_those_that_are_due() {
     }
     let mut turns = Vec::new();
     for now in [10, 11, 12] {
-        turns.extend(agenda.next(moment(now)).map(|(name, _)| name));
+        turns.extend(agenda.next(moment(now)).map(|turn| turn.name));
     }
     assert_eq!(turns.iter().map(|name| &**name).collect::<Vec<_>>(), ["huge", "huge-2"], "two at a time");
     agenda.ended("huge", &uid("huge"), Ended::Progress, moment(100));
-    assert_eq!(&*agenda.next(moment(200)).unwrap().0, "small", "it has waited for longer");
+    assert_eq!(&*agenda.next(moment(200)).unwrap().name, "small", "it has waited for longer");
     assert_eq!(agenda.busy(), 3);
     agenda.ended("small", &uid("small"), Ended::Done, moment(201));
     assert_eq!((agenda.len(), agenda.busy()), (2, 2));
@@ -323,5 +352,5 @@ fn a_recreated_namespace_is_another_one() {
     agenda.next(Duration::ZERO).unwrap();
     agenda.seen("ns", &new, Duration::ZERO);
     agenda.ended("ns", &old, Ended::Done, Duration::ZERO);
-    assert_eq!(agenda.next(Duration::ZERO).unwrap().1, new);
+    assert_eq!(agenda.next(Duration::ZERO).unwrap().uid, new);
 }

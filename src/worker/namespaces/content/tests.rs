@@ -91,7 +91,7 @@ async fn the_next_page_follows_objects_that_are_held() {
     assert_eq!(methods, ["GET", "DELETE", "GET", "DELETE", "GET", "DELETE"], "a look before each page");
 }
 
-/// Rule 11.1: a token deletes by name, so it would delete what the new namespace has.
+/// Rules 11.1 and 11.12: a token deletes by name, so it would delete what the new namespace has.
 #[tokio::test]
 async fn nothing_is_deleted_in_a_namespace_that_was_created_again_between_two_pages() {
     let world = World::of(0, 1_200);
@@ -161,16 +161,16 @@ async fn a_turn_that_deletes_behind_what_a_look_shows_is_progress() {
     assert_eq!(places.len(), 1);
 }
 
-/// Rule 11.7.
+/// Rules 11.7 and 11.12.
 #[tokio::test(start_paused = true)]
 async fn on_a_slow_server_a_turn_ends_after_some_seconds_and_the_next_one_goes_on() {
     let world = World::of(5_000, 0);
-    world.lock().unwrap().delay = DELETION * 2 / 5;
+    world.lock().unwrap().delay = DELETION_OF_PAGE * 9 / 10;
     let (server, mut places) = (serving(&world), Places::new());
     assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
     assert_eq!(deletions(&server).len(), 3);
     // A page that takes too long is sent again, because only a part of it was deleted.
-    world.lock().unwrap().delay = DELETION * 2;
+    world.lock().unwrap().delay = DELETION_OF_PAGE * 2;
     assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
     assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
     let pages: Vec<_> = deletions(&server)[3..].iter().map(|page| page.path.clone()).collect();
