@@ -16,6 +16,8 @@ pub struct MonitorState {
     pub resource: Arc<ResourceType>,
     /// Whether its list, and the links that follow from it, are in the graph.
     pub synced: bool,
+    /// Whether that was so at any time since the monitor started.
+    pub was_synced: bool,
     /// When `synced` last changed.
     pub since: SystemTime,
     /// The last failure, until a later request succeeds.
@@ -64,6 +66,7 @@ impl Registry {
         let state = MonitorState {
             resource: Arc::clone(resource),
             synced: false,
+            was_synced: false,
             since: SystemTime::now(),
             last_error: None,
             failing_since: None,
@@ -125,6 +128,7 @@ impl Registry {
             if is_changed {
                 (state.synced, state.since) = (synced, SystemTime::now());
             }
+            state.was_synced |= synced;
             state.set_error(error);
         });
         is_changed
@@ -170,6 +174,12 @@ impl Registry {
     #[must_use]
     pub fn is_monitored(&self, resource: &GroupResource) -> bool {
         self.entries().contains_key(resource)
+    }
+
+    /// Whether the graph has the objects of this resource, perhaps as they were some time ago.
+    #[must_use]
+    pub fn was_synced(&self, resource: &GroupResource) -> bool {
+        self.entries().get(resource).is_some_and(|state| state.was_synced)
     }
 
     /// Whether the monitor of this resource is synced.

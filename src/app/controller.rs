@@ -68,6 +68,8 @@ pub struct ControllerSettings {
     pub decisions: Vec<Arc<dyn DecisionObserver>>,
     /// Which decisions have a line of their own in the log.
     pub decision_lines: DecisionLines,
+    /// How long a part of the API that cannot be listed holds owners that orphan their dependents.
+    pub orphan_wait: Duration,
     /// Whether to empty and finalize terminating namespaces, and for how long looks must have shown
     /// nothing before.
     pub finish_namespaces: Option<Duration>,
@@ -156,7 +158,7 @@ impl Controller {
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::start(orphans.clone(), round_types);
+        let rounds = Rounds::start(orphans.clone(), round_types, settings.orphan_wait);
         let deciders = Deciders {
             delete: Arc::new(DeleteWork::new(deletes, large.clone().recipient())),
             orphan: Arc::new(OrphanWork::new(orphans, rounds).paged(settings.orphan_page)),

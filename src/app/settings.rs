@@ -71,6 +71,7 @@ pub fn controller(
             config::DecisionLines::None => DecisionLines::None,
         },
         finish_namespaces: settings.finish_namespaces.then_some(settings.namespaces.quiet),
+        orphan_wait: settings.discovery.orphan_wait,
         compare_after: settings.comparison.grace,
         warn_after: (!settings.dry_run && !settings.events.stuck_after.is_zero())
             .then_some(settings.events.stuck_after),

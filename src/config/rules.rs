@@ -65,6 +65,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("graph.birth_grace", r#"a duration from "0s" to "1m", with its unit"#, |s| {
         s.graph.birth_grace <= Duration::from_secs(60)
     }),
+    rule("discovery.orphan_wait", UP_TO_AN_HOUR, |s| s.discovery.orphan_wait <= HOUR),
     rule("discovery.interval", TIMEOUT, |s| (millis(100)..=HOUR).contains(&s.discovery.interval)),
     rule(
         "discovery.ignored",

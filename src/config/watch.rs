@@ -19,6 +19,9 @@ pub struct DiscoverySettings {
     /// The interval between rounds of discovery that no event has triggered.
     #[serde(with = "text::duration")]
     pub interval: Duration,
+    /// How long a part of the API that cannot be listed holds owners that orphan their dependents.
+    #[serde(with = "text::duration")]
+    pub orphan_wait: Duration,
     /// Resource types that are neither watched nor collected.
     #[serde(with = "text::group_resources")]
     pub ignored: Vec<GroupResource>,
@@ -26,7 +29,11 @@ pub struct DiscoverySettings {
 
 impl Default for DiscoverySettings {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(30), ignored: Self::never_collected().to_vec() }
+        Self {
+            interval: Duration::from_secs(30),
+            orphan_wait: Duration::from_secs(600),
+            ignored: Self::never_collected().to_vec(),
+        }
     }
 }
 

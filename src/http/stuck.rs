@@ -119,8 +119,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
              finalizer of another controller"
         }
         StuckReason::Orphaning => {
-            "its dependents are being released; if this continues, see /debug/monitors for types that cannot be \
-             listed"
+            "its dependents are being released; if the message names a part of the API, make that available again \
+             (see /debug/discovery and /debug/monitors)"
         }
         StuckReason::InvalidScope => {
             "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"

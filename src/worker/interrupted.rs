@@ -51,7 +51,9 @@ impl Interrupted {
             Self::Graph(error) => {
                 Completion::Retry { reason: StuckReason::Failed, error: error.to_string().into() }
             }
-            Self::Braked(error) => Completion::Park { reason: StuckReason::Braked, error },
+            Self::Braked(error) => {
+                Completion::Park { at_most: Duration::MAX, reason: StuckReason::Braked, error }
+            }
             Self::Api(error) => api_outcome(&error),
         }
     }

@@ -6,22 +6,26 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::conformance::stage::{
-    Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, impatient,
-    list_configmaps, lives_with, many, midway, play, seen, slow, terminating_with, untouched,
+    Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, list_configmaps,
+    lives_with, many, midway, play, seen, slow, terminating_with, untouched,
 };
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::controller_manager::{Weakness, fails_at};
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Policy};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     orphaning_releases_the_dependents_and_the_owner_is_deleted,
     orphaning_releases_five_thousand_dependents,
     a_dependent_created_right_before_an_orphan_deletion_is_kept,
-    a_type_that_cannot_be_listed_does_not_delay_orphaning,
+    a_type_that_cannot_be_listed_holds_orphaning_only_for_a_while,
     orphaning_in_the_middle_of_a_foreground_cascade_keeps_the_rest,
     a_foreground_deletion_in_the_middle_of_orphaning_deletes_the_rest,
     the_later_policy_of_two_deletions_applies,
 }
+
+/// Neither start-up nor orphaning waits long for a type that cannot be listed.
+const HASTY: &str = "[startup]\nsync_timeout = \"1s\"\n[discovery]\norphan_wait = \"2s\"\n\
+                     [watch]\nmin_backoff = \"50ms\"\nmax_backoff = \"200ms\"\n";
 
 /// Owners with 10 and 100 dependents, and their other dependents.
 pub struct Orphans {
@@ -172,10 +176,10 @@ async fn a_dependent_created_right_before_an_orphan_deletion_is_kept() -> Result
     collector.stop().await
 }
 
-/// A type that cannot be listed does not hold up orphaning, whether it is broken from the
-/// start or breaks later (rule 5.8). Its object, which appears after its owner is gone,
-/// loses the reference and lives.
-async fn a_type_that_cannot_be_listed_does_not_delay_orphaning() -> Result<()> {
+/// A type that cannot be listed does not hold up orphaning for ever, whether it is broken from the
+/// start or breaks later (rules 5.8, 5.14 and 5.16). Its object, which appears after its owner is
+/// gone, loses the reference and lives.
+async fn a_type_that_cannot_be_listed_holds_orphaning_only_for_a_while() -> Result<()> {
     if fails_at(Weakness::UnlistableType) {
         return Ok(());
     }
@@ -184,13 +188,13 @@ async fn a_type_that_cannot_be_listed_does_not_delay_orphaning() -> Result<()> {
     let ns = cluster.namespace().await?;
     let widgets = Breakable::create(cluster, "widgets.orphaning.example.com").await?;
     let any = ns.object(widgets.resource(), "any").create().await?;
-    let collector = stage.collector_with(impatient()).await?;
+    let collector = stage.collector_with(Options::config(HASTY)).await?;
     orphan_while_broken(cluster, &ns, &collector, &widgets, "sound-before").await?;
     collector.stop().await?;
 
     // Broken before the collector starts.
     widgets.break_it().await?;
-    let collector = stage.collector_with(impatient()).await?;
+    let collector = stage.collector_with(Options::config(HASTY)).await?;
     orphan_while_broken(cluster, &ns, &collector, &widgets, "broken-before").await?;
     lives_with(cluster, &any, &[]).await?;
     widgets.remove().await?;

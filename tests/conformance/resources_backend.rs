@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::conformance::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
 use crate::conformance::resources_aggregated::{begun, named, watched_by_now};
-use crate::conformance::stage::{FOREGROUND, Stage, terminating_with};
+use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, lives_with, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     objects_of_an_aggregated_api_are_collected_when_its_backend_returns,
     objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns,
+    an_api_that_was_never_discovered_holds_owners_that_orphan_their_dependents,
+    an_api_that_is_away_for_long_is_passed_over_and_named,
+    an_api_of_metrics_holds_no_owner,
 }
 
 const GROUP: &str = "backend.example.com";
@@ -237,4 +240,105 @@ async fn objects_of_an_aggregated_api_are_collected_when_its_backend_returns() -
 async fn objects_of_an_aggregated_api_that_was_down_at_startup_are_collected_when_its_backend_returns()
 -> Result<()> {
     play(Order::ObjectsFirst).await
+}
+
+/// An API that is down since the collector started, an owner, and its dependent in that API.
+struct NeverSeen {
+    stage: Stage,
+    backend: Backend,
+    collector: Collector,
+    owner: Obj,
+    dependent: Obj,
+}
+
+impl NeverSeen {
+    async fn set(group: &str, orphan_wait: &str) -> Result<Self> {
+        let stage = Stage::set().await?;
+        let ns = stage.cluster.namespace().await?;
+        let mut backend = Backend::start(stage.plane, &stage.cluster, &ns, group).await?;
+        let owner = ns.secret("owner").create().await?;
+        let dependent = ns.object(backend.resource(), "dependent").owned_by(&owner).create().await?;
+        backend.go_down().await?;
+        stage.cluster.forget(backend.resource());
+        let config = IMPATIENT.replacen('\n', &format!("\norphan_wait = \"{orphan_wait}\"\n"), 1);
+        let collector = stage.collector_with(Options::config(config)).await?;
+        Ok(Self { stage, backend, collector, owner, dependent })
+    }
+
+    async fn goes(&self) -> Result<()> {
+        poll("the owner to go", async || Ok(!self.stage.cluster.exists_with_uid(&self.owner).await?)).await
+    }
+
+    async fn end(self) -> Result<()> {
+        self.collector.stop().await?;
+        self.stage.cluster.forget(self.backend.resource());
+        self.backend.unregister().await?;
+        self.stage.clear().await
+    }
+}
+
+/// Fails if the owner is finalized without a look at an API that the API server announces: when the
+/// API is back, a collector that was restarted deletes the dependent (rule 5.14).
+async fn an_api_that_was_never_discovered_holds_owners_that_orphan_their_dependents() -> Result<()> {
+    let mut scene = NeverSeen::set(GROUP, "10m").await?;
+    let (cluster, owner) = (&scene.stage.cluster, &scene.owner);
+    cluster.delete(owner, Policy::Orphan).await?;
+    let mut message = String::new();
+    poll("the owner to be stuck", async || {
+        let page = scene.collector.get_debug("/debug/stuck?reason=orphaning").await?.json()?;
+        let stuck = page["stuck"].as_array().cloned().unwrap_or_default();
+        let found = stuck.iter().find(|item| item["object"]["uid"] == owner.uid.as_str());
+        message = found.map(|item| item["message"].to_string()).unwrap_or_default();
+        Ok(message.contains("finalizer"))
+    })
+    .await?;
+    ensure!(message.contains("backend.example.com/v1 (") && message.contains("503"), "{message}");
+    terminating_with(cluster, owner, &[ORPHAN]).await?;
+
+    scene.backend.go_up().await?;
+    scene.goes().await?;
+    lives_with(cluster, &scene.dependent, &[]).await?;
+    // Only this collector remembers the owner.
+    scene.collector.stop().await?;
+    scene.collector = collector(&scene.stage).await?;
+    cluster.settled(&scene.collector).await?;
+    lives_with(cluster, &scene.dependent, &[]).await?;
+    scene.end().await
+}
+
+/// Fails if an API that never answers holds its owners for ever, or if nothing tells that their
+/// dependents were not looked for (rule 5.14).
+async fn an_api_that_is_away_for_long_is_passed_over_and_named() -> Result<()> {
+    let mut scene = NeverSeen::set(GROUP, "2s").await?;
+    let (cluster, owner) = (&scene.stage.cluster, &scene.owner);
+    cluster.delete(owner, Policy::Orphan).await?;
+    scene.goes().await?;
+    let part = "backend.example.com/v1 (";
+    let events = cluster.events(owner).await?;
+    let [event] = &events[..] else { bail!("not one event: {events:?}") };
+    ensure!(event.reason.as_deref() == Some("DependentsNotLookedFor"), "{event:?}");
+    ensure!(event.type_.as_deref() == Some("Warning"), "{event:?}");
+    ensure!(event.message.as_deref().is_some_and(|message| message.contains(part)), "{event:?}");
+    let decisions = scene.collector.get_debug("/debug/decisions").await?.body;
+    ensure!(decisions.contains(&format!("without a look at {part}")), "{decisions}");
+    scene.collector.log_line("without a look at").await?;
+
+    // The collector still remembers the owner.
+    scene.backend.go_up().await?;
+    poll("the dependent to be released", async || {
+        Ok(cluster.fresh(&scene.dependent).await?.owner_uids().is_empty())
+    })
+    .await?;
+    scene.end().await
+}
+
+/// Fails if a group that cannot contain dependents holds owners (rule 5.15).
+async fn an_api_of_metrics_holds_no_owner() -> Result<()> {
+    let scene = NeverSeen::set("custom.metrics.k8s.io", "10m").await?;
+    let cluster = &scene.stage.cluster;
+    cluster.delete(&scene.owner, Policy::Orphan).await?;
+    scene.goes().await?;
+    let events = cluster.events(&scene.owner).await?;
+    ensure!(events.is_empty(), "{events:?}");
+    scene.end().await
 }

@@ -60,7 +60,7 @@ async fn orphaning_fifty_owners_at_once_costs_few_rounds() -> Result<()> {
 }
 
 /// For a namespaced owner, a round lists only its namespace and only namespaced types, and the
-/// lists are consistent (rule 5.6). Fails if a round reads from the API server's cache
+/// lists are consistent (rules 5.6 and 5.15). Fails if a round reads from the API server's cache
 /// (`resourceVersion`), which may be as late as the watch.
 async fn a_round_lists_one_namespace_consistently() -> Result<()> {
     let stage = Stage::set().await?;

@@ -70,6 +70,7 @@ impl Collector {
             decisions: Vec::new(),
             decision_lines: DecisionLines::All,
             finish_namespaces: None,
+            orphan_wait: Duration::from_secs(600),
             compare_after: Duration::ZERO,
             warn_after: None,
             brake: Limits::default(),

@@ -111,6 +111,8 @@ mutations! {
     /// The orphan finalizer of an owner of many goes before the graph knows what that look
     /// has shown.
     OrphanBeforeCatchingUp,
+    /// An API group that was never discovered does not hold owners that orphan their dependents.
+    PassOverUndiscovered,
     /// That an owner was orphaned is not remembered.
     ForgetOrphaned,
     /// An owner is not queued when its last blocking dependent is gone.

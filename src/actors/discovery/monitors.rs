@@ -8,7 +8,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::{Discovery, Running, unserved, worth_of_deletes};
 use crate::actors::messages::{Drain, Stop, SyncProgress, TakeIn};
 use crate::actors::monitor::{Monitor, MonitorContext};
-use crate::actors::round_types::{Followed, RoundType, RoundTypes};
+use crate::actors::round_types::{Followed, RoundType, RoundTypes, may_contain_dependents};
 use crate::api::Watchable;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
 use kube_gc_core::object::{GroupResource, ResourceType};
@@ -186,7 +186,8 @@ impl Discovery {
             .filter(|(_, running)| !running.draining)
             .map(|(name, running)| {
                 let followed = match running.deletes_prove {
-                    _ if !self.context.registry.is_synced(name) => Followed::Not,
+                    _ if !self.context.registry.was_synced(name) => Followed::Not,
+                    _ if !self.context.registry.is_synced(name) => Followed::NoLonger,
                     DeletesProve::Nothing => Followed::Somehow,
                     DeletesProve::Absence => Followed::ByVersion,
                 };
@@ -200,8 +201,11 @@ impl Discovery {
         types.extend(
             left.map(|resource| RoundType { resource: Arc::clone(resource), followed: Followed::Not }),
         );
-        let all = !types.is_empty() && types.iter().all(|of| of.followed != Followed::Not);
-        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog: Arc::clone(&self.catalog) }));
+        let all = !types.is_empty() && types.iter().all(|of| of.followed.is_synced());
+        let undiscovered = self.discovered.iter().flat_map(|discovered| &discovered.never_read);
+        let undiscovered = undiscovered.filter(|part| may_contain_dependents(&part.group)).cloned().collect();
+        let catalog = Arc::clone(&self.catalog);
+        self.round_types.send_replace(Arc::new(RoundTypes { types, catalog, undiscovered }));
         let progress = SyncProgress { rebuild: self.rebuild, all_synced: all };
         self.context.progress.do_send(progress);
     }

@@ -65,7 +65,9 @@ impl<W: Work> Handler<WakeRecovered> for Pool<W> {
             StuckReason::Deferred
             | StuckReason::Failed
             | StuckReason::Unresolved
-            | StuckReason::NotObserved => true,
+            | StuckReason::NotObserved
+            // A part of the API that holds it may be back.
+            | StuckReason::Orphaning => true,
             StuckReason::Conflict
             | StuckReason::Denied
             | StuckReason::Throttled
@@ -73,7 +75,6 @@ impl<W: Work> Handler<WakeRecovered> for Pool<W> {
             | StuckReason::Braked
             // Only the graph has these reasons; no worker returns a key with one of them.
             | StuckReason::Blocked
-            | StuckReason::Orphaning
             | StuckReason::InvalidScope
             | StuckReason::UnseenWrite => false,
         };

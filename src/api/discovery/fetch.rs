@@ -115,6 +115,27 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
     Ok(Fetched { groups, failures })
 }
 
+/// The parts of which nothing was ever read.
+pub(super) fn never_read(groups: &[Group], failures: &[GroupFailure]) -> Vec<GroupFailure> {
+    // A list of groups that fails leaves the groups that were known before.
+    let is_known = |list: &str| groups.iter().any(|group| group.name.is_empty() == list.is_empty());
+    let lists = failures.iter().filter(|failed| failed.version.is_none() && !is_known(&failed.group));
+    let mut parts: Vec<_> = lists.cloned().collect();
+    for group in groups {
+        for version in group.versions.iter().filter(|version| version.is_unread()) {
+            let is_it = |failed: &&GroupFailure| {
+                failed.group == group.name && failed.version.as_ref() == Some(&version.name)
+            };
+            let list = if group.name.is_empty() { "" } else { "*" };
+            let is_list = |failed: &&GroupFailure| *failed.group == *list && failed.version.is_none();
+            let failed = failures.iter().find(is_it).or_else(|| failures.iter().find(is_list));
+            let (group, version) = (group.name.clone(), Some(version.name.clone()));
+            parts.extend(failed.map(|failed| GroupFailure { group, version, ..failed.clone() }));
+        }
+    }
+    parts
+}
+
 /// Whether a current document of the group was read.
 fn is_known(group: &Group) -> bool {
     group.versions.iter().any(|version| version.current && !version.resources.is_empty())

@@ -39,6 +39,8 @@ pub struct Discovered {
     pub watchable: Vec<Watchable>,
     /// The parts that could not be discovered. What was known of them is kept.
     pub failures: Vec<GroupFailure>,
+    /// Those of which nothing was known before either.
+    pub never_read: Vec<GroupFailure>,
     /// The documents, for the next discovery to fall back on.
     groups: Vec<Group>,
     services: Services,
@@ -55,6 +57,7 @@ impl Api {
     pub async fn discover(&self, previous: Option<&Discovered>) -> Result<Discovered, ApiError> {
         let previous_groups = previous.map_or(&[][..], |previous| &previous.groups);
         let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
+        let never_read = fetch::never_read(&groups, &failures);
         // After the groups: a group that has just appeared then has its `APIService` already.
         let services = match services::read(self).await {
             Some(services) => services,
@@ -63,7 +66,7 @@ impl Api {
         let (catalog, watchable) =
             select::select(&groups, &services, previous.map(|previous| &*previous.catalog));
         self.set_aggregated(&watchable);
-        Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, groups, services })
+        Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, never_read, groups, services })
     }
 
     /// Notes which types aggregated APIs serve.

@@ -210,6 +210,33 @@ async fn an_unread_version_is_marked_and_a_version_read_earlier_is_kept() {
     assert!(second.catalog.resolve("a.io/v1", "Widget").is_some());
 }
 
+/// Rule 5.14.
+#[tokio::test]
+async fn what_was_never_read_is_told_from_what_was() {
+    let parts = |discovered: &Discovered| -> Vec<String> {
+        discovered.never_read.iter().map(|part| part.unseen().what).collect()
+    };
+    let apis = || groups(&[("a.io", &["v1", "v2"], "v1")]);
+    let v1 = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
+    let down = || Reply::code(503, "no");
+    let server = with([("/apis", down())]);
+    let nothing = server.api().discover(None).await.unwrap();
+    assert_eq!(parts(&nothing), ["the list of API groups"]);
+
+    let server = with([("/apis", apis()), ("/apis/a.io/v1", v1()), ("/apis/a.io/v2", down())]);
+    let first = server.api().discover(Some(&nothing)).await.unwrap();
+    assert_eq!(parts(&first), ["a.io/v2"]);
+    assert!(first.never_read[0].error.contains("503"), "{:?}", first.never_read);
+    let server = with([("/apis", down())]);
+    let second = server.api().discover(Some(&first)).await.unwrap();
+    assert_eq!(parts(&second), ["a.io/v2"], "the groups are known");
+
+    let v2 = plain("a.io/v2", &[("widgets", "Widget", ALL)]);
+    let server = with([("/apis", apis()), ("/apis/a.io/v1", down()), ("/apis/a.io/v2", v2)]);
+    let third = server.api().discover(Some(&second)).await.unwrap();
+    assert_eq!((parts(&third).len(), third.failures.len()), (0, 1), "v1 was read before");
+}
+
 #[tokio::test]
 async fn nothing_discovered_is_an_error() {
     let down = server([("/api", Reply::code(503, "no")), ("/apis", Reply::code(503, "no"))]);

@@ -49,6 +49,7 @@ pub struct DecisionLine<'a> {
     finalizer: Option<Finalizer>,
     owners: Option<(&'a ObjectSnapshot, &'a [Classified])>,
     owner: Option<&'a Identity>,
+    without: Option<&'a str>,
     recorder: &'a DecisionRecorder,
     dry_run: bool,
 }
@@ -64,6 +65,7 @@ impl<'a> DecisionLine<'a> {
             finalizer: None,
             owners: None,
             owner: None,
+            without: None,
             recorder,
             dry_run: recorder.api.gate().is_dry_run(),
         }
@@ -97,10 +99,18 @@ impl<'a> DecisionLine<'a> {
         self
     }
 
+    /// With what the decision could not take into account. If the write takes effect, the line has
+    /// this in place of an error.
+    #[must_use]
+    pub const fn without(mut self, what: Option<&'a str>) -> Self {
+        self.without = what;
+        self
+    }
+
     /// The write was answered. Returns how the log shows the decision.
     pub fn finish(&self, result: &Result<impl Ended, ApiError>) -> LoggedAs {
         match result {
-            Ok(ended) => self.write(ended.word(), None),
+            Ok(ended) => self.write(ended.word(), self.without.as_ref().map(|what| what as &dyn Display)),
             Err(error) => self.failed(error),
         }
     }

@@ -52,7 +52,7 @@ pub struct DecisionRecord {
     pub owner: Option<Identity>,
     /// How it ended, in the word that the log and the metrics use.
     pub outcome: &'static str,
-    /// Why it failed, if it did.
+    /// Why it failed, if it did, or what it could not take into account.
     pub error: Option<String>,
 }
 

@@ -80,7 +80,7 @@ impl Looker<'_> {
     pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> TypeDependents {
         let found = match followed {
             Followed::Somehow | Followed::ByVersion => self.list(resource, *followed).await,
-            Followed::Not => match self.list_in_time(resource).await {
+            Followed::Not | Followed::NoLonger => match self.list_in_time(resource).await {
                 Err(_) => self.list_in_time(resource).await,
                 found => found,
             },

@@ -9,6 +9,7 @@ mod round;
 mod rounds;
 mod unlistable;
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal}
 use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{DeletionState, Identity, Key, ResourceVersion};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, ResourceVersion};
 
 pub use self::context::OrphanContext;
 use self::dependent::orphan_dependent;
@@ -39,6 +40,10 @@ pub const PAGE: usize = 128;
 /// How long to wait until the graph knows everything that a round has seen. If the watches take
 /// longer, another round runs, which does not rely on them.
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
+/// The reason of the event on an owner whose dependents were not looked for in all of the API.
+const NOT_LOOKED_FOR: &str = "DependentsNotLookedFor";
+/// How long that event may take.
+const WARNING: Duration = Duration::from_secs(5);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Clone, Debug)]
@@ -66,7 +71,7 @@ impl Work for OrphanWork {
         }
         let work = Self { context: self.context.now(), ..self.clone() };
         match work.attempt(&key, &slot).await {
-            Ok(()) => Completion::Done,
+            Ok(outcome) => outcome,
             Err(interrupted) => interrupted.outcome(),
         }
     }
@@ -87,9 +92,9 @@ impl OrphanWork {
         self
     }
 
-    async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<(), Interrupted> {
+    async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
         let Some(owner) = self.orphaning(key).await? else {
-            return Ok(());
+            return Ok(Completion::Done);
         };
         let identity = &owner.identity;
         self.confirm(&owner).await?;
@@ -105,7 +110,7 @@ impl OrphanWork {
             }
         };
         let Some(mut released) = self.release_known(&owner, &mut on_released).await? else {
-            return Ok(());
+            return Ok(Completion::Done);
         };
         let confirmed = if is_dry_run {
             Some(Confirmed::default())
@@ -117,13 +122,22 @@ impl OrphanWork {
                 None => Some(self.rounds.begin(identity, Stage::Released).await?),
             }
         };
-        let Some(confirmed) = confirmed else { return Ok(()) };
+        let Some(confirmed) = confirmed else { return Ok(Completion::Done) };
+        // Lists that an outage fails say nothing of a part of the API.
+        if let Some(deferred) = deferred(&self.context.api) {
+            return Ok(deferred);
+        }
+        if let Some(held) = self.rounds.hold(identity, &confirmed, &released.types) {
+            return Ok(held);
+        }
+        let passed_over = self.pass_over(identity, &confirmed).await;
         // A second DELETE may have changed the policy in the meantime.
         if self.orphaning(key).await?.is_none() {
-            return Ok(());
+            return Ok(Completion::Done);
         }
         let line = DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
-            .finalizer(Finalizer::Orphan);
+            .finalizer(Finalizer::Orphan)
+            .without(passed_over.as_deref());
         // Stored first: once the finalizer is gone, a late dependent must not count as garbage.
         // Also stored if no answer comes, because the request may have taken effect.
         let orphaned = &self.context.absent_owners.orphaned;
@@ -141,7 +155,22 @@ impl OrphanWork {
         if let Some(change) = after_finalizer_removal(owner.resource_version.as_ref(), &removal) {
             self.context.graph.expect(key, change);
         }
-        Ok(())
+        Ok(Completion::Done)
+    }
+
+    /// Warns of the parts of the API that nobody waits for any longer, and names them.
+    async fn pass_over(&self, owner: &Identity, round: &Confirmed) -> Option<String> {
+        let parts: Vec<_> = round.unlisted.iter().collect();
+        if parts.is_empty() {
+            return None;
+        }
+        let parts = unlistable::names(&parts);
+        let message = format!("its dependents were not looked for, and may be deleted later, in {parts}");
+        if let Err(error) = self.context.api.within(WARNING).warn(owner, NOT_LOOKED_FOR, &message).await {
+            let object = Structured::object(owner);
+            tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object");
+        }
+        Some(format!("without a look at {parts}"))
     }
 
     /// The owner, if it is being deleted with the orphan policy at this moment.
@@ -232,6 +261,7 @@ impl OrphanWork {
             match result {
                 Ok((resource, version)) => {
                     released.count += 1;
+                    released.types.insert(resource.group_resource.clone());
                     if let Some(version) = version {
                         released.horizon.include(&resource.group_resource, Some(&version));
                     }
@@ -286,7 +316,8 @@ impl OrphanWork {
 
 /// Logs the end of an orphan deletion. If the log has summaries, only what is unusual has a line.
 fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, shown: LoggedAs) {
-    let skipped = Structured::list("skipped_types", confirmed.skipped.iter());
+    let skipped = confirmed.unlisted.iter().map(|part| &part.unseen.what);
+    let skipped = Structured::list("skipped_types", skipped);
     macro_rules! orphaned {
         ($level:expr) => {
             tracing::event!(
@@ -310,6 +341,8 @@ fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, show
 #[derive(Debug, Default)]
 struct Released {
     count: usize,
+    /// Their types.
+    types: BTreeSet<GroupResource>,
     /// What this has changed.
     horizon: Horizon,
 }

@@ -1,7 +1,7 @@
 //! The stage at which a confirmation round begins, and what it finds.
 
 use super::horizon::Horizon;
-use kube_gc_core::object::GroupResource;
+use super::unlistable::Unlisted;
 
 /// The stage of the work on an owner when a round begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,6 @@ pub struct Confirmed {
     pub late: usize,
     /// The versions at which the round saw dependents that are late or still being released.
     pub shown: Horizon,
-    /// Types that could not be listed and are not synced either.
-    pub skipped: Vec<GroupResource>,
+    /// What could not be listed.
+    pub unlisted: Vec<Unlisted>,
 }

@@ -8,8 +8,9 @@
 //! released, because there are many, the round returns the version that the graph must reach to
 //! know every dependent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
@@ -22,13 +23,14 @@ use super::context::OrphanContext;
 use super::horizon::Horizon;
 use super::look::{Looker, OrphaningOwner, Owners, TypeDependents};
 use super::round::{Confirmed, Stage};
-use super::unlistable::Unlistable;
-use crate::actors::round_types::{Followed, RoundTypes};
+use super::unlistable::{Unlistable, Unlisted};
+use crate::actors::pool::Outcome;
+use crate::actors::round_types::{RoundType, RoundTypes};
 use crate::actors::supervision::{Vital, task};
 use crate::api::ApiError;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
 
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
@@ -36,22 +38,36 @@ const LISTS_AT_ONCE: usize = 4;
 /// Asks for rounds. One round serves all owners of a namespace whose deletion was
 /// seen before it began: five hundred owners do not cost five hundred rounds.
 #[derive(Debug, Clone)]
-pub struct Rounds(Addr<RoundsActor>);
+pub struct Rounds {
+    actor: Addr<RoundsActor>,
+    unlistable: Unlistable,
+}
 
 impl Rounds {
-    /// Starts the actor that runs the rounds.
+    /// Starts the actor that runs the rounds. A part of the API of which nothing is known holds owners
+    /// for `wait`.
     #[must_use]
-    pub fn start(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>) -> Self {
-        Self(
-            RoundsActor {
-                context,
-                types,
-                unlistable: Unlistable::default(),
-                scopes: HashMap::new(),
-                _vital: Vital("the confirmation rounds"),
-            }
-            .start(),
-        )
+    pub fn start(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
+        let unlistable = Unlistable::new(wait);
+        let actor = RoundsActor {
+            context,
+            types,
+            unlistable: unlistable.clone(),
+            scopes: HashMap::new(),
+            _vital: Vital("the confirmation rounds"),
+        };
+        Self { actor: actor.start(), unlistable }
+    }
+
+    /// What becomes of an owner if a part of the API that the round could not list holds it.
+    /// `named_by` are the types of its dependents that the graph has shown.
+    pub fn hold(
+        &self,
+        owner: &Identity,
+        round: &Confirmed,
+        named_by: &BTreeSet<GroupResource>,
+    ) -> Option<Outcome> {
+        self.unlistable.hold(owner.namespace.as_ref(), &round.unlisted, named_by)
     }
 
     /// Asks for a round that begins after this call. The future only waits for its end, so the
@@ -65,7 +81,7 @@ impl Rounds {
         stage: Stage,
     ) -> impl Future<Output = Result<Confirmed, Interrupted>> + use<> {
         let skipped = mutation::is(Mutation::SkipOrphanRound);
-        let answer = (!skipped).then(|| self.0.send(Confirm { owner: owner.clone(), stage }));
+        let answer = (!skipped).then(|| self.actor.send(Confirm { owner: owner.clone(), stage }));
         async {
             let Some(answer) = answer else { return Ok(Confirmed::default()) };
             match answer.await {
@@ -167,6 +183,7 @@ async fn round(
         .collect();
     let context = context.now();
     let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
+    let mut unlisted = Vec::new();
     loop {
         // Discovery may have found further types while the lists were read, such as those of a
         // group that did not answer at first.
@@ -182,17 +199,21 @@ async fn round(
             }
         }
         if holders.is_empty() {
+            // Unlike types, these say nothing of their scope.
+            if !mutation::is(Mutation::PassOverUndiscovered) {
+                unlisted.extend(known.undiscovered.iter().map(Unlisted::undiscovered));
+            }
             break;
         }
         looks.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
     }
 
     let (mut late, mut shown): (HashMap<Uid, usize>, HashMap<Uid, Horizon>) = Default::default();
-    let (mut skipped, mut failed, mut unreleased) = (Vec::new(), None, HashMap::new());
+    let mut unreleased = HashMap::new();
     for TypeDependents { resource, followed, found } in looks {
         match found {
             Ok(found) => {
-                unlistable.listed(&resource.group_resource);
+                unlistable.listed(&resource.group_resource, scope.as_ref());
                 for (owner, error) in found.late {
                     *late.entry(owner.clone()).or_default() += 1;
                     if let Some(error) = error {
@@ -203,22 +224,17 @@ async fn round(
                     shown.entry(owner).or_default().include_all(&horizon);
                 }
             }
-            // One broken type must not block every orphaning.
-            Err(_) if followed == Followed::Not || unlistable.failed(&resource.group_resource) => {
-                skipped.push(resource.group_resource.clone());
-            }
-            Err(error) => failed = Some(error),
+            Err(error) => unlisted.push(Unlisted::of_type(&RoundType { resource, followed }, &error)),
         }
     }
-    skipped.sort();
+    unlisted.sort_by(|a, b| a.unseen.cmp(&b.unseen));
     for RoundRequest { owner, answer, .. } in asked {
-        let result = match (unreleased.remove(&owner.uid), &failed) {
-            (Some(error), _) => Err(error),
-            (None, Some(error)) => Err(error.clone()),
-            (None, None) => Ok(Confirmed {
+        let result = match unreleased.remove(&owner.uid) {
+            Some(error) => Err(error),
+            None => Ok(Confirmed {
                 late: late.get(&owner.uid).copied().unwrap_or_default(),
                 shown: shown.remove(&owner.uid).unwrap_or_default(),
-                skipped: skipped.clone(),
+                unlisted: unlisted.clone(),
             }),
         };
         // The worker may have been stopped in the meantime.

@@ -153,14 +153,14 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
                     self.delay(slot, self.backoff.delay(backoffs), Delay::Backoff);
                 }
             }
-            Completion::Park { reason, error } => {
+            Completion::Park { at_most, reason, error } => {
                 self.fail(slot, reason, error, 0);
                 if again {
                     self.enqueue_counted(slot);
                 } else if woken {
                     self.enqueue(slot);
                 } else {
-                    self.delay(slot, self.backoff.max, Delay::Backoff);
+                    self.delay(slot, at_most.min(self.backoff.max), Delay::Backoff);
                 }
             }
             Completion::Defer { after, reason, error } => {

@@ -49,8 +49,9 @@ pub enum Completion<R> {
         error: Arc<str>,
     },
     /// It waits until it is [woken](super::Mailbox::wake), and is retried otherwise after the
-    /// longest backoff.
+    /// longest backoff, or earlier.
     Park {
+        at_most: Duration,
         /// Why, for metrics and [`Mailbox::wake`](super::Mailbox::wake).
         reason: R,
         /// What it waits for, for people.

@@ -50,7 +50,7 @@ pub(super) fn retry(reason: Reason) -> Completion<Reason> {
 }
 
 pub(super) fn park(reason: Reason) -> Completion<Reason> {
-    Completion::Park { reason, error: Arc::from("it waits") }
+    Completion::Park { at_most: std::time::Duration::MAX, reason, error: Arc::from("it waits") }
 }
 
 pub(super) fn defer(millis: u64) -> Completion<Reason> {
