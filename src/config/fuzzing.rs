@@ -81,7 +81,6 @@ fn assert_within_bounds(settings: &Settings) {
     assert!(graph.partitions <= 1024 && (1..=1024).contains(&graph.partition_count(64)));
     assert!((1..=10_000_000).contains(&graph.absent_owner_capacity));
     assert!(graph.birth_grace <= Duration::from_secs(60));
-    assert!((tenth..=hour).contains(&discovery.interval));
     assert!((tenth..=hour).contains(&discovery.interval) && discovery.orphan_wait <= hour);
     assert!(namespaces.quiet <= hour);
     assert!(leader.lease_duration > leader.renew_deadline && leader.renew_deadline > leader.retry_period);
