@@ -12,6 +12,7 @@ mod latency;
 mod orphan;
 mod orphan_memory;
 mod owners;
+mod server_memory;
 
 /// All rows, in the order of the table.
 pub const ALL: &[&Row] = &[
@@ -21,6 +22,7 @@ pub const ALL: &[&Row] = &[
     &owners::ROW,
     &empty::ROW,
     &full::ROW,
+    &server_memory::ROW,
     &orphan_memory::ROW,
     &fairness::ROW,
     &latency::ROW,
