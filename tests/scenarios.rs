@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
         Lane::new(Beside, "beside", &[beside::ALL, POLICIES]),
         Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, insight::ALL, namespaces::ALL]).on(2),
+        Lane::new(newest, "streaming", &[faults::ON_A_NEW_SERVER]),
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
     ])
 }

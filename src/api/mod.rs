@@ -43,6 +43,7 @@ mod restore_fence;
 mod review;
 mod settings;
 mod strategic_merge;
+mod streaming_lists;
 #[cfg(feature = "commands")]
 mod table;
 mod transport;

@@ -29,6 +29,8 @@ pub struct ApiSettings {
     pub encoding: Encoding,
     /// Whether to accept compressed lists.
     pub compressed_lists: bool,
+    /// Whether monitors ask for their lists as streams, until the server refuses it.
+    pub streaming_lists: bool,
     /// The HTTP version of watches.
     pub watch_protocol: WatchProtocol,
     /// Requests about single objects per second; 0 means unlimited.
@@ -84,6 +86,7 @@ impl Default for ApiSettings {
             page_size: 500,
             encoding: Encoding::Protobuf,
             compressed_lists: false,
+            streaming_lists: false,
             watch_protocol: WatchProtocol::default(),
             qps: 0,
             burst: 0,

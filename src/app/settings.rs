@@ -24,6 +24,7 @@ pub fn api(settings: &Settings) -> ApiSettings {
             config::Encoding::Json => Encoding::Json,
         },
         compressed_lists: settings.client.compression,
+        streaming_lists: settings.watch.streaming_lists,
         watch_protocol: match settings.client.watch_protocol {
             config::WatchProtocol::Http2 => WatchProtocol::Http2,
             config::WatchProtocol::Http1 => WatchProtocol::Http1,

@@ -75,6 +75,7 @@ pub(super) const RULES: &[Rule] = &[
     rule("watch.page_size", "a whole number from 1 to 100000", |s| {
         (1..=100_000).contains(&s.watch.page_size)
     }),
+    rule("watch.streaming_lists", "true or false", |_| true),
     rule("watch.list_threads", "a whole number from 0 (one for each core, at most 4) to 256", |s| {
         s.watch.list_threads <= 256
     }),

@@ -51,6 +51,8 @@ impl DiscoverySettings {
 pub struct WatchSettings {
     /// Objects in one page of a list.
     pub page_size: u32,
+    /// Whether to ask for lists as streams (WatchList), until the API server refuses it.
+    pub streaming_lists: bool,
     /// Threads that read lists and write HTTP pages; 0 means one for each core, at most 4.
     /// See [`WatchSettings::list_thread_count`].
     pub list_threads: u16,
@@ -66,6 +68,7 @@ impl Default for WatchSettings {
     fn default() -> Self {
         Self {
             page_size: 500,
+            streaming_lists: true,
             list_threads: 0,
             min_backoff: Duration::from_millis(800),
             max_backoff: Duration::from_secs(30),

@@ -78,7 +78,8 @@ impl EncodedClient {
         loop {
             match next(&mut watch).await {
                 Step::InitApply(items) => {
-                    all.extend(items.into_iter().map(|facts| (facts.uid.to_string(), facts)));
+                    let items = items.iter().filter_map(WatchEvent::facts).cloned();
+                    all.extend(items.map(|facts| (facts.uid.to_string(), facts)));
                 }
                 Step::InitDone { resource_version } => {
                     assert!(resource_version.is_some(), "{} {}", self.name, resource.group_resource);

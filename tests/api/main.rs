@@ -250,7 +250,9 @@ async fn list(watch: &mut ListWatch) -> Vec<Uid> {
     assert!(matches!(next(watch).await, Step::Init { .. }));
     loop {
         match next(watch).await {
-            Step::InitApply(items) => uids.extend(items.into_iter().map(|facts| facts.uid)),
+            Step::InitApply(items) => {
+                uids.extend(items.iter().filter_map(WatchEvent::facts).map(|facts| facts.uid.clone()));
+            }
             Step::InitDone { resource_version } => {
                 assert!(resource_version.is_some());
                 return uids;

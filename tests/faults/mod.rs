@@ -29,6 +29,7 @@ mod refusals;
 mod restore;
 pub mod stage;
 mod startup;
+mod streaming;
 mod throttling;
 mod watches;
 
@@ -57,6 +58,9 @@ pub const ON_ANY_SERVER: &[Module] = &[
     throttling::SCENARIOS,
     watches::SCENARIOS,
 ];
+
+/// The scenarios for a server that streams lists.
+pub const ON_A_NEW_SERVER: &[Module] = &[streaming::SCENARIOS];
 
 /// The scenarios that need a real API server.
 pub const ON_A_REAL_SERVER: &[Module] = &[inflight::SCENARIOS];

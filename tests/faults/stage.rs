@@ -65,7 +65,8 @@ impl Stage {
     /// with 410. Returns the types that had such a watch.
     pub fn assert_lists_were_needed(&self, mark: usize) -> Result<BTreeSet<String>> {
         let mut expired = BTreeMap::<String, usize>::new();
-        for watch in self.proxy.since(mark, &Matcher::verb(Verb::Watch)) {
+        let watches = |request: &Request| request.verb == Verb::Watch || request.is_streamed_list();
+        for watch in self.proxy.since(mark, &Matcher::default().when(watches)) {
             *expired.entry(watch.request.resource).or_default() += usize::from(watch.expired);
         }
         let mut lists = BTreeMap::<String, Vec<Exchange>>::new();

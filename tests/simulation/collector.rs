@@ -38,6 +38,7 @@ impl Collector {
         let settings = ApiSettings {
             request_timeout: REQUEST_TIMEOUT,
             page_size: plan.page,
+            streaming_lists: true,
             qps: plan.qps,
             burst: 1,
             watch: WatchSettings {

@@ -105,7 +105,7 @@ pub struct Fate {
     pub after: Option<Refusal>,
     /// For a write: it is late, and its answer is lost.
     pub delay: Option<Delay>,
-    /// For a watch: it is answered with 410.
+    /// For a watch or a streamed list: it is answered with 410.
     pub gone: bool,
     /// For a watch: by how many versions it starts too early.
     pub repeated: u64,
@@ -118,6 +118,8 @@ pub enum Kind {
     Read,
     /// A list.
     List,
+    /// A list that is the beginning of a watch.
+    Stream,
     /// A watch.
     Watch,
     /// Any request that changes something.
@@ -372,16 +374,16 @@ impl Shared {
             let time = random.millis(1_000, 60_000);
             fate.delay = Some(Delay { time, outlives: random.chance(500) });
         }
-        if kind == Kind::Watch {
-            fate.gone = random.chance(rates.gone) || self.expired.remove(plural);
-            if random.chance(rates.repeated) {
+        if matches!(kind, Kind::Watch | Kind::Stream) {
+            fate.gone = random.chance(rates.gone) || kind == Kind::Watch && self.expired.remove(plural);
+            if kind == Kind::Watch && random.chance(rates.repeated) {
                 fate.repeated = 1 + random.below(10) as u64;
             }
         }
         let refused = match kind {
             Kind::Write if self.denied.contains(plural) => Some(Refusal::Code(403)),
             // An open watch continues even if its type cannot be listed.
-            Kind::List => self.unlistable.get(plural).copied(),
+            Kind::List | Kind::Stream => self.unlistable.get(plural).copied(),
             _ => None,
         };
         fate.before = refused.or(fate.before);

@@ -26,7 +26,8 @@ use super::judge::Judge;
 use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
 use super::wire::{
-    Envelope, discovered_group, earlier, kind_of, own_not_found, resource_of, status, versions, without,
+    Envelope, discovered_group, earlier, end_of_list, kind_of, own_not_found, resource_of, status, versions,
+    without,
 };
 
 /// The interval at which an unreachable server is tried again.
@@ -90,16 +91,17 @@ impl Transport {
             fate.before = Some(Refusal::Broken);
         }
         let fails = fate.before.or(fate.after).is_some();
-        if fails && kind == Kind::List {
+        let is_list = matches!(kind, Kind::List | Kind::Stream);
+        if (fails || fate.gone) && is_list {
             self.judge.listed(&resource, false);
         }
         if let Some(refusal) = fate.before {
             return self.refuse(&fate, &path, refusal, "without effect").await;
         }
+        if fate.gone {
+            return self.refuse(&fate, &path, Refusal::Code(410), "without effect").await;
+        }
         if kind == Kind::Watch {
-            if fate.gone {
-                return self.refuse(&fate, &path, Refusal::Code(410), "without effect").await;
-            }
             if let Some(uri) = earlier(&parts.uri, fate.repeated) {
                 parts.uri = uri;
             }
@@ -119,9 +121,11 @@ impl Transport {
             return self.refuse(&fate, &path, refusal, "after its effect").await;
         }
         let (parts, body) = answer.into_parts();
-        if kind == Kind::Watch && parts.status.is_success() {
+        if matches!(kind, Kind::Watch | Kind::Stream) && parts.status.is_success() {
             self.network.trace.note(format_args!("#{number} begins"));
-            return Ok(Response::from_parts(parts, StreamBody::new(self.watch(number, resource, body))));
+            let listing = kind == Kind::Stream;
+            let events = self.watch(number, resource, listing, body);
+            return Ok(Response::from_parts(parts, StreamBody::new(events)));
         }
         let mut whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let omitted = self.network.omitted();
@@ -130,7 +134,7 @@ impl Transport {
         }
         self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
         self.network.trace.bytes(&whole);
-        if kind == Kind::List {
+        if is_list {
             match serde_json::from_slice::<Envelope>(&whole) {
                 Ok(Envelope { metadata }) if parts.status.is_success() => {
                     let version = metadata.resource_version.parse().unwrap_or_default();
@@ -166,7 +170,7 @@ impl Transport {
     }
 
     /// The events of a watch, with their delays.
-    fn watch<B>(self, number: u64, resource: ResourceName, body: B) -> Frames
+    fn watch<B>(self, number: u64, resource: ResourceName, listing: bool, body: B) -> Frames
     where
         B: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
             + Send
@@ -174,10 +178,14 @@ impl Transport {
     {
         let cuts = self.network.cuts();
         let frames = body.into_data_stream().map(|data| data.map_err(io::Error::other)).boxed();
-        let events = Events { transport: self, number, resource, cuts, frames, over: false };
+        let events = Events { transport: self, number, resource, listing, cuts, frames, over: false };
         futures::stream::unfold(Some(events), |events| async {
             let mut events = events?;
-            match events.next().await {
+            let next = events.next().await;
+            if events.listing && (next.is_err() || events.over) {
+                events.transport.judge.listed(&events.resource, false);
+            }
+            match next {
                 Ok(data) => Some((Ok(Frame::data(data)), Some(events))),
                 Err(true) => None,
                 Err(false) => Some((Err(io::Error::other("connection reset")), None)),
@@ -219,6 +227,8 @@ struct Events {
     transport: Transport,
     number: u64,
     resource: ResourceName,
+    /// The bookmark that ends a streamed list has not come yet.
+    listing: bool,
     cuts: broadcast::Receiver<Cut>,
     frames: BoxStream<'static, io::Result<Bytes>>,
     over: bool,
@@ -255,7 +265,13 @@ impl Events {
                 }
                 Some(end) => return Err(end == EventEnd::Clean),
             }
-            for version in versions(&data) {
+            if let Some(version) = end_of_list(&data).filter(|_| self.listing) {
+                self.listing = false;
+                self.transport.judge.shown_store_version(&self.resource, version, true);
+                self.transport.judge.listed(&self.resource, true);
+            }
+            // Before the end of the list, its objects come in no order.
+            for version in versions(&data).filter(|_| !self.listing) {
                 self.transport.judge.shown(&self.resource, version);
             }
             Ok(data)

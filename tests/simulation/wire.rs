@@ -39,6 +39,8 @@ pub fn kind_of(method: &Method, uri: &http::Uri) -> Kind {
     let query = uri.query().unwrap_or_default();
     if *method != Method::GET {
         Kind::Write
+    } else if query.contains("sendInitialEvents=true") {
+        Kind::Stream
     } else if query.contains("watch=1") {
         Kind::Watch
     } else if query.contains("limit=") || query.contains("resourceVersionMatch=") {
@@ -69,6 +71,14 @@ pub struct ListMeta {
     #[serde(rename = "continue")]
     pub next: String,
     pub resource_version: String,
+}
+
+/// The version of the bookmark that ends a streamed list, if a chunk contains it.
+pub fn end_of_list(data: &[u8]) -> Option<u64> {
+    let events = serde_json::Deserializer::from_slice(data).into_iter::<serde_json::Value>();
+    let metadata = events.flatten().map(|event| event["object"]["metadata"].clone());
+    let mut ends = metadata.filter(|of| of["annotations"]["k8s.io/initial-events-end"] == "true");
+    ends.next()?["resourceVersion"].as_str()?.parse().ok()
 }
 
 /// The versions of the events in a chunk of a watch.

@@ -144,6 +144,9 @@ fn read(feeder: &Arc<Feeder>, resource: Type, query: &str, protobuf: bool) -> Re
         let body = bodies::list(feeder, resource, from, limit);
         return reply(StatusCode::OK, "application/json", body);
     }
+    if parameter("sendInitialEvents").is_some() {
+        return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", "lists are not streamed");
+    }
     let lasting = Duration::from_secs(number("timeoutSeconds").unwrap_or(300));
     let (encoding, content_type) = match feeder.encoding {
         WatchEncoding::Protobuf if protobuf && resource.is_built_in() => {

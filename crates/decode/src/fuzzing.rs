@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use serde_json::Value;
 
 use super::list::ListScanner;
-use super::{DecodedEvent, Envelope, FactsReader, LineSplitter, ObjectView};
+use super::{Bookmark, DecodedEvent, Envelope, FactsReader, LineSplitter, ObjectView};
 use kube_gc_core::object::ObjectFacts;
 use naive::Read;
 
@@ -157,7 +157,7 @@ fn event(line: &[u8]) {
 enum Event {
     Object { deleted: bool, facts: ObjectFacts },
     Nameless(Option<kube_gc_core::object::ResourceVersion>),
-    Bookmark(Option<kube_gc_core::object::ResourceVersion>),
+    Bookmark(Bookmark),
     Error { code: u16, message: String },
 }
 
@@ -169,7 +169,7 @@ impl From<DecodedEvent> for Event {
             }
             DecodedEvent::Deleted(facts) => Self::Object { deleted: true, facts },
             DecodedEvent::Nameless(version) => Self::Nameless(version),
-            DecodedEvent::Bookmark(version) => Self::Bookmark(version),
+            DecodedEvent::Bookmark(bookmark) => Self::Bookmark(bookmark),
             DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
         }
     }

@@ -51,7 +51,7 @@ pub use protobuf::encoder;
 pub use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub use status::{Named, Status};
 pub use text::Text;
-pub use watch::{DecodedEvent, EventError};
+pub use watch::{Bookmark, DecodedEvent, EventError};
 
 /// Describes an error in JSON without quoting the JSON. serde's own message contains values,
 /// which may be secret.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault};
+use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault, keyed_or_default};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 /// A decoded event.
@@ -19,11 +19,23 @@ pub enum DecodedEvent {
     Deleted(ObjectFacts),
     /// ADDED, MODIFIED or DELETED, for an object without a uid.
     Nameless(Option<ResourceVersion>),
-    /// BOOKMARK: there are no more events up to this version.
-    Bookmark(Option<ResourceVersion>),
+    /// BOOKMARK.
+    Bookmark(Bookmark),
     /// ERROR.
     Error(Status),
 }
+
+/// There are no more events up to this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bookmark {
+    /// The version.
+    pub version: Option<ResourceVersion>,
+    /// Whether it ends the initial events: the list that began the watch is complete.
+    pub ends_list: bool,
+}
+
+/// The annotation of the bookmark that ends the initial events. Its value is `true`.
+pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// A line or frame is not a watch event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +58,7 @@ impl DecodedEvent {
     pub(super) fn of(event: EventView<'_>, reader: &mut FactsReader) -> Self {
         match event {
             EventView::Error(status) => Self::Error(status),
-            EventView::Bookmark(view) => Self::Bookmark(view.resource_version()),
+            EventView::Bookmark(bookmark) => Self::Bookmark(bookmark),
             EventView::Object { now, view } => {
                 let version = view.resource_version();
                 match (reader.facts(view), now) {
@@ -63,8 +75,38 @@ impl DecodedEvent {
 /// An event, borrowed from its line or frame.
 pub(super) enum EventView<'a> {
     Object { now: Now, view: ObjectView<'a> },
-    Bookmark(ObjectView<'a>),
+    Bookmark(Bookmark),
     Error(Status),
+}
+
+impl<'de> Deserialize<'de> for Bookmark {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Object<'a> {
+            #[serde(borrow, deserialize_with = "keyed_or_default")]
+            metadata: Metadata<'a>,
+        }
+        #[derive(Default, serde::Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Metadata<'a> {
+            #[serde(borrow)]
+            resource_version: Text<'a>,
+            #[serde(borrow, deserialize_with = "keyed_or_default")]
+            annotations: Annotations<'a>,
+        }
+        #[derive(Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Annotations<'a> {
+            #[serde(borrow, rename = "k8s.io/initial-events-end")]
+            initial_events_end: Text<'a>,
+        }
+        let Keyed(Object { metadata }) = Keyed::deserialize(deserializer)?;
+        Ok(Self {
+            version: ResourceVersion::parse(&metadata.resource_version),
+            ends_list: &*metadata.annotations.initial_events_end == "true",
+        })
+    }
 }
 
 /// What happened to an object.
@@ -190,9 +232,25 @@ mod tests {
         let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
         assert!(matches!(read(&deleted), Ok(DecodedEvent::Deleted(_))));
         let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
-        assert_eq!(read(bookmark), Ok(DecodedEvent::Bookmark(Some(ResourceVersion::number(9)))));
+        let version = Some(ResourceVersion::number(9));
+        assert_eq!(read(bookmark), Ok(DecodedEvent::Bookmark(Bookmark { version, ends_list: false })));
         let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}}"#;
         assert!(matches!(read(error), Ok(DecodedEvent::Error(status)) if status.code == 410));
+    }
+
+    #[test]
+    fn only_a_bookmark_that_is_marked_ends_the_list() {
+        let ends_list = |annotations: &str| {
+            let metadata = format!(r#"{{"resourceVersion":"9","annotations":{annotations}}}"#);
+            match read(&format!(r#"{{"type":"BOOKMARK","object":{{"metadata":{metadata}}}}}"#)) {
+                Ok(DecodedEvent::Bookmark(bookmark)) => bookmark.ends_list,
+                other => panic!("{annotations}: {other:?}"),
+            }
+        };
+        assert!(ends_list(r#"{"other":"x","k8s.io/initial-events-end":"true"}"#));
+        for annotations in ["null", "{}", r#"{"k8s.io/initial-events-end":"false"}"#, r#"{"other":"true"}"#] {
+            assert!(!ends_list(annotations), "{annotations}");
+        }
     }
 
     #[test]

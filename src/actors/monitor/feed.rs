@@ -153,11 +153,17 @@ impl Feed {
             Step::Init { resource_version } => {
                 self.batches.put(WatchEvent::Init { resource_version }, at);
             }
-            Step::InitApply(items) => {
-                self.notice_listed_types(&items);
-                for facts in items {
-                    self.context.registry.terminating().notice(resource, &facts);
-                    self.batches.put(WatchEvent::Apply(facts), at);
+            Step::InitApply(events) => {
+                self.notice_listed_types(&events);
+                for event in events {
+                    match &event {
+                        WatchEvent::Apply(facts) => {
+                            self.context.registry.terminating().notice(resource, facts);
+                        }
+                        WatchEvent::Delete(_) => self.notice_served_types(&event),
+                        WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => {}
+                    }
+                    self.batches.put(event, at);
                 }
             }
             Step::InitDone { resource_version } => {
@@ -253,12 +259,15 @@ impl Feed {
 
     /// Reports the types of listed CRDs: no event shows a CRD that was created while the watch was
     /// closed.
-    fn notice_listed_types(&self, items: &[ObjectFacts]) {
-        let defined =
-            items.iter().filter_map(|facts| match expected(&self.resource.group_resource, facts, false) {
-                Some(ExpectedDiscovery::Served(resource)) => Some(resource),
-                _ => None,
-            });
+    fn notice_listed_types(&self, events: &[WatchEvent]) {
+        let listed = events.iter().filter_map(|event| match event {
+            WatchEvent::Apply(facts) => expected(&self.resource.group_resource, facts, false),
+            WatchEvent::Delete(_) | WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => None,
+        });
+        let defined = listed.filter_map(|expected| match expected {
+            ExpectedDiscovery::Served(resource) => Some(resource),
+            _ => None,
+        });
         let defined: Vec<_> = defined.collect();
         if !defined.is_empty() {
             self.context.types_listed.do_send(TypesListed(defined));

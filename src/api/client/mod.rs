@@ -26,6 +26,7 @@ use super::reachability::Reachability;
 use super::restore_fence::RestoreFence;
 use super::settings::{ApiSettings, Verb};
 use super::strategic_merge::StrategicMergeSupport;
+use super::streaming_lists::StreamingLists;
 use super::write_encoding::WriteEncodings;
 use super::write_gate::WriteGate;
 use kube_gc_core::object::GroupResource;
@@ -92,6 +93,7 @@ struct Inner {
     reachability: Reachability,
     jitter: Jitter,
     strategic_merge: StrategicMergeSupport,
+    streaming_lists: StreamingLists,
     write_encodings: WriteEncodings,
 }
 
@@ -111,6 +113,7 @@ impl Api {
             clients: clients.into(),
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
+            streaming_lists: StreamingLists::new(settings.streaming_lists),
             concurrency: ConcurrencyLimits::default(),
             bulkhead: Bulkhead::default(),
             reachability: Reachability::default(),
@@ -208,6 +211,11 @@ impl Api {
     /// Which types accept strategic merge patches.
     pub(super) fn strategic_merge(&self) -> &StrategicMergeSupport {
         &self.0.strategic_merge
+    }
+
+    /// Whether the server streams lists.
+    pub(super) fn streaming_lists(&self) -> &StreamingLists {
+        &self.0.streaming_lists
     }
 
     /// The encoding in which each type is written to.

@@ -12,6 +12,9 @@ pub(super) enum Action {
     Wait(Duration),
     /// Request a list or its next page.
     List(ListFrom),
+    /// Request a list as the beginning of a watch that lasts this long: at this version or a later
+    /// one, or at any version if nothing was seen before.
+    Stream { not_older_than: Option<ResourceVersion>, lasting: Duration },
     /// Request the present version: a consistent list of one object.
     Check,
     /// Watch from this version on, for this long.

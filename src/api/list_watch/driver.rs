@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::action::End;
 use super::machine::Machine;
-use super::stage::{Listing, Stage};
+use super::stage::{Listing, Stage, Streaming};
 use super::step::{Phase, Step, WatchStart};
 use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass};
@@ -59,7 +60,8 @@ impl Api {
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
         let seed = self.jitter().next();
         let metrics = EventMetrics::new(&resource.group_resource);
-        let machine = Machine::new(Arc::clone(&resource), start, self.settings().watch.clone(), seed);
+        let (streaming, watch) = (self.streaming_lists().clone(), self.settings().watch.clone());
+        let machine = Machine::new(Arc::clone(&resource), start, streaming, watch, seed);
         ListWatch {
             api: self.clone(),
             resource,
@@ -197,6 +199,27 @@ impl ListWatch {
                     }
                 }
                 Stage::Listing(_) => self.read_list().await,
+                Stage::OpeningStream { not_older_than, deadline, opening } => {
+                    let result = opening.await;
+                    let (not_older_than, deadline) = (not_older_than.take(), *deadline);
+                    match result {
+                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
+                        Ok(response) => {
+                            self.stage = Stage::Streaming(Box::new(Streaming {
+                                events: WatchReader::new(Encoding::of(response.headers())),
+                                body: response.into_body(),
+                                batch: Vec::new(),
+                                unread: 0,
+                                begun: false,
+                                not_older_than,
+                                patience: Instant::now() + self.api.settings().request_timeout,
+                                deadline,
+                            }));
+                        }
+                        Err(error) => self.end_list(Err(error)),
+                    }
+                }
+                Stage::Streaming(_) => self.read_stream().await,
                 Stage::OpeningWatch { deadline, opening } => {
                     let result = opening.await;
                     let deadline = *deadline;
@@ -204,9 +227,7 @@ impl ListWatch {
                         Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
                         Ok(response) => {
                             let events = WatchReader::new(Encoding::of(response.headers()));
-                            let body = response.into_body();
-                            let lives = self.failing.then(|| Instant::now() + LIVES_AFTER);
-                            self.stage = Stage::Watching { deadline, lives, body, events };
+                            self.stage = self.watching(deadline, response.into_body(), events);
                         }
                         Err(error) => self.end_watch(End::Failed(error)),
                     }
@@ -214,6 +235,12 @@ impl ListWatch {
                 Stage::Watching { .. } => self.read_watch().await,
             }
         }
+    }
+
+    /// A watch that has begun.
+    pub(super) fn watching(&self, deadline: Instant, body: Body, events: WatchReader) -> Stage {
+        let lives = self.failing.then(|| Instant::now() + LIVES_AFTER);
+        Stage::Watching { deadline, lives, body, events }
     }
 
     /// Raises the restore fence, if the watch ended before its time.

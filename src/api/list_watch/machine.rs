@@ -15,6 +15,7 @@ use crate::api::error::{ApiError, ErrorClass};
 use crate::api::high_water::HighWater;
 use crate::api::pagination::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::api::settings::WatchSettings;
+use crate::api::streaming_lists::StreamingLists;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 
@@ -30,6 +31,10 @@ enum Plan {
 /// event at the watch's version may be the cause.
 const FRUITLESS_WATCHES: u32 = 3;
 
+/// How many streamed lists in a row may fail before the type is listed in one piece: a server that
+/// knows nothing of them may begin a watch that never ends its list.
+const FRUITLESS_STREAMS: u32 = 3;
+
 /// A healthy API server waits 3 s for its cache to reach the version that a list requires, and
 /// then fails the list (`blockTimeout` of its watch cache).
 const CACHE_WAITS: Duration = Duration::from_secs(5);
@@ -42,6 +47,12 @@ pub(super) struct Machine {
     aggregated: bool,
     pace: RequestPace,
     plan: Plan,
+    /// Whether the server streams lists.
+    streaming: StreamingLists,
+    /// Whether the present list is streamed.
+    streamed: bool,
+    /// How many streamed lists have failed since a list succeeded.
+    failed_streams: u32,
     /// Set by a refusal: this server supports no lists from its cache.
     only_consistent: bool,
     /// Set when a list from the cache timed out, until a list from the store succeeds.
@@ -63,13 +74,22 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub fn new(resource: Arc<ResourceType>, start: WatchStart, settings: WatchSettings, seed: u64) -> Self {
+    pub fn new(
+        resource: Arc<ResourceType>,
+        start: WatchStart,
+        streaming: StreamingLists,
+        settings: WatchSettings,
+        seed: u64,
+    ) -> Self {
         Self {
             resource,
             high_water: start.high_water,
             aggregated: start.aggregated,
             pace: RequestPace::new(settings, seed),
             plan: Plan::List { consistent: false },
+            streaming,
+            streamed: false,
+            failed_streams: 0,
             only_consistent: false,
             cache_hangs: false,
             asked: None,
@@ -97,6 +117,12 @@ impl Machine {
             Plan::List { .. } => {
                 self.asked = Some(now);
                 (self.pages, self.objects) = (Pagination::default(), 0);
+                self.streamed = self.can_stream();
+                if self.streamed {
+                    let lasting = self.pace.watch_duration();
+                    self.watch = (Some(now), lasting, false);
+                    return Action::Stream { not_older_than: self.seen(), lasting };
+                }
                 let from_cache = || self.seen().map_or(ListFrom::Cache, ListFrom::NotOlderThan);
                 Action::List(if self.is_consistent() { ListFrom::Store } else { from_cache() })
             }
@@ -128,6 +154,21 @@ impl Machine {
 
     fn seen(&self) -> Option<ResourceVersion> {
         self.high_water.get(&self.resource.group_resource).filter(|_| !mutation::is(Mutation::TrustOldList))
+    }
+
+    /// Whether to stream the list. A consistent list is read from the store, which needs no stream.
+    /// The server of an aggregated API may be anyone's, and ignore what it does not know.
+    fn can_stream(&self) -> bool {
+        !self.is_consistent()
+            && !self.aggregated
+            && self.streaming.are_wanted()
+            && self.failed_streams < FRUITLESS_STREAMS
+    }
+
+    /// A streamed list has shown objects up to this version. They were seen, even if it breaks off
+    /// later.
+    pub fn stream_showed(&mut self, version: &ResourceVersion) {
+        self.high_water.advance(&self.resource.group_resource, version);
     }
 
     /// Whether the present list is read from the store.
@@ -199,6 +240,7 @@ impl Machine {
             return None;
         }
         self.cache_hangs = false;
+        self.failed_streams = 0;
         let version = self.listed.take();
         if let Some(version) = &version {
             self.high_water.advance(&self.resource.group_resource, version);
@@ -212,6 +254,23 @@ impl Machine {
 
     /// A list could not be read.
     pub fn list_failed(&mut self, error: ApiError, now: Instant) -> Option<Step> {
+        let streamed = std::mem::take(&mut self.streamed);
+        if streamed {
+            self.failed_streams += 1;
+            match (error.class, error.code) {
+                (ErrorClass::Refused, _) => {
+                    self.streaming.refused(&error);
+                    return None;
+                }
+                // Without a feature of etcd, streams are answered with 500. In the other cases, the
+                // list shows whether the whole type is meant.
+                (ErrorClass::Denied | ErrorClass::NotServed, _) | (_, Some(500)) => {
+                    self.failed_streams = FRUITLESS_STREAMS;
+                    return None;
+                }
+                _ => {}
+            }
+        }
         if !self.is_consistent() {
             // The store can answer where the cache cannot.
             match error.class {
@@ -225,7 +284,9 @@ impl Machine {
                 }
                 // A cache that cannot be filled never reaches the version. A list from the store
                 // shows the cause, such as the error of a conversion webhook.
-                ErrorClass::Transient if self.seen().is_some() && self.waited(now) > CACHE_WAITS => {
+                ErrorClass::Transient
+                    if !streamed && self.seen().is_some() && self.waited(now) > CACHE_WAITS =>
+                {
                     self.cache_hangs = true;
                 }
                 _ => {}

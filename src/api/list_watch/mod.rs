@@ -2,7 +2,7 @@
 //!
 //! `machine` holds the rules, as a state machine without I/O, and `pace` decides when the next
 //! request may be sent. `driver` goes from `stage` to stage: `requests` sends what the machine asks
-//! for, `reading` reads the answers, and their results are reported to the machine.
+//! for, `reading` and `streaming` read the answers, and their results are reported to the machine.
 
 mod action;
 mod driver;
@@ -12,6 +12,7 @@ mod reading;
 mod requests;
 mod stage;
 mod step;
+mod streaming;
 #[cfg(test)]
 mod tests;
 

@@ -13,15 +13,15 @@ use crate::api::error_chain::error_chain;
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
 use kube_gc_core::graph::WatchEvent;
-use kube_gc_core::object::{ObjectFacts, ResourceType};
-use kube_gc_decode::{DecodedEvent, Envelope, EventError, ListError, Status};
+use kube_gc_core::object::ResourceType;
+use kube_gc_decode::{Bookmark, DecodedEvent, Envelope, EventError, ListError, Status};
 
 /// The greatest number of events in a batch, so that a batch is applied quickly.
 const LARGEST_BATCH: usize = 500;
 
 /// The greatest number of bytes in a batch: five hundred objects of the greatest size that the
 /// API server accepts take most of a gigabyte.
-const LONGEST_BATCH: usize = 4 << 20;
+pub(super) const LONGEST_BATCH: usize = 4 << 20;
 
 impl ListWatch {
     /// Reads the next part of the list.
@@ -47,7 +47,7 @@ impl ListWatch {
         let fed = listing.items.feed(&data, &mut |view| {
             came += 1;
             match reader.facts(view) {
-                Some(facts) => batch.push(facts),
+                Some(facts) => batch.push(WatchEvent::Apply(facts)),
                 None => *skipped += 1,
             }
         });
@@ -85,7 +85,7 @@ impl ListWatch {
         self.items(batch);
     }
 
-    fn items(&mut self, batch: Vec<ObjectFacts>) {
+    fn items(&mut self, batch: Vec<WatchEvent>) {
         self.metrics.came(EventKind::Listed, batch.len());
         self.ready.push_back(Step::InitApply(batch));
     }
@@ -161,9 +161,9 @@ impl ListWatch {
                     break Some(End::Failed(watch_failure(&self.resource, message)));
                 }
                 Ok(Some(DecodedEvent::Error(status))) => {
-                    break Some(End::Failed(error_event(&self.resource, &status)));
+                    break Some(End::Failed(error_event("WATCH", &self.resource, &status)));
                 }
-                Ok(Some(DecodedEvent::Bookmark(version))) => {
+                Ok(Some(DecodedEvent::Bookmark(Bookmark { version, .. }))) => {
                     self.metrics.came(EventKind::Bookmark, 1);
                     self.machine.saw(version.clone());
                     bookmark = Some(version);
@@ -267,8 +267,8 @@ fn watch_failure(resource: &ResourceType, message: String) -> ApiError {
 }
 
 /// The error in an ERROR event.
-fn error_event(resource: &ResourceType, status: &Status) -> ApiError {
+pub(super) fn error_event(action: &'static str, resource: &ResourceType, status: &Status) -> ApiError {
     let class = error::classify(status.code, status, None, None);
     let code = (status.code != 0).then_some(status.code);
-    ApiError { code, ..failure("WATCH", resource, class, error::message(status, NO_TEXT)) }
+    ApiError { code, ..failure(action, resource, class, error::message(status, NO_TEXT)) }
 }

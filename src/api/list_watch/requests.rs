@@ -42,25 +42,50 @@ impl ListWatch {
             Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
-                let opening = self.open(Verb::List, list_accept(self.preferred), self.list_path(&from));
+                let path = self.list_path(&from);
+                let opening = self.open(Verb::List, "LIST", list_accept(self.preferred), path);
                 Stage::OpeningList { first, since: now, opening }
             }
-            Action::Watch { from, lasting } => {
-                if self.machine.shares_store() {
-                    self.api.restore_fence().follow(&self.resource);
+            Action::Stream { not_older_than, lasting } => {
+                let mut path = self.watch_path(lasting);
+                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=");
+                match &not_older_than {
+                    None => path.push('0'),
+                    Some(version) => path::encode(&mut path, &version.to_string()),
                 }
-                let mut path = path::collection(&self.resource, None);
-                path.push_str("?watch=1&allowWatchBookmarks=true&timeoutSeconds=");
-                path.push_str(&lasting.as_secs().to_string());
+                let deadline = self.watch_deadline(now, lasting);
+                let opening = self.open(Verb::Watch, "LIST", watch_accept(self.preferred), path);
+                Stage::OpeningStream { not_older_than, deadline, opening }
+            }
+            Action::Watch { from, lasting } => {
+                self.follow_store();
+                let mut path = self.watch_path(lasting);
                 if let Some(version) = from {
                     path.push_str("&resourceVersion=");
                     path::encode(&mut path, &version.to_string());
                 }
-                let deadline = now + lasting + self.api.settings().watch.grace;
-                let opening = self.open(Verb::Watch, watch_accept(self.preferred), path);
+                let deadline = self.watch_deadline(now, lasting);
+                let opening = self.open(Verb::Watch, "WATCH", watch_accept(self.preferred), path);
                 Stage::OpeningWatch { deadline, opening }
             }
         };
+    }
+
+    /// The watch begins.
+    pub(super) fn follow_store(&self) {
+        if self.machine.shares_store() {
+            self.api.restore_fence().follow(&self.resource);
+        }
+    }
+
+    fn watch_path(&self, lasting: Duration) -> String {
+        let path = path::collection(&self.resource, None);
+        format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", lasting.as_secs())
+    }
+
+    /// When a watch that begins now is dead.
+    fn watch_deadline(&self, now: Instant, lasting: Duration) -> Instant {
+        now + lasting + self.api.settings().watch.grace
     }
 
     fn list_path(&self, from: &ListFrom) -> String {
@@ -81,11 +106,11 @@ impl ListWatch {
         path
     }
 
-    fn open(&self, verb: Verb, accept: &'static str, path: String) -> Opening {
+    fn open(&self, verb: Verb, action: &'static str, accept: &'static str, path: String) -> Opening {
         let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
         async move {
             let mut call = Call::get(verb, path, accept, &resource.group_resource);
-            call.action = if verb == Verb::Watch { "WATCH" } else { "LIST" };
+            call.action = action;
             call.target = resource.group_resource.to_string();
             api.open(call).await
         }

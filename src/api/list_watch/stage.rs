@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 use super::step::Phase;
 use crate::api::error::ApiError;
-use kube_gc_core::object::ObjectFacts;
+use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::object::ResourceVersion;
 use kube_gc_decode::{Envelope, ListReader, WatchReader};
 
 /// The present stage. It holds all futures in progress, so that dropping the future of `next`
@@ -24,6 +25,12 @@ pub(super) enum Stage {
         opening: Opening,
     },
     Listing(Listing),
+    OpeningStream {
+        not_older_than: Option<ResourceVersion>,
+        deadline: Instant,
+        opening: Opening,
+    },
+    Streaming(Box<Streaming>),
     OpeningWatch {
         deadline: Instant,
         opening: Opening,
@@ -43,7 +50,10 @@ impl Stage {
         match self {
             Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
             Self::OpeningList { .. } | Self::Listing(_) => Some(Phase::List),
-            Self::OpeningWatch { .. } | Self::Watching { .. } => Some(Phase::Watch),
+            Self::OpeningStream { .. }
+            | Self::Streaming(_)
+            | Self::OpeningWatch { .. }
+            | Self::Watching { .. } => Some(Phase::Watch),
         }
     }
 }
@@ -53,7 +63,7 @@ pub(super) type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
 pub(super) struct Listing {
     pub body: Body,
     pub items: ListReader,
-    pub batch: Vec<ObjectFacts>,
+    pub batch: Vec<WatchEvent>,
     /// Bytes that arrived since the last batch.
     pub unread: usize,
     /// The number of objects on this page.
@@ -64,5 +74,22 @@ pub(super) struct Listing {
     pub begun: bool,
     pub since: Instant,
     /// The next part must arrive before this.
+    pub deadline: Instant,
+}
+
+/// A streamed list.
+pub(super) struct Streaming {
+    pub body: Body,
+    pub events: WatchReader,
+    pub batch: Vec<WatchEvent>,
+    /// Bytes that arrived since the last batch.
+    pub unread: usize,
+    /// `Init` was reported.
+    pub begun: bool,
+    /// The version that the request requires.
+    pub not_older_than: Option<ResourceVersion>,
+    /// The next part must arrive before this.
+    pub patience: Instant,
+    /// The watch that follows must end before this.
     pub deadline: Instant,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::error::ApiError;
 use crate::api::high_water::HighWater;
 use kube_gc_core::graph::WatchEvent;
-use kube_gc_core::object::{ObjectFacts, ResourceVersion};
+use kube_gc_core::object::ResourceVersion;
 
 /// Where a [`ListWatch`](super::ListWatch) starts from.
 #[derive(Clone, Debug)]
@@ -33,12 +33,12 @@ pub enum Step {
     /// A list begins. Objects that were listed since the last `Init` without an `InitDone` are
     /// to be discarded.
     Init {
-        /// The list's version, if it is known already. Then it is not older than anything that
-        /// was seen of the type.
+        /// The list's version, or of a streamed list the least that it can be, if it is known
+        /// already. Then the list is not older than anything that was seen of the type.
         resource_version: Option<ResourceVersion>,
     },
-    /// Objects of the list.
-    InitApply(Vec<ObjectFacts>),
+    /// Objects of the list. A streamed list may also delete one that it has shown before.
+    InitApply(Vec<WatchEvent>),
     /// The list is complete.
     InitDone {
         /// The list's version.

@@ -57,8 +57,9 @@ pub enum Intake {
 pub enum WatchEvent {
     /// A list begins. Objects that it does not contain may be gone.
     Init {
-        /// The list's version, if it is known before the list is complete. Then the list is at
-        /// least as recent as every object of the type that was seen before.
+        /// The list's version, or the least that it can be, if it is known before the list is
+        /// complete. Then the list is at least as recent as every object of the type that was seen
+        /// before.
         resource_version: Option<ResourceVersion>,
     },
     /// An object of a list, or an ADDED or MODIFIED event.

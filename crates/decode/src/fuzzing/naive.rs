@@ -8,7 +8,8 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 use super::Event;
-use crate::Envelope;
+use crate::watch::INITIAL_EVENTS_END;
+use crate::{Bookmark, Envelope};
 use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Something is not of the type that its place asks for.
@@ -147,8 +148,9 @@ pub(super) fn event(event: &Value) -> Read<Event> {
     match &*text(event, "type")? {
         "ERROR" => status(object),
         "BOOKMARK" => {
-            facts(object)?;
-            Ok(Event::Bookmark(version()?))
+            let annotations = part(&metadata(object)?, "annotations")?;
+            let ends_list = text(&annotations, INITIAL_EVENTS_END)? == "true";
+            Ok(Event::Bookmark(Bookmark { version: version()?, ends_list }))
         }
         event_type @ ("ADDED" | "MODIFIED" | "DELETED") => Ok(match facts(object)? {
             Some(facts) => Event::Object { deleted: event_type == "DELETED", facts },

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::naive::{self, Misshapen, Read};
 use super::{Event, chunked};
+use crate::watch::INITIAL_EVENTS_END;
 use crate::{Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
@@ -219,6 +220,22 @@ fn object_tree(bytes: &[u8]) -> Read<Value> {
     Ok(json!({"metadata": metadata}))
 }
 
+fn bookmark_tree(bytes: &[u8]) -> Read<Value> {
+    let message = Message::read(Message::read(bytes)?.one(1)?.unwrap_or_default())?;
+    let mut annotations = Map::new();
+    for entry in message.all(12)? {
+        let entry = Message::read(entry)?;
+        let (key, value) = (entry.one(1)?.unwrap_or_default(), entry.one(2)?.unwrap_or_default());
+        let is_second = annotations.insert(text(key), text(value).into()).is_some();
+        if is_second && text(key) == INITIAL_EVENTS_END {
+            return Err(Misshapen);
+        }
+    }
+    let mut metadata = message.texts([(6, "resourceVersion")])?;
+    metadata.insert("annotations".into(), annotations.into());
+    Ok(json!({"metadata": metadata}))
+}
+
 fn owner_tree(bytes: &[u8]) -> Read<Value> {
     let message = Message::read(bytes)?;
     let mut owner = message.texts([(5, "apiVersion"), (1, "kind"), (3, "name"), (4, "uid")])?;
@@ -234,9 +251,11 @@ fn event_tree(frame: &[u8]) -> Read<Value> {
     let embedded = Message::read(event.one(2)?.ok_or(Misshapen)?)?;
     let (object_type, raw) = typed(embedded.one(1)?.ok_or(Misshapen)?, false)?;
     let raw = raw.unwrap_or_default();
+    let metadata = json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"});
     let (expected, object) = match &*event_type {
         "ERROR" => (json!({"apiVersion": "v1", "kind": "Status"}), status_tree(raw)),
-        _ => (json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}), object_tree(raw)),
+        "BOOKMARK" => (metadata, bookmark_tree(raw)),
+        _ => (metadata, object_tree(raw)),
     };
     if object_type != expected {
         return Err(Misshapen);

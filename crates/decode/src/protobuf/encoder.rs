@@ -58,10 +58,8 @@ fn object(object: &Value) -> Vec<u8> {
     }
     for (number, map) in [(11, &of["labels"]), (12, &of["annotations"])] {
         for (key, value) in map.as_object().into_iter().flatten() {
-            metadata.extend(field(
-                number,
-                &[text(1, &json!(key)), field(2, value.to_string().as_bytes())].concat(),
-            ));
+            let content = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            metadata.extend(field(number, &[text(1, &json!(key)), field(2, content.as_bytes())].concat()));
         }
     }
     for owner in of["ownerReferences"].as_array().into_iter().flatten() {

@@ -6,7 +6,9 @@ use super::text;
 use super::wire::{Fields, Malformed, Once};
 use crate::object::{FinalizersView, MetadataView, ObjectView, Owners, ReferenceView};
 use crate::status::{Cause, Details};
-use crate::{Keyed, Status};
+use crate::watch::INITIAL_EVENTS_END;
+use crate::{Bookmark, Keyed, Status, Text};
+use kube_gc_core::object::ResourceVersion;
 
 /// Reads an object. If it cannot be read, the error contains its name.
 pub fn object(message: &[u8]) -> Result<ObjectView<'_>, String> {
@@ -61,6 +63,48 @@ fn read_metadata(message: &[u8]) -> Result<MetadataView<'_>, Malformed> {
         deletion_timestamp: deleted.get().filter(|timestamp| !timestamp.is_empty()).map(|_| IgnoredAny),
         deletion_grace_period_seconds: grace.get(),
     })
+}
+
+/// Reads the object of a bookmark.
+pub fn bookmark(message: &[u8]) -> Result<Bookmark, Malformed> {
+    let (mut metadata, mut version, mut end) = (Once::default(), Once::default(), Once::default());
+    let mut fields = Fields::of(message);
+    while let Some((number, value)) = fields.next()? {
+        if number == 1 {
+            metadata.set(value.bytes()?)?;
+        }
+    }
+    let mut fields = Fields::of(metadata.get().unwrap_or_default());
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            6 => version.set(value.bytes()?)?,
+            12 => {
+                let (key, value) = annotation(value.bytes()?)?;
+                if &*key == INITIAL_EVENTS_END {
+                    end.set(value)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(Bookmark {
+        version: ResourceVersion::parse(&version.text()),
+        ends_list: end.get().is_some_and(|value| &*value == "true"),
+    })
+}
+
+/// An entry of a map of strings.
+fn annotation(message: &[u8]) -> Result<(Text<'_>, Text<'_>), Malformed> {
+    let (mut key, mut content) = (Once::default(), Once::default());
+    let mut fields = Fields::of(message);
+    while let Some((number, value)) = fields.next()? {
+        match number {
+            1 => key.set(value.bytes()?)?,
+            2 => content.set(value.bytes()?)?,
+            _ => {}
+        }
+    }
+    Ok((key.text(), content.text()))
 }
 
 /// `OwnerReference`.

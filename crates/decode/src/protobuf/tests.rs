@@ -62,9 +62,15 @@ proptest! {
 
     #[test]
     fn an_event_in_protobuf_equals_its_json(
-        object in object(),
+        mut object in object(),
         event_type in prop_oneof![Just("ADDED"), Just("MODIFIED"), Just("DELETED"), Just("BOOKMARK")],
+        annotation in prop_oneof![Just("k8s.io/initial-events-end"), Just("example.com/other")],
+        content in prop_oneof![Just("true"), Just("false")],
     ) {
+        // Only bookmarks have annotations that are read.
+        if event_type == "BOOKMARK" {
+            object["metadata"]["annotations"] = json!({annotation: content});
+        }
         let event = json!({"type": event_type, "object": object});
         let expected = events(Encoding::Json, &line(&event));
         prop_assert_eq!(expected.len(), 1);

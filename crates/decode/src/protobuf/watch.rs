@@ -17,7 +17,9 @@ pub fn read_event(frame: &[u8]) -> Result<EventView<'_>, EventError> {
     let read_object = || object::object(typed.raw).map_err(EventError);
     match event_type {
         EventType::Object(now) if is_metadata => Ok(EventView::Object { now, view: read_object()? }),
-        EventType::Bookmark if is_metadata => Ok(EventView::Bookmark(read_object()?)),
+        EventType::Bookmark if is_metadata => {
+            object::bookmark(typed.raw).map(EventView::Bookmark).map_err(fault)
+        }
         EventType::Error if is_status => object::status(typed.raw).map(EventView::Error).map_err(fault),
         EventType::Object(_) | EventType::Bookmark | EventType::Error => {
             Err(EventError("the object of the event is not metadata".into()))

@@ -8,12 +8,15 @@ use tokio::time::Instant;
 
 use crate::object::{Obj, key};
 
+/// The parameter of a streamed list.
+const STREAMED: &str = "sendInitialEvents=true";
+
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Reads one object.
     Get,
-    /// Lists a collection, or the first page of it.
+    /// Lists a collection, or the first page of it. This may be the beginning of a watch.
     List,
     /// Watches a collection.
     Watch,
@@ -73,6 +76,7 @@ impl Request {
         };
         let name = rest.get(1).map(|&name| name.to_owned());
         let verb = match (method.as_str(), &name) {
+            ("GET", None) if query.contains(STREAMED) => Verb::List,
             ("GET", _) if query.split('&').any(|part| part == "watch=1" || part == "watch=true") => {
                 Verb::Watch
             }
@@ -130,6 +134,11 @@ impl Request {
     /// Whether the request is a strategic merge patch.
     pub fn is_strategic(&self) -> bool {
         self.content_type == "application/strategic-merge-patch+json"
+    }
+
+    /// Whether the request is a watch that begins with a list.
+    pub fn is_streamed_list(&self) -> bool {
+        self.query.contains(STREAMED)
     }
 
     /// Whether the request lists a whole collection or a namespace of it. Excludes requests that

@@ -143,8 +143,8 @@ async fn answer(shared: Shared, client: Client, mut incoming: http::Request<Inco
         state.log[index].expired = status == 410;
     });
 
-    let is_watch = request.verb == Verb::Watch && head.status.is_success();
-    let body: UnsyncBoxBody<Bytes, io::Error> = if is_watch {
+    let is_watch = request.verb == Verb::Watch || request.is_streamed_list();
+    let body: UnsyncBoxBody<Bytes, io::Error> = if is_watch && head.status.is_success() {
         let (to, from) = mpsc::channel(16);
         shared.follow(index, request.resource, body, to);
         let frames = unfold(from, async |mut from| Some((from.recv().await?, from)));

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 
+use super::streaming::end;
 use super::*;
 use kube_gc_core::object::Uid;
 
@@ -37,6 +38,19 @@ impl Store {
         list_next(self.version, "", &items)
     }
 
+    /// A streamed list of some objects, and what follows them.
+    fn stream(&self, objects: usize, ending: Vec<Part>) -> Reply {
+        let objects = self.objects.iter().take(objects);
+        let mut parts: Vec<Part> =
+            objects.map(|(name, version)| lines([&event("ADDED", name, *version)])).collect();
+        parts.extend(ending);
+        Reply::stream(parts)
+    }
+
+    fn end(&self) -> Part {
+        lines([&end(&self.version.to_string())])
+    }
+
     fn watch(&self, from: u64, ending: Vec<Part>) -> Reply {
         let mut parts: Vec<Part> = self
             .log
@@ -52,12 +66,21 @@ impl Store {
 fn reply(store: &mut Store, seen: &ReceivedRequest, dice: u64) -> Reply {
     store.change(dice / 11);
     let from = seen.query("resourceVersion").and_then(|version| version.parse().ok()).unwrap_or(0);
+    let stream = seen.query("sendInitialEvents").is_some();
     let watch = seen.query("watch").is_some();
     match dice % 11 {
         0 => Reply::code(503, "no"),
         1 => Reply::status(410, "expired", "{}"),
         2 => Reply::status(429, "slow", r#"{"retryAfterSeconds":3}"#),
         3 => Reply::never(),
+        4 if stream => store.stream(1, vec![lines([GONE])]),
+        5 if stream => store.stream(2, vec![Part::Break]),
+        6 if stream => store.stream(3, vec![lines([&end("")])]),
+        7 if stream => store.stream(4, vec![Part::Hang]),
+        8 if stream => store.stream(9, vec![store.end(), Part::Break]),
+        9 if stream => Reply::status(504, "Too large resource version", "{}"),
+        10 if stream => store.stream(9, Vec::new()),
+        _ if stream => store.stream(9, vec![store.end()]),
         4 if watch => store.watch(from, vec![lines([GONE])]),
         5 if watch => store.watch(from, vec![Part::Break]),
         6 if watch => store.watch(from, vec![lines(["nonsense"])]),
@@ -78,7 +101,7 @@ proptest! {
     /// Whatever the server did: once it behaves, the events lead to its state. No restore was
     /// reported, and the server never received too many requests.
     #[test]
-    fn the_list_and_watch_is_correct_after_any_faults(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>()) {
+    fn the_list_and_watch_is_correct_after_any_faults(dice in prop::collection::vec(any::<u64>(), 0..60), seed in any::<u64>(), streaming_lists in any::<bool>()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let store = Arc::new(Mutex::new(Store { version: 10, ..Store::default() }));
@@ -89,6 +112,10 @@ proptest! {
                 let from = seen.query("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
                 match rolls.next() {
                     Some(dice) => reply(&mut store, seen, dice),
+                    None if seen.query("sendInitialEvents").is_some() => {
+                        calmed.store(true, Ordering::SeqCst);
+                        store.stream(9, vec![store.end(), Part::Hang])
+                    }
                     None if seen.query("watch").is_some() => {
                         calmed.store(true, Ordering::SeqCst);
                         let quiet = vec![lines([&bookmark(store.version)]), Part::Hang];
@@ -97,7 +124,7 @@ proptest! {
                     None => store.list(),
                 }
             });
-            let settings = ApiSettings { seed, ..ApiSettings::default() };
+            let settings = ApiSettings { seed, streaming_lists, page_size: 2, ..ApiSettings::default() };
             let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), start(&HighWater::default()));
             let mut picture: BTreeMap<Uid, Option<ResourceVersion>> = BTreeMap::new();
             let mut listing = BTreeMap::new();
@@ -105,7 +132,13 @@ proptest! {
             while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {
                 match step.unwrap() {
                     Step::Init { .. } => listing.clear(),
-                    Step::InitApply(items) => listing.extend(items.into_iter().map(|o| (o.uid, o.resource_version))),
+                    Step::InitApply(items) => for event in items {
+                        match event {
+                            WatchEvent::Apply(object) => { listing.insert(object.uid, object.resource_version); }
+                            WatchEvent::Delete(object) => { listing.remove(&object.uid); }
+                            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a list"),
+                        }
+                    },
                     Step::InitDone { .. } => picture = std::mem::take(&mut listing),
                     Step::Events(events) => for event in events {
                         match event {
@@ -125,7 +158,7 @@ proptest! {
                 .map(|(name, version)| (Uid::parse(name).unwrap(), Some(ResourceVersion::number(*version)))).collect();
             assert_eq!(picture, expected);
             let watches: Vec<Duration> = server.seen().iter()
-                .filter(|seen| seen.query("watch").is_some()).map(|seen| seen.at).collect();
+                .filter(|seen| kind(seen).starts_with("watch")).map(|seen| seen.at).collect();
             let least = WatchSettings::default().least_backoff;
             assert!(watches.windows(2).all(|pair| pair[1] - pair[0] >= least), "{watches:?}");
         });

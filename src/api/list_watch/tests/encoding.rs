@@ -60,6 +60,17 @@ async fn protobuf_and_json_give_the_same_result() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_streamed_list_is_read_in_protobuf() {
+    let added = event("ADDED", "a", 1);
+    let server = Server::replying([protobuf_watch(&[&added, &bookmark(5), &super::streaming::end("10")])]);
+    let settings = ApiSettings { streaming_lists: true, ..ApiSettings::default() };
+    let mut watch =
+        server.api_with(settings, WriteGate::open()).watch(widgets(), start(&HighWater::default()));
+    assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 10"]);
+    assert_eq!(asked_for_protobuf(&server), [true]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_answer_is_read_in_its_own_encoding() {
     let added = event("ADDED", "b", 11);
     let deleted = event("DELETED", "b", 12);

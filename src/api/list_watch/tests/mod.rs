@@ -4,6 +4,7 @@ mod chaos;
 mod encoding;
 mod hostile;
 mod list;
+mod streaming;
 mod watch;
 
 use std::time::Duration;
@@ -55,8 +56,13 @@ fn watch(server: &Server) -> ListWatch {
 
 /// A step in a line.
 fn text(step: Option<Step>) -> String {
-    let names = |facts: &[kube_gc_core::object::ObjectFacts]| {
-        facts.iter().map(|facts| facts.name.to_string()).collect::<Vec<_>>().join(",")
+    let names = |events: &[WatchEvent]| {
+        let name = |event: &WatchEvent| match event {
+            WatchEvent::Apply(facts) => facts.name.to_string(),
+            WatchEvent::Delete(facts) => format!("-{}", facts.name),
+            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a list"),
+        };
+        events.iter().map(name).collect::<Vec<_>>().join(",")
     };
     match step {
         None => "ended".into(),
@@ -100,7 +106,9 @@ fn kinds(server: &Server) -> Vec<String> {
 
 fn kind(seen: &ReceivedRequest) -> String {
     let version = seen.query("resourceVersion");
-    if seen.query("watch").is_some() {
+    if seen.query("sendInitialEvents").is_some() {
+        format!("stream {}", version.unwrap_or("-"))
+    } else if seen.query("watch").is_some() {
         format!("watch {}", version.unwrap_or("-"))
     } else if let Some(token) = seen.query("continue") {
         format!("page {token}")
