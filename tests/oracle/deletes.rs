@@ -208,6 +208,27 @@ fn terminating_objects_must_not_be_deleted_again() {
     assert_eq!(broken(&world.collect("item", "Background")), Some(Rule::WrongfulDelete));
 }
 
+/// Such an owner may be in admission.
+#[test]
+fn an_owner_that_never_existed_is_absent_only_for_older_objects() {
+    let unborn = Some(Rule::WrongfulDelete);
+    for (seconds, existed, jumps, rule) in
+        [(1, false, false, unborn), (2, false, false, None), (1, true, false, None), (0, false, true, None)]
+    {
+        let mut world = World::with(Bounds::default());
+        if existed {
+            world.create("owner", &[]);
+            world.remove("owner");
+        }
+        world.create("item", &[to("owner")]);
+        world.wait(seconds);
+        if jumps {
+            world.oracle.jumped(world.now);
+        }
+        assert_eq!(broken(&world.collect("item", "Background")), rule, "{seconds} {existed} {jumps}");
+    }
+}
+
 #[test]
 fn objects_of_ignored_types_must_not_be_deleted() {
     let mut world = World::new();

@@ -113,3 +113,23 @@ fn a_type_that_cannot_be_listed_is_excused_for_a_while() {
         assert_eq!(broken(&world.release("owner")), rule, "after {waited} s");
     }
 }
+
+#[test]
+fn a_group_that_has_not_answered_since_the_start_is_no_excuse_for_ten_minutes() {
+    for (waited, listed, rule) in [(10, false, Some(Rule::LostOrphan)), (600, false, None), (10, true, None)]
+    {
+        let mut world = World::new();
+        world.create("owner", &[]);
+        world.create("item", &[to("owner")]);
+        world.all_known();
+        world.begin_deletion("owner", &["orphan"]);
+        world.oracle.restarted();
+        world.oracle.away("", world.now);
+        if listed {
+            // It is a type like others from now on.
+            world.oracle.listed(&configmaps(), true, world.now);
+        }
+        world.wait(waited);
+        assert_eq!(broken(&world.release("owner")), rule, "after {waited} s, listed: {listed}");
+    }
+}

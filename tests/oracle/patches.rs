@@ -22,6 +22,18 @@ fn absent_and_waiting_references_are_removed_beside_a_solid_one() {
     assert_eq!(patched, Ok(()));
 }
 
+#[test]
+fn a_reference_of_a_young_object_to_an_owner_that_never_existed_stays() {
+    for (seconds, rule) in [(1, Some(Rule::WrongfulPatch)), (2, None)] {
+        let mut world = World::with(Bounds::default());
+        world.create("solid", &[]);
+        world.create("item", &[to("solid"), to("never")]);
+        world.wait(seconds);
+        let patched = world.patch("item", |metadata| metadata["ownerReferences"] = json!([to("solid")]));
+        assert_eq!(broken(&patched), rule, "after {seconds} s");
+    }
+}
+
 /// A late patch without a resource version, which removes the reference to a deleted owner, may
 /// meet two references with one uid that are not adjacent.
 #[test]

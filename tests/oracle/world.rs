@@ -62,7 +62,8 @@ pub fn blocking(owner: &str) -> Value {
 impl World {
     /// A cluster that serves the built-in types, but not widgets.
     pub fn new() -> Self {
-        Self::with(Bounds::default())
+        // Most histories have owners that never existed.
+        Self::with(Bounds { birth: Duration::ZERO, ..Bounds::default() })
     }
 
     /// The same, for a collector with other bounds.

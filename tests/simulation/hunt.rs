@@ -12,6 +12,7 @@ use kube_gc::internals::telemetry::Exporter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use super::births;
 use super::options::{Options, Steps};
 use super::run::{Failure, Passed, Spec, record_fatal_error, run};
 use super::shrink::shrink;
@@ -33,7 +34,7 @@ pub fn check(options: &Options) -> bool {
     let fresh = options.from.unwrap_or_else(fresh_seed);
     println!("simulation: seeds 0 to {} and the fresh seed {fresh}", FIXED - 1);
     // The fresh seed comes first, so that its number is printed in any case.
-    hunt(std::iter::once(fresh).chain(0..FIXED), None, options) && is_repeatable()
+    hunt(std::iter::once(fresh).chain(0..FIXED), None, options) && is_repeatable() && are_kept()
 }
 
 /// Checks that a seed determines a run down to the last byte and time of every message, and that
@@ -51,6 +52,19 @@ fn is_repeatable() -> bool {
             false
         }
     }
+}
+
+/// Checks that no dependent is lost whose owner is stored after it.
+fn are_kept() -> bool {
+    let began = Instant::now();
+    match births::none_is_lost(&exporter()) {
+        Ok(()) => println!("simulation: no dependent lost in 10,000 births, {:?}", began.elapsed()),
+        Err(wrong) => {
+            println!("FAILED: dependents of objects in admission: {wrong}");
+            return false;
+        }
+    }
+    true
 }
 
 /// Runs fresh seeds for this many seconds.

@@ -62,7 +62,10 @@ impl Judge {
 
     /// Notes that the clock is about to jump.
     pub fn jump(&self, by: Duration) {
-        self.with(|inner, _| inner.jumped += by);
+        self.with(|inner, now| {
+            inner.oracle.jumped(now);
+            inner.jumped += by;
+        });
     }
 
     /// Reads the changes since the last call. Must be called right after each request, because a
@@ -122,6 +125,11 @@ impl Judge {
     /// The last version of a type that the collector has certainly seen.
     pub fn seen(&self, resource: &ResourceName) -> u64 {
         self.with(|inner, _| inner.seen.get(resource).copied().unwrap_or_default())
+    }
+
+    /// The collector has just started, and this group does not answer.
+    pub fn away(&self, group: &str) {
+        self.with(|inner, now| inner.oracle.away(group, now));
     }
 
     /// The collector was restarted.

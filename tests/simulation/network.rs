@@ -58,6 +58,8 @@ struct Shared {
     stalled: BTreeMap<String, Instant>,
     /// Types that discovery omits, by group and plural, and until when.
     omitted: BTreeMap<(String, String), Instant>,
+    /// Groups that do not answer, and until when.
+    away: BTreeMap<String, Instant>,
     dark_until: Option<Instant>,
     /// How often the server was stopped. The server is the same as long as this number is.
     stops: u64,
@@ -141,6 +143,7 @@ impl Network {
             expired: BTreeSet::new(),
             stalled: BTreeMap::new(),
             omitted: BTreeMap::new(),
+            away: BTreeMap::new(),
             dark_until: None,
             stops: 0,
             is_stopped: false,
@@ -243,6 +246,19 @@ impl Network {
         })
     }
 
+    /// A group does not answer for this time. Discovery still announces it.
+    pub fn leave(&self, group: &str, time: Duration) {
+        self.with(|shared| shared.away.insert(group.to_owned(), Instant::now() + time));
+    }
+
+    /// The groups that do not answer now.
+    pub fn away(&self) -> Vec<String> {
+        self.with(|shared| {
+            shared.away.retain(|_, until| Instant::now() < *until);
+            shared.away.keys().cloned().collect()
+        })
+    }
+
     /// Denies writes of a type, or allows them again.
     pub fn toggle_denied(&self, plural: &str) -> bool {
         self.with(|shared| {
@@ -327,6 +343,7 @@ impl Network {
             shared.unlistable.clear();
             shared.stalled.clear();
             shared.omitted.clear();
+            shared.away.clear();
             shared.dark_until = None;
         });
     }

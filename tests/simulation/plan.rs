@@ -86,6 +86,16 @@ pub enum Action {
     RestoreRaised,
     /// Discovery omits a type for a while.
     OmitType,
+    /// Dependents of an object that is still in admission, which may deny it in the end.
+    Birth,
+    /// Admission denies deletions or changes of a type with any answer, while a chain of owners is
+    /// deleted.
+    DenyByAdmission,
+    /// An orphan deletion while admission brings back the references that are removed.
+    BringBack,
+    /// The collector is killed and starts while an API group does not answer, which has dependents
+    /// of an owner that orphans them.
+    GroupAway,
     /// Kills the collector and starts it again.
     Crash,
     /// Lets some time pass.
@@ -95,7 +105,7 @@ pub enum Action {
 }
 
 /// Every action, with its weight if it is enabled.
-const ACTIONS: [(Action, u32); 41] = [
+const ACTIONS: [(Action, u32); 45] = [
     (Action::CreateTree, 30),
     (Action::Create, 60),
     (Action::CreateCycle, 12),
@@ -137,6 +147,10 @@ const ACTIONS: [(Action, u32); 41] = [
     (Action::ChangeOfMindInAQueue, 30),
     (Action::RestoreRaised, 12),
     (Action::OmitType, 20),
+    (Action::Birth, 60),
+    (Action::DenyByAdmission, 30),
+    (Action::BringBack, 30),
+    (Action::GroupAway, 15),
 ];
 
 /// The rates of faults of requests, in a thousand.
@@ -226,6 +240,11 @@ impl Plan {
         let orphaning = &mut Random::new(seed).split("orphaning", 0);
         let is_orphaning = orphaning.chance(250);
         let has_large = Random::new(seed).split("large", 0).chance(250);
+        let chance = |purpose, per_mille| Random::new(seed).split(purpose, 0).chance(per_mille);
+        let (has_births, is_denying) = (chance("births", 250), chance("denying", 250));
+        let is_returning = chance("returning", 250);
+        // A type that discovery omits may be passed over, whatever else happens to its group.
+        let is_away = chance("away", 200) && !is_omitting;
         let limited = &mut Random::new(seed).split("limit", 0);
         let qps = if limited.chance(200) { limited.pick(&[1, 2, 5]).copied().unwrap_or(1) } else { 0 };
         let weights = ACTIONS
@@ -239,6 +258,10 @@ impl Plan {
                 Action::RestoreRaised => *weight * u32::from(is_raised),
                 Action::OmitType => *weight * u32::from(is_omitting),
                 Action::LoseLease => *weight * u32::from(is_leased),
+                Action::Birth => *weight * u32::from(has_births),
+                Action::DenyByAdmission => *weight * u32::from(is_denying),
+                Action::BringBack => *weight * u32::from(is_returning),
+                Action::GroupAway => *weight * u32::from(is_away),
                 Action::Webhook => *weight * u32::from(has_webhooks),
                 Action::LateAmongMany => *weight * u32::from(is_orphaning),
                 Action::CreateLarge => *weight * u32::from(has_large),
@@ -324,6 +347,9 @@ impl Action {
                 | Self::Restore
                 | Self::RestoreRaised
                 | Self::OmitType
+                | Self::DenyByAdmission
+                | Self::BringBack
+                | Self::GroupAway
                 | Self::Crash
         )
     }

@@ -14,6 +14,7 @@ const ALL: usize = 10_000;
 
 /// Ends all faults, waits until nothing happens any more, and judges the final state.
 pub async fn come_to_rest(world: &mut World, collector: &Collector) -> Result<(), String> {
+    world.are_born().await;
     world.heal();
     world.network.trace.note(format_args!("all faults are over"));
     // Judged twice: while foreign finalizers still hold objects, and after they were removed.

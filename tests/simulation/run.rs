@@ -141,6 +141,9 @@ impl<'a> Course<'a> {
         let collector = Collector::start(&self.world, self.spec.seed, self.exporter);
         let collector = collector.map_err(|error| error.to_string())?;
         self.world.network.trace.note(format_args!("the collector starts"));
+        for group in self.world.network.away() {
+            self.world.judge.away(&group);
+        }
         while self.next < self.world.plan.steps {
             let step = self.next;
             self.next += 1;
@@ -208,7 +211,7 @@ impl<'a> Course<'a> {
 
 impl World {
     /// Creates the objects that exist before the first step.
-    async fn begin(&mut self) {
+    pub async fn begin(&mut self) {
         for name in self.namespaces.clone() {
             let namespace =
                 serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });

@@ -27,7 +27,7 @@ use super::lease::Lease;
 use super::network::{Cut, Delay, EventEnd, Fate, Kind, Network, Refusal};
 use super::wire::{
     Envelope, discovered_group, earlier, end_of_list, kind_of, own_not_found, resource_of, status, versions,
-    without,
+    with_stale, without,
 };
 
 /// The interval at which an unreachable server is tried again.
@@ -76,6 +76,11 @@ impl Transport {
         let (sent, stops) = (self.judge.now(), self.network.stops());
         let mut fate = self.network.fate(kind, &resource.plural, &line);
         let number = fate.number;
+        let (discovered, away) = (discovered_group(&path), self.network.away());
+        let group = discovered.clone().unwrap_or_else(|| Some(resource.group.to_string()));
+        if group.is_some_and(|group| away.contains(&group)) {
+            fate.before = fate.before.or(Some(Refusal::Code(503)));
+        }
         if let Target::Objects(ObjectPath { namespace, .. }) = Target::parse(&path) {
             let webhook = self.network.asks_webhook(parts.method.as_str(), &resource.plural, namespace);
             fate.before = fate.before.or(webhook);
@@ -108,7 +113,6 @@ impl Transport {
         }
         // Other lists look for one thing only: the version, or the dependents of an owner.
         let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
-        let discovered = discovered_group(parts.uri.path());
         let served = Request::from_parts(parts, Body::from(body));
         let answer = self.server.clone().oneshot(served).await;
         self.judge.look_at(sent);
@@ -129,8 +133,11 @@ impl Transport {
         }
         let mut whole = body.collect().await.map_err(io::Error::other)?.to_bytes();
         let omitted = self.network.omitted();
-        if let (Some(group), false) = (discovered, omitted.is_empty()) {
+        if let (Some(group), false) = (&discovered, omitted.is_empty()) {
             whole = without(&whole, group.as_deref(), &omitted).unwrap_or(whole);
+        }
+        if discovered == Some(None) && !away.is_empty() {
+            whole = with_stale(&whole, &away).unwrap_or(whole);
         }
         self.network.trace.note(format_args!("#{number} → {}, {} bytes", parts.status.as_u16(), whole.len()));
         self.network.trace.bytes(&whole);

@@ -130,3 +130,18 @@ pub fn earlier(uri: &http::Uri, by: u64) -> Option<http::Uri> {
     let before = version.get(..end)?.parse::<u64>().ok()?.checked_sub(by).filter(|version| *version > 0)?;
     format!("{start}resourceVersion={before}{}", version.get(end..)?).parse().ok()
 }
+
+/// An aggregated discovery answer in which these groups do not answer.
+pub fn with_stale(body: &[u8], away: &[String]) -> Option<Bytes> {
+    let mut answer: serde_json::Value = serde_json::from_slice(body).ok()?;
+    for item in answer.get_mut("items")?.as_array_mut()? {
+        let group = item["metadata"]["name"].as_str().unwrap_or_default();
+        if !away.iter().any(|one| one == group) {
+            continue;
+        }
+        for version in item["versions"].as_array_mut()? {
+            *version = json!({ "version": version["version"], "freshness": "Stale" });
+        }
+    }
+    Some(answer.to_string().into())
+}

@@ -10,8 +10,10 @@ use kube_gc_apiserver::resources::ResourceName;
 use kube_gc_apiserver::store::Snapshot;
 use kube_gc_apiserver::{ApiServer, Release, Settings};
 use serde_json::Value;
+use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
+use super::admission::Webhooks;
 use super::judge::Judge;
 use super::lease::Lease;
 use super::network::Network;
@@ -32,6 +34,10 @@ pub struct World {
     pub server: ApiServer,
     /// The collector's network.
     pub network: Network,
+    /// Admission.
+    pub webhooks: Webhooks,
+    /// Objects that are in admission.
+    pub births: Vec<JoinHandle<()>>,
     /// The judge, which observes every change.
     pub judge: Judge,
     /// The lease, which decides whether the collector may write.
@@ -71,10 +77,14 @@ impl World {
         let server = ApiServer::new(settings);
         let types = types::draw(random);
         let ignored = ignored(&server, &types, plan.watch_all);
+        let webhooks = Webhooks::default();
+        webhooks.watch_over(&server);
         Self {
             lease: Lease::new(plan.is_leased),
             judge: Judge::new(server.clone(), ignored.clone(), plan.remembered),
             server,
+            webhooks,
+            births: Vec::new(),
             ignored,
             network: Network::new(trace),
             types,
@@ -96,40 +106,30 @@ impl World {
         content_type: &str,
         body: &Value,
     ) -> (u16, Value) {
-        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
-        self.last += 1;
-        let number = self.last;
-        self.network
-            .trace
-            .note(format_args!("people {number}: {method} {path} {}", String::from_utf8_lossy(&bytes)));
-        let (code, answer) = match self.send(method, path, content_type, bytes).await {
-            Ok(answer) => answer,
-            Err(error) => (0, Value::String(error.to_string())),
-        };
-        self.judge.look();
-        let why = answer.get("message").and_then(Value::as_str).unwrap_or_default();
-        self.network.trace.note(format_args!("people {number} → {code} {why}"));
-        (code, answer)
+        self.person().request(method, path, content_type, body).await
     }
 
-    async fn send(
-        &self,
-        method: Method,
-        path: &str,
-        content_type: &str,
-        body: Bytes,
-    ) -> anyhow::Result<(u16, Value)> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("accept", "application/json")
-            .header("user-agent", USER_AGENT)
-            .header("content-type", content_type)
-            .body(Body::from(body))?;
-        let answer = self.server.clone().oneshot(request).await?;
-        let code = answer.status().as_u16();
-        let body = answer.into_body().collect().await.map_err(|error| anyhow::anyhow!("{error}"))?;
-        Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
+    /// Creates an object that waits in admission.
+    pub fn create_later(&mut self, path: String, object: Value) {
+        let person = self.person();
+        self.births.push(tokio::spawn(async move {
+            person.request(Method::POST, &path, "application/json", &object).await;
+        }));
+    }
+
+    /// Waits until no object is in admission any more.
+    pub async fn are_born(&mut self) {
+        for birth in self.births.drain(..) {
+            // A panic is reported elsewhere.
+            let _ = birth.await;
+        }
+    }
+
+    /// Somebody who sends the next request.
+    fn person(&mut self) -> Person {
+        self.last += 1;
+        let (server, judge) = (self.server.clone(), self.judge.clone());
+        Person { number: self.last, server, judge, trace: self.network.trace.clone() }
     }
 
     /// Creates an object and returns it if that succeeded.
@@ -214,6 +214,7 @@ impl World {
     /// Ends all faults.
     pub fn heal(&mut self) {
         self.network.heal();
+        self.webhooks.heal();
         self.lease.heal();
         for of in self.frozen.clone() {
             self.toggle_frozen(of);
@@ -229,6 +230,50 @@ impl World {
     pub fn name(&self, random: &mut Random) -> String {
         format!("n{}", random.below(self.plan.names))
     }
+}
+
+/// Somebody who sends a request.
+struct Person {
+    number: u64,
+    server: ApiServer,
+    judge: Judge,
+    trace: Trace,
+}
+
+impl Person {
+    async fn request(self, method: Method, path: &str, content_type: &str, body: &Value) -> (u16, Value) {
+        let Self { number, server, judge, trace } = self;
+        let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        trace.note(format_args!("people {number}: {method} {path} {}", String::from_utf8_lossy(&bytes)));
+        let (code, answer) = match send(server, method, path, content_type, bytes).await {
+            Ok(answer) => answer,
+            Err(error) => (0, Value::String(error.to_string())),
+        };
+        judge.look();
+        let why = answer.get("message").and_then(Value::as_str).unwrap_or_default();
+        trace.note(format_args!("people {number} → {code} {why}"));
+        (code, answer)
+    }
+}
+
+async fn send(
+    server: ApiServer,
+    method: Method,
+    path: &str,
+    content_type: &str,
+    body: Bytes,
+) -> anyhow::Result<(u16, Value)> {
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header("accept", "application/json")
+        .header("user-agent", USER_AGENT)
+        .header("content-type", content_type)
+        .body(Body::from(body))?;
+    let answer = server.oneshot(request).await?;
+    let code = answer.status().as_u16();
+    let body = answer.into_body().collect().await.map_err(|error| anyhow::anyhow!("{error}"))?;
+    Ok((code, serde_json::from_slice(&body.to_bytes()).unwrap_or_default()))
 }
 
 /// Events and, because watching unused types takes most of the time, all types that are neither

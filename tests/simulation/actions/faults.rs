@@ -110,7 +110,9 @@ pub async fn pass(random: &mut Random) {
 }
 
 /// Advances the clock at once by minutes or hours.
-pub async fn jump(world: &World, random: &mut Random) {
+pub async fn jump(world: &mut World, random: &mut Random) {
+    // An owner that is late by minutes is not kept waiting for.
+    world.are_born().await;
     let time =
         if random.chance(700) { random.millis(60_000, 600_000) } else { random.millis(600_000, 14_400_000) };
     world.judge.jump(time);

@@ -1,5 +1,6 @@
 //! The actions of the steps.
 
+mod admission;
 mod change;
 mod create;
 mod delete;
@@ -8,7 +9,9 @@ mod references;
 mod restore;
 mod scenes;
 
+pub use self::admission::{BOUND, in_admission};
 pub use self::references::FOREIGN;
+pub use self::scenes::Stage;
 
 use super::plan::Action;
 use super::random::Random;
@@ -64,6 +67,10 @@ pub async fn act(action: Action, world: &mut World, random: &mut Random) -> Afte
         Action::Restore => restore::restore(world, random).await,
         Action::RestoreRaised => restore::restore_raised(world, random).await,
         Action::OmitType => scenes::omit_type(world, random).await,
+        Action::Birth => admission::birth(world, random).await,
+        Action::DenyByAdmission => admission::deny(world, random).await,
+        Action::BringBack => admission::bring_back(world, random).await,
+        Action::GroupAway => return scenes::group_away(world, random).await,
         Action::Crash => return After::Crash,
         Action::Pass => faults::pass(random).await,
         Action::Jump => faults::jump(world, random).await,

@@ -70,6 +70,7 @@ pub async fn restore_raised(world: &mut World, random: &mut Random) {
 /// Stops the server for a while, and returns when.
 async fn stop(world: &mut World, random: &mut Random) -> Duration {
     world.is_restored = true;
+    world.are_born().await;
     // Usually, something is in flight.
     if random.chance(700) {
         delete::one(world, random).await;

@@ -9,17 +9,17 @@ use super::super::random::Random;
 use super::super::types::Type;
 use super::super::world::World;
 use super::references::FOREIGN;
-use super::restore;
+use super::{After, restore};
 
 /// The place of a scene: two types and a namespace.
-struct Stage {
-    of_owner: &'static Type,
-    of_dependents: &'static Type,
-    namespace: String,
+pub struct Stage {
+    pub of_owner: &'static Type,
+    pub of_dependents: &'static Type,
+    pub namespace: String,
 }
 
 impl Stage {
-    fn find(world: &World, random: &mut Random) -> Option<Self> {
+    pub fn find(world: &World, random: &mut Random) -> Option<Self> {
         let &of_owner = random.pick(&world.types)?;
         let others: Vec<_> =
             world.types.iter().filter(|of| of.namespaced && **of != of_owner).copied().collect();
@@ -28,36 +28,47 @@ impl Stage {
         Some(Self { of_owner, of_dependents, namespace })
     }
 
-    fn namespace(&self, of: &Type) -> Option<&str> {
+    pub fn namespace(&self, of: &Type) -> Option<&str> {
         of.namespaced.then_some(&*self.namespace)
     }
 
     /// Creates the owner and returns a reference to it.
-    async fn owner(&self, world: &mut World) -> Option<Value> {
+    pub async fn owner(&self, world: &mut World) -> Option<Value> {
         let of = self.of_owner;
         let metadata = json!({ "generateName": "owner-" });
-        let owner = create(world, of, self.namespace(of), metadata).await?;
-        Some(json!({
-            "apiVersion": of.api_version(), "kind": of.kind, "blockOwnerDeletion": true,
-            "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"],
-        }))
+        create(world, of, self.namespace(of), metadata).await.map(|owner| reference(of, &owner))
     }
 
-    async fn dependent(&self, world: &mut World, owner: &Value, finalizers: &[&str]) {
+    /// Creates a dependent and returns a reference to it.
+    pub async fn dependent(&self, world: &mut World, owner: &Value, finalizers: &[&str]) -> Option<Value> {
+        let of = self.of_dependents;
         let metadata =
             json!({ "generateName": "item-", "ownerReferences": [owner], "finalizers": finalizers });
-        create(world, self.of_dependents, self.namespace(self.of_dependents), metadata).await;
+        create(world, of, self.namespace(of), metadata).await.map(|dependent| reference(of, &dependent))
     }
 
     /// Deletes the owner.
-    async fn delete(&self, world: &mut World, owner: &Value, policy: &str) {
+    pub async fn delete(&self, world: &mut World, owner: &Value, policy: &str) {
         let path = self.of_owner.path(self.namespace(self.of_owner), owner["name"].as_str());
         let options = json!({ "propagationPolicy": policy });
         world.request(Method::DELETE, &path, "application/json", &options).await;
     }
 }
 
-async fn create(world: &mut World, of: &Type, namespace: Option<&str>, mut metadata: Value) -> Option<Value> {
+/// A reference to an object, which blocks its deletion.
+fn reference(of: &Type, object: &Value) -> Value {
+    json!({
+        "apiVersion": of.api_version(), "kind": of.kind, "blockOwnerDeletion": true,
+        "name": object["metadata"]["name"], "uid": object["metadata"]["uid"],
+    })
+}
+
+pub(super) async fn create(
+    world: &mut World,
+    of: &Type,
+    namespace: Option<&str>,
+    mut metadata: Value,
+) -> Option<Value> {
     if let Some(namespace) = namespace {
         metadata["namespace"] = namespace.into();
     }
@@ -65,7 +76,7 @@ async fn create(world: &mut World, of: &Type, namespace: Option<&str>, mut metad
     world.create(of, namespace, &object).await
 }
 
-async fn wait(random: &mut Random, from: u64, to: u64) {
+pub(super) async fn wait(random: &mut Random, from: u64, to: u64) {
     tokio::time::sleep(random.millis(from, to)).await;
 }
 
@@ -175,6 +186,29 @@ pub async fn omit_type(world: &mut World, random: &mut Random) {
     world.network.omit(of.group, of.plural, time);
     world.network.trace.note(format_args!("discovery leaves {} out for {time:?}", of.plural));
     wait(random, 100, 1_000).await;
+}
+
+/// An owner is deleted with Orphan, and its dependents are in an API group that does not answer when
+/// the collector starts again. The groups of custom types may go and come back, so they are left
+/// out: a group that the API server does not announce cannot hold an owner.
+pub async fn group_away(world: &mut World, random: &mut Random) -> After {
+    let Some(mut stage) = Stage::find(world, random) else { return After::GoOn };
+    let types = world.types.iter().copied();
+    let groups: Vec<_> = types
+        .filter(|of| of.namespaced && !of.custom && !of.group.is_empty() && *of != stage.of_owner)
+        .collect();
+    let Some(&of) = random.pick(&groups) else { return After::GoOn };
+    stage.of_dependents = of;
+    let Some(owner) = stage.owner(world).await else { return After::GoOn };
+    for _ in 0..1 + random.below(3) {
+        stage.dependent(world, &owner, &[]).await;
+    }
+    wait(random, 0, 2_000).await;
+    let time = random.millis(60_000, 400_000);
+    world.network.leave(of.group, time);
+    world.network.trace.note(format_args!("the group {} does not answer for {time:?}", of.group));
+    stage.delete(world, &owner, "Orphan").await;
+    After::Crash
 }
 
 /// Dependents that are in the backup of this moment lose their owner. The owner's path is

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use kube_gc_apiserver::object::Object;
+
 use super::Oracle;
 use super::history::{Life, is_waiting};
 use super::reference::Reference;
@@ -92,6 +94,14 @@ impl Oracle {
     pub(super) fn may_be_absent(&self, named: Named<'_>) -> bool {
         let is_absent = |era: &Era| self.owner(named, era).is_none_or(|owner| owner.present.is_none());
         self.meanings(named).any(is_absent)
+    }
+
+    /// Whether the owner may still be in admission: it never existed, and the object that names it is
+    /// young (rule 1.28).
+    pub(super) fn may_be_unborn(&self, named: Named<'_>, object: &Object) -> bool {
+        let born = self.history.life(object.uid()).map(|life| life.born);
+        !self.history.existed(&named.reference.uid)
+            && born.is_some_and(|born| self.is_within(self.bounds.birth, born))
     }
 
     /// Whether the owner may be taken for waiting: it was waiting at some moment since then.

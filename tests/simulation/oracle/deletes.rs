@@ -67,6 +67,9 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
         if !waiting && !oracle.may_be_absent(named) {
             return wrong(format!("its owner {reference} is {}", oracle.class(named)));
         }
+        if !waiting && oracle.may_be_unborn(named, object) {
+            return wrong(format!("its owner {reference} may be in admission"));
+        }
         keeps_orphans(oracle, change, named)?;
     }
     judge_policy(change, object, may_have_to_wait && oracle.history.had_dependents(object.uid()))

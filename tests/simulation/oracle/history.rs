@@ -32,6 +32,8 @@ pub struct Life {
     pub resource: ResourceName,
     /// Its namespace and name.
     pub key: Key,
+    /// When it was created.
+    pub born: Duration,
     /// Its present state; `None` if it is deleted.
     pub present: Option<Present>,
     /// The version at which its deletion began.
@@ -107,6 +109,8 @@ pub struct History {
     orphaning: usize,
     /// Since when each uid could be known: since it was named by a reference, or created.
     known: BTreeMap<String, Duration>,
+    /// The uids of objects that a restore took away.
+    taken: BTreeSet<String>,
 }
 
 impl History {
@@ -151,6 +155,11 @@ impl History {
         self.orphaning
     }
 
+    /// Whether an object with this uid ever existed.
+    pub fn existed(&self, uid: &str) -> bool {
+        self.lives.contains_key(uid) || self.taken.contains(uid)
+    }
+
     /// Since when a uid could be known.
     pub fn known_since(&self, uid: &str) -> Duration {
         self.known.get(uid).copied().unwrap_or(Duration::MAX)
@@ -177,6 +186,7 @@ impl History {
         for (uid, since) in &abandoned.known {
             self.known.entry(uid.clone()).or_insert(*since);
         }
+        self.taken.extend(abandoned.lives.keys().cloned());
         for (uid, waits) in &abandoned.named {
             *self.named.entry(uid.clone()).or_default() |= waits;
         }
@@ -205,6 +215,7 @@ impl History {
         let life = self.lives.entry(uid.to_owned()).or_insert_with(|| Life {
             resource: change.resource.clone(),
             key: change.key.clone(),
+            born: now,
             present: None,
             deletion_began: None,
             solid_until: None,

@@ -14,6 +14,8 @@ const EXCUSED: Duration = Duration::from_secs(120);
 pub struct Knowledge {
     run: u32,
     types: BTreeMap<ResourceName, Known>,
+    /// The groups that did not answer when the collector started, and when that was.
+    away: BTreeMap<String, Duration>,
     /// The version of the backup from which the store was restored, as long as the collector
     /// cannot have noticed it.
     restored: Option<u64>,
@@ -38,6 +40,7 @@ impl Knowledge {
     pub fn restarted(&mut self) {
         self.run += 1;
         self.types.clear();
+        self.away.clear();
         self.restored = None;
     }
 
@@ -58,6 +61,18 @@ impl Knowledge {
         for known in self.types.values_mut() {
             known.shown.clear();
         }
+    }
+
+    /// The collector has just started, and this group does not answer.
+    pub fn away(&mut self, group: &str, now: Duration) {
+        self.away.insert(group.to_owned(), now);
+    }
+
+    /// Since when the collector has known only that the group of a type exists. It has listed no
+    /// type of it since its start.
+    pub fn away_since(&self, resource: &ResourceName) -> Option<Duration> {
+        let was_listed = self.types.get(resource).is_some_and(|known| known.listed.is_some());
+        self.away.get(&*resource.group).copied().filter(|_| !was_listed)
     }
 
     /// Forgets a type that is no longer served.

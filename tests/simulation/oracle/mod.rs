@@ -59,6 +59,11 @@ pub struct Bounds {
     pub look_up: Duration,
     /// The longest time that a request may be in flight.
     pub delay: Duration,
+    /// How old an object must be before an owner that never existed may be taken for absent (rule
+    /// 1.28): it may be in admission.
+    pub birth: Duration,
+    /// How long a group that does not answer holds owners that orphan their dependents (rule 5.14).
+    pub orphan_wait: Duration,
     /// The minimum number of orphaned owners that the collector remembers.
     pub remembered: usize,
     /// The prefix of the collector's user agent.
@@ -73,6 +78,8 @@ impl Default for Bounds {
             decision: Duration::from_secs(2),
             look_up: Duration::from_secs(10),
             delay: Duration::from_secs(120),
+            birth: Duration::from_secs(2),
+            orphan_wait: Duration::from_secs(600),
             remembered: 500,
             collector: "kube-gc/",
             ignored: vec![ResourceName::new("", "events"), ResourceName::new("events.k8s.io", "events")],
@@ -105,6 +112,8 @@ pub struct Oracle {
     abandoned: Option<Branch>,
     /// The latest request that was judged.
     judged: u64,
+    /// When the clock last jumped. Whatever is older has any age.
+    jumped: Option<Duration>,
 }
 
 impl Oracle {
@@ -120,6 +129,7 @@ impl Oracle {
             backup: None,
             abandoned: None,
             judged: 0,
+            jumped: None,
         }
     }
 
@@ -147,6 +157,17 @@ impl Oracle {
     /// that learned of a restore and forgets everything.
     pub fn restarted(&mut self) {
         self.knowledge.restarted();
+    }
+
+    /// The clock of the server is about to jump, which this time does not show.
+    pub fn jumped(&mut self, now: Duration) {
+        self.jumped = Some(now);
+    }
+
+    /// The collector has just started, and this group, which the API server announces, does not
+    /// answer.
+    pub fn away(&mut self, group: &str, now: Duration) {
+        self.knowledge.away(group, now);
     }
 
     /// Processes the next change of the journal at this time, and judges it if it is the
@@ -197,6 +218,11 @@ impl Oracle {
                 Err(Violation::of(change, Rule::ForeignWrite, format!("it has no business to {method}")))
             }
         }
+    }
+
+    /// Whether less than this time has passed since then, also by the clock of the server.
+    fn is_within(&self, time: Duration, since: Duration) -> bool {
+        self.now < since + time && self.jumped.is_none_or(|jumped| jumped < since)
     }
 
     /// Whether the collector watches a type (rules 2.1 and 2.2).

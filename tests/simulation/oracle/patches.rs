@@ -126,6 +126,9 @@ fn judge_removal(
         // event of the owner's deletion follows. If a waiting reference is removed, a solid owner
         // is confirmed live.
         if oracle.may_be_absent(named) {
+            if oracle.may_be_unborn(named, before) {
+                return wrong(Rule::WrongfulPatch, format!("{reference} went, which may be in admission"));
+            }
             if !stays(std::time::Duration::ZERO) {
                 return wrong(Rule::WrongfulPatch, format!("{reference} went, and no solid one stays"));
             }
