@@ -2,7 +2,7 @@
 # Installs the tools that building and testing need in addition to Rust, and says
 # which. If none is missing, it does nothing and prints nothing.
 #
-#   cc         links, and compiles the C of ring (TLS) and jemalloc
+#   cc         links, and compiles the C of AWS-LC (TLS) and jemalloc
 #   make       builds jemalloc
 #   curl       checks whether the test control plane is ready
 #   openssl    generates the keys of the test control plane

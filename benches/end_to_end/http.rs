@@ -90,7 +90,7 @@ impl Client {
         for root in CertificateDer::pem_file_iter(plane.dir.join("ca.crt"))? {
             roots.add(root?)?;
         }
-        let provider = Arc::new(crypto::ring::default_provider());
+        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)

@@ -143,8 +143,8 @@ impl<'a> Call<'a> {
         self.error(ErrorClass::Unusable, message, Some(code))
     }
 
-    /// The HTTP request; takes the body.
-    pub fn request(&mut self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
+    /// The HTTP request.
+    pub fn request(&self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
             .method(self.method.clone())
             .uri(self.path.as_str())
@@ -155,11 +155,11 @@ impl<'a> Call<'a> {
         if self.verb == Verb::Watch || self.verb == Verb::List && !compressed_lists {
             builder = builder.header(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
-        let body = match self.body.take() {
+        let body = match &self.body {
             None => Body::empty(),
             Some((content_type, body)) => {
-                builder = builder.header(CONTENT_TYPE, content_type);
-                Body::from(body)
+                builder = builder.header(CONTENT_TYPE, *content_type);
+                Body::from(body.clone())
             }
         };
         builder.body(body).map_err(|error| self.error(ErrorClass::Refused, error.to_string(), None))

@@ -2,37 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
 use super::call::{Call, discovery_resource};
 use super::client::{Api, Clients};
+use super::connection::{ConnectError, Connection, choose_proxy};
 use super::error::{ApiError, ErrorClass, unusable};
 use super::error_chain::error_chain;
-use super::kubeconfig;
 use super::media_type::{JSON, METADATA_LIST};
 use super::settings::{ApiSettings, Verb};
 use super::transport;
-use super::write_gate::{WriteGate, WriteGateLayer};
+use super::write_gate::WriteGate;
 use kube_gc_core::object::GroupResource;
 use kube_gc_decode::json_fault;
-
-/// Why no connection to an API server can be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    /// There is no configuration, or it cannot be used.
-    #[error("{0}")]
-    Config(String),
-    /// The configuration cannot be turned into a client.
-    #[error("cannot set up the connection to {server}: {cause}")]
-    Client {
-        /// The server's URL.
-        server: String,
-        /// The cause.
-        cause: String,
-    },
-}
 
 /// The version of the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
@@ -100,19 +83,55 @@ pub async fn load_config(
                 .into(),
         ));
     }
-    kube::Config::incluster().map_err(|error| {
+    let mut config = kube::Config::incluster().map_err(|error| {
         ConnectError::Config(format!(
             "this runs in a pod whose service account cannot be used: {}; is \
              automountServiceAccountToken off?",
             error_chain(&error)
         ))
-    })
+    })?;
+    config.proxy_url = proxy(None, &config)?;
+    Ok(config)
 }
 
+/// Reads a kubeconfig. Paths in it are relative to its directory, as for kubectl, and what is empty says
+/// nothing.
 fn read_kubeconfig(path: &Path, origin: &str) -> Result<Kubeconfig, ConnectError> {
-    kubeconfig::read(path).map_err(|cause| {
+    let mut read = Kubeconfig::read_from(path).map_err(|error| {
+        let cause = match &error {
+            KubeconfigError::ReadConfig(error, _) => error.to_string(),
+            // The parser quotes values, and the lines around the error, which may be a token.
+            KubeconfigError::Parse(error) => match error.location() {
+                Some(place) => format!(
+                    "it is not valid YAML, or a value is not of the right type, at line {}, column {}",
+                    place.line(),
+                    place.column()
+                ),
+                None => "it is not valid YAML, or a value is not of the right type".to_owned(),
+            },
+            error => error.to_string(),
+        };
         ConnectError::Config(format!("cannot read the kubeconfig {} ({origin}): {cause}", path.display()))
-    })
+    })?;
+    // kube has made an empty path the directory of the file.
+    let nothing = |value: &mut Option<String>| {
+        if value.as_ref().is_some_and(|value| value.is_empty() || value.ends_with('/')) {
+            *value = None;
+        }
+    };
+    nothing(&mut read.current_context);
+    for cluster in read.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
+        nothing(&mut cluster.certificate_authority);
+    }
+    for user in read.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+        for file in [&mut user.client_certificate, &mut user.client_key, &mut user.token_file] {
+            nothing(file);
+        }
+    }
+    for context in read.contexts.iter_mut().filter_map(|named| named.context.as_mut()) {
+        nothing(&mut context.namespace);
+    }
+    Ok(read)
 }
 
 async fn choose(
@@ -123,7 +142,9 @@ async fn choose(
     let names: Vec<String> = kubeconfig.contexts.iter().map(|context| context.name.clone()).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| {
+    let cluster = cluster(&kubeconfig, context).cloned().unwrap_or_default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.map_err(|error| {
         ConnectError::Config(match &error {
             KubeconfigError::CurrentContextNotSet => {
                 format!("the kubeconfig {origin} has no current context; choose one with --context (it has: {known})")
@@ -136,48 +157,63 @@ async fn choose(
             }
             _ => format!("the kubeconfig {origin} cannot be used: {}", error_chain(&error)),
         })
-    })
+    })?;
+    // kube reads this file once, and holds the proxy's address against NO_PROXY, not the server's.
+    if cluster.certificate_authority_data.is_none() {
+        config.root_cert_file = cluster.certificate_authority.map(PathBuf::from);
+    }
+    config.proxy_url = proxy(cluster.proxy_url.as_deref(), &config)?;
+    Ok(config)
+}
+
+/// The cluster that a context names.
+fn cluster<'a>(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<&'a Cluster> {
+    let context = context.or(kubeconfig.current_context.as_deref())?;
+    let context = kubeconfig.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
+    kubeconfig.clusters.iter().find(|named| named.name == context.cluster)?.cluster.as_ref()
+}
+
+fn proxy(configured: Option<&str>, config: &kube::Config) -> Result<Option<http::Uri>, ConnectError> {
+    choose_proxy(configured, &config.cluster_url).map_err(|error| ConnectError::Config(error.to_string()))
 }
 
 impl Api {
-    /// Sets up the clients; sends nothing yet. Call it on the runtime that will run the
-    /// requests: a client stops working when the runtime ends on which it was created.
+    /// The same as [`over`](Self::over), with a connection of its own.
     ///
     /// # Errors
     ///
     /// Certificates or credentials that cannot be used, or an unsupported proxy.
     pub fn connect(
-        mut config: kube::Config,
+        config: kube::Config,
         settings: ApiSettings,
         gate: WriteGate,
     ) -> Result<Self, ConnectError> {
-        // By default the client would repeat any request up to fifteen times, including
-        // deletes, without regard to the work queues' backoff.
-        config.default_retry = false;
-        let server = config.cluster_url.to_string();
-        let client = |config: kube::Config| {
-            ClientBuilder::try_from(config)
-                .map(|builder| builder.with_layer(&WriteGateLayer(gate.clone())).build())
-                .map_err(|error| ConnectError::Client { server: server.clone(), cause: error_chain(&error) })
-        };
+        Self::over(&Connection::new(config)?, settings, gate)
+    }
+
+    /// Sets up the clients; sends nothing yet. Call it on the runtime that will run the
+    /// requests: a client stops working when the runtime ends on which it was created.
+    ///
+    /// # Errors
+    ///
+    /// An address or a header that cannot be used.
+    pub fn over(
+        connection: &Connection,
+        settings: ApiSettings,
+        gate: WriteGate,
+    ) -> Result<Self, ConnectError> {
         // Lists compress to a tenth; other answers are short. Watches have their own
         // connections, so that no watch can delay a DELETE. Writes use HTTP/1.1: on a shared
         // connection, one lost packet would delay all of them.
-        config.disable_compression = false;
-        let lists = client(config.clone())?;
-        config.disable_compression = true;
-        let (unary, watches) = if config.proxy_url.is_some() {
-            tracing::debug!(server, "watches use HTTP/1.1, because the kubeconfig names a proxy");
-            (client(config.clone())?, client(config)?)
-        } else {
-            let unusable = |error: BoxError| ConnectError::Client {
-                server: server.clone(),
-                cause: error_chain(&*error),
-            };
-            let unary = transport::unary::client(&config, gate.clone()).map_err(unusable)?;
-            (unary, transport::client(&config, &settings, gate.clone()).map_err(unusable)?)
+        let clients = || -> Result<Clients, BoxError> {
+            Ok(Clients {
+                unary: transport::unary::client(connection, Some(gate.clone()))?,
+                lists: transport::unary::lists(connection, gate.clone())?,
+                watches: transport::client(connection, &settings, gate.clone())?,
+            })
         };
-        Ok(Self::from_clients(Clients { unary, lists, watches }, settings, gate))
+        let clients = clients().map_err(|error| connection.unusable(&*error))?;
+        Ok(Self::from_clients(clients, settings, gate))
     }
 
     /// Reads the server's version, and sends one request that needs credentials, so that wrong
@@ -265,15 +301,68 @@ contexts: [{name: one, context: {cluster: a, user: u}}, {name: two, context: {cl
     }
 
     #[tokio::test]
-    async fn an_invalid_token_is_not_reported_as_an_unreachable_server() {
+    async fn an_invalid_token_is_named_and_not_quoted() {
         let token = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(token.path(), "SECRET\n").unwrap();
+        std::fs::write(token.path(), "SEC\nRET\n").unwrap();
         let file = format!("{{tokenFile: '{}'}}", token.path().display());
         let config = load(&KUBECONFIG.replace("{token: SECRET}", &file), Some("one")).await.unwrap();
+        let error = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("invalid bearer token") && !error.contains("RET"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_failing_plugin_is_not_reported_as_an_unreachable_server() {
+        let plugin = "{exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/login, installHint: buy it}}";
+        let config = load(&KUBECONFIG.replace("{token: SECRET}", plugin), Some("one")).await.unwrap();
         let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
         let error = api.probe().await.unwrap_err();
         assert_eq!((error.class, error.code), (ErrorClass::Denied, None), "{error}");
-        assert!(error.message.contains("invalid bearer token"), "{error}");
+        assert!(error.message.contains("/nowhere/login") && error.message.contains("buy it"), "{error}");
+        assert!(api.refused_credentials().is_some());
+    }
+
+    #[tokio::test]
+    async fn what_is_empty_says_nothing() {
+        let text = KUBECONFIG.replace("server:", "certificate-authority: '', server:");
+        let text = text.replace("cluster: a, user: u", "cluster: a, user: u, namespace: ''");
+        let config = load(&text, Some("one")).await.unwrap();
+        assert_eq!((config.root_cert_file, config.default_namespace.as_str()), (None, "default"));
+        let error = load(&format!("{text}current-context: ''"), None).await.unwrap_err().to_string();
+        assert!(error.contains("no current context"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn paths_are_relative_to_the_file() {
+        let text = KUBECONFIG
+            .replace("{token: SECRET}", "{tokenFile: a/t, client-certificate: /c, exec: {command: login}}");
+        let config = load(&text, Some("one")).await.unwrap();
+        let user = config.auth_info;
+        assert!(user.token_file.unwrap().ends_with("/a/t"));
+        assert_eq!(user.client_certificate.as_deref(), Some("/c"));
+        assert_eq!(user.exec.unwrap().command.as_deref(), Some("login"));
+    }
+
+    #[tokio::test]
+    async fn a_message_contains_no_secret() {
+        let secret = "s3cret, expected s3cret";
+        for user in [
+            format!("'{secret}'"),
+            format!("{{token: {{a: '{secret}'}}}}"),
+            format!("{{token: ['{secret}']}}"),
+            format!("{{exec: {{interactiveMode: '{secret}'}}}}"),
+            format!("{{exec: {{provideClusterInfo: '{secret}'}}}}"),
+            format!("{{client-key-data: '{secret}', client-certificate-data: aaaa}}"),
+            format!("{{token: '{secret}', : ["),
+            format!("{{token: *{secret}}}"),
+        ] {
+            let text = KUBECONFIG.replace("{token: SECRET}", &user);
+            let error = match load(&text, Some("one")).await {
+                Ok(config) => Connection::new(config).unwrap_err(),
+                Err(error) => error,
+            };
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
     }
 
     #[tokio::test]

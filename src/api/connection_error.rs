@@ -3,13 +3,13 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 
-use kube::client::AuthError;
+use super::connection::CredentialsError;
 
 /// Whether the connection could not be made, or broke during the request. An idle connection
 /// that the server closes does not count: only the pool notices that.
 pub(super) fn is_connection_error(error: &kube::Error) -> bool {
     match error {
-        kube::Error::Service(cause) => !cause.is::<AuthError>() && is_caused_by_connection(&**cause),
+        kube::Error::Service(cause) => !cause.is::<CredentialsError>() && is_caused_by_connection(&**cause),
         kube::Error::HyperError(cause) => is_caused_by_connection(cause),
         _ => false,
     }

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::error_chain::error_chain;
-use super::{ConnectError, USER_AGENT};
+use super::{ConnectError, Connection, USER_AGENT};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -125,12 +125,8 @@ impl Reviews {
     ///
     /// # Errors
     /// Certificates or credentials that cannot be used.
-    pub fn connect(mut config: kube::Config, limit: Duration) -> Result<Self, ConnectError> {
-        config.default_retry = false;
-        let server = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config)
-            .map_err(|error| ConnectError::Client { server, cause: error_chain(&error) })?;
-        Ok(Self::from_client(client, limit))
+    pub fn connect(connection: &Connection, limit: Duration) -> Result<Self, ConnectError> {
+        Ok(Self::from_client(connection.client()?, limit))
     }
 
     /// Sends reviews through an existing client.
@@ -289,7 +285,8 @@ mod tests {
     async fn a_missing_or_disconnecting_server_is_described_in_plain_words() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let reviews = Reviews::connect(kube::Config::new(url.parse().unwrap()), LIMIT).unwrap();
+        let connection = Connection::new(kube::Config::new(url.parse().unwrap())).unwrap();
+        let reviews = Reviews::connect(&connection, LIMIT).unwrap();
         let hang_up = async { drop(listener.accept().await.unwrap()) };
         let (broken, ()) = tokio::join!(reviews.identify("t"), hang_up);
         drop(listener);

@@ -1,30 +1,40 @@
 //! Connects to the API server, and finds out early whether a collector can work there.
 
-use std::path::Path;
-
 use super::error::{Error, ErrorKind};
-use super::settings;
-use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
+use super::run::Target;
+use crate::api::{Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config};
 use crate::config::Settings;
 use crate::worker::namespaces::find_rival;
 
-/// Reads the kubeconfig and builds a client for the server that it names. Sends nothing yet.
+/// Reads the kubeconfig, asks its exec plugin, and builds a client for the server that it names. Sends
+/// nothing yet.
 pub async fn client(
-    kubeconfig: Option<&Path>,
-    context: Option<&str>,
-    settings: &Settings,
+    target: &Target,
+    settings: ApiSettings,
     gate: WriteGate,
-) -> Result<(kube::Config, Api), Error> {
-    let config = load_config(kubeconfig, context).await;
-    let config = config.map_err(|error| Error::new(ErrorKind::Kubeconfig, error))?;
-    let api = Api::connect(config.clone(), settings::api(settings), gate).map_err(|error| {
+) -> Result<(Connection, Api), Error> {
+    let Target { kubeconfig, context, user, groups, uid } = target;
+    let config = load_config(kubeconfig.as_deref(), context.as_deref()).await;
+    let mut config = config.map_err(|error| Error::new(ErrorKind::Kubeconfig, error))?;
+    if user.is_some() {
+        let auth = &mut config.auth_info;
+        auth.impersonate.clone_from(user);
+        auth.impersonate_uid.clone_from(uid);
+        auth.impersonate_groups = Some(groups.clone()).filter(|groups| !groups.is_empty());
+        auth.impersonate_user_extra = None;
+    }
+    let unusable = |error: ConnectError| {
         let kind = match error {
             ConnectError::Config(_) => ErrorKind::Kubeconfig,
             ConnectError::Client { .. } => ErrorKind::Credentials,
         };
         Error::new(kind, error)
-    })?;
-    Ok((config, api))
+    };
+    let connection = Connection::new(config).map_err(unusable)?;
+    let authenticated = connection.authenticate().await;
+    authenticated.map_err(|error| Error::new(ErrorKind::Credentials, error))?;
+    let api = Api::over(&connection, settings, gate).map_err(unusable)?;
+    Ok((connection, api))
 }
 
 /// Asks the server for its version and for the right to list everything: both fail now rather
@@ -75,10 +85,7 @@ fn rejected(server: &str, error: &ApiError) -> Error {
         ),
         (ErrorClass::Denied, None) => Error::new(
             ErrorKind::Credentials,
-            format!(
-                "there are no credentials for {server}: {error}; check the user in the kubeconfig, or the token \
-                 file, which must not end in a line break"
-            ),
+            format!("there are no credentials for {server}: {error}; check the user in the kubeconfig"),
         ),
         (ErrorClass::Denied, Some(_)) => Error::new(
             ErrorKind::Forbidden,

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::error::{Error, ErrorKind};
-use crate::api::{Clock, ConnectError, WriteGate};
+use crate::api::{Clock, ConnectError, Connection, WriteGate};
 use crate::config::{LeaderSettings, Settings};
 use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
 use crate::telemetry::record;
@@ -41,7 +41,7 @@ impl Candidacy {
     /// # Errors
     /// No client for the lease can be built.
     pub fn new(
-        config: kube::Config,
+        connection: &Connection,
         settings: &LeaderSettings,
         gate: &WriteGate,
         thread: Handle,
@@ -59,14 +59,15 @@ impl Candidacy {
             renew_deadline,
             retry_period,
         } = settings.clone();
-        let namespace = if namespace.is_empty() { config.default_namespace.clone() } else { namespace };
+        let namespace =
+            if namespace.is_empty() { connection.config().default_namespace.clone() } else { namespace };
         let lease = LeaseName { namespace, name };
         let me = ReplicaId::new(&identity);
         tracing::info!(%lease, replica = %me, "this replica does not write until it acquires the Lease");
         let leases = {
             // The client spawns its background tasks there, too.
             let _entered = thread.enter();
-            ApiLeases::connect(config, lease)?
+            ApiLeases::connect(connection, lease)?
         };
         let timing = Timing { lease_duration, renew_deadline, retry_period };
         let elector = Elector::new(leases, me, timing, gate.clone(), Clock::Boot);

@@ -5,12 +5,13 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
+use super::connect;
 use super::error::{Error, ErrorKind};
 use super::run::Target;
 use super::settings;
 use super::signals::termination;
 use super::threads::block_on;
-use crate::api::{Api, ApiError, ConnectError, ErrorClass, WriteGate, load_config};
+use crate::api::{ApiError, ErrorClass, WriteGate};
 use crate::config::Settings;
 use crate::insight::{InsightError, Session};
 use kube_gc_core::object::Namespace;
@@ -20,10 +21,6 @@ use kube_gc_core::object::Namespace;
 pub struct Connection {
     /// Which cluster.
     pub target: Target,
-    /// The user to impersonate.
-    pub user: Option<String>,
-    /// The groups to impersonate.
-    pub groups: Vec<String>,
     /// The time limit of a request.
     pub request_timeout: Option<Duration>,
     /// The namespace; `None` for that of the kubeconfig.
@@ -59,7 +56,7 @@ pub fn ask<A>(
 }
 
 async fn begin(connection: &Connection) -> Result<Begun, Error> {
-    let (server, session) = connect(connection).await?;
+    let (server, session) = session(connection).await?;
     let interrupted = CancellationToken::new();
     let cancel = interrupted.clone();
     let signals = termination()?;
@@ -70,28 +67,15 @@ async fn begin(connection: &Connection) -> Result<Begun, Error> {
     Ok(Begun { server, session, interrupted })
 }
 
-async fn connect(connection: &Connection) -> Result<(String, Session), Error> {
-    let Connection { target, user, groups, request_timeout, namespace } = connection;
-    let config = load_config(target.kubeconfig.as_deref(), target.context.as_deref()).await;
-    let mut config = config.map_err(|error| Error::new(ErrorKind::Kubeconfig, error))?;
-    if let Some(user) = user {
-        config.auth_info.impersonate = Some(user.clone());
-    }
-    if !groups.is_empty() {
-        config.auth_info.impersonate_groups = Some(groups.clone());
-    }
-    let server = config.cluster_url.to_string();
-    let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));
+async fn session(connection: &Connection) -> Result<(String, Session), Error> {
+    let Connection { target, request_timeout, namespace } = connection;
     let defaults = Settings::default();
     let mut settings = settings::api(&defaults);
     settings.request_timeout = request_timeout.unwrap_or(settings.request_timeout);
-    let api = Api::connect(config, settings, WriteGate::dry_run()).map_err(|error| {
-        let kind = match error {
-            ConnectError::Config(_) => ErrorKind::Kubeconfig,
-            ConnectError::Client { .. } => ErrorKind::Credentials,
-        };
-        Error::new(kind, error)
-    })?;
+    let (connection, api) = connect::client(target, settings, WriteGate::dry_run()).await?;
+    let config = connection.config();
+    let server = config.cluster_url.to_string();
+    let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));
     let session = Session::begin(api, defaults.discovery.ignored, namespace).await;
     match session {
         Ok(session) => Ok((server, session)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::{Error, ErrorKind};
-use crate::api::Reviews;
+use crate::api::{Connection, Reviews};
 use crate::config::{Listeners, Settings};
 use crate::http::{Authorizer, Certificates, Hosts, Listener, Protection, TlsFiles};
 
@@ -45,13 +45,13 @@ impl Protections {
     pub fn new(
         settings: &Settings,
         certificates: Option<Arc<Certificates>>,
-        config: kube::Config,
+        connection: &Connection,
     ) -> Result<Self, Error> {
         let authorizer = if settings.access.listeners == Listeners::None {
             None
         } else {
             let limit = REVIEW_TIMEOUT.min(settings.client.request_timeout);
-            let reviews = Reviews::connect(config, limit);
+            let reviews = Reviews::connect(connection, limit);
             let reviews = reviews.map_err(|error| Error::new(ErrorKind::Credentials, error))?;
             Some(Arc::new(Authorizer::new(reviews)))
         };

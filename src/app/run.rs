@@ -10,19 +10,26 @@ use super::parent::Parent;
 use super::protection::{Protections, certificates};
 use super::ready_file::ReadyFile;
 use super::served::ServedCollector;
+use super::settings;
 use super::signals::termination;
 use super::threads::{Threads, block_on};
-use crate::api::Api;
+use crate::api::{Api, Connection};
 use crate::config::{Settings, available_cores};
 use crate::telemetry::{self, Exporter};
 
-/// Which cluster to collect in.
+/// Which API server to connect to, and as whom.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The kubeconfig; `None` looks in the usual places.
     pub kubeconfig: Option<PathBuf>,
     /// The context of the kubeconfig; `None` takes the current one.
     pub context: Option<String>,
+    /// The user to impersonate.
+    pub user: Option<String>,
+    /// The groups to impersonate.
+    pub groups: Vec<String>,
+    /// The uid to impersonate.
+    pub uid: Option<String>,
 }
 
 /// What the program that starts a collector wants of it.
@@ -61,7 +68,7 @@ async fn collect(
     // Before anything that takes long, so that no signal is missed.
     let terminated = ends(termination()?, parent);
     tokio::pin!(terminated);
-    let (config, api) = tokio::select! {
+    let (connection, api) = tokio::select! {
         biased;
         name = &mut terminated => {
             tracing::info!(reason = name, "stopped before startup was complete");
@@ -71,8 +78,8 @@ async fn collect(
     };
 
     let gate = api.gate().clone();
-    let protections = Protections::new(settings, certificates, config.clone())?;
-    let candidacy = Candidacy::new(config, &settings.leader, &gate, threads.lease.clone())
+    let protections = Protections::new(settings, certificates, &connection)?;
+    let candidacy = Candidacy::new(&connection, &settings.leader, &gate, threads.lease.clone())
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
@@ -136,10 +143,8 @@ async fn ends(signal: impl Future<Output = &'static str>, parent: Option<Parent>
     }
 }
 
-async fn connect(target: &Target, settings: &Settings) -> Result<(kube::Config, Api), Error> {
-    let Target { kubeconfig, context } = target;
-    let (config, api) =
-        connect::client(kubeconfig.as_deref(), context.as_deref(), settings, gate(settings)).await?;
-    connect::check(&api, &config.cluster_url.to_string(), settings).await?;
-    Ok((config, api))
+async fn connect(target: &Target, settings: &Settings) -> Result<(Connection, Api), Error> {
+    let (connection, api) = connect::client(target, settings::api(settings), gate(settings)).await?;
+    connect::check(&api, &connection.config().cluster_url.to_string(), settings).await?;
+    Ok((connection, api))
 }

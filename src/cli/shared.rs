@@ -9,7 +9,7 @@ use crate::app::{Error, ErrorKind, Target};
 use crate::config::{ConfigError, Loader, LogFormat, Settings};
 use crate::telemetry::logging::{self, verbose_filter};
 
-/// Which API server to connect to. This is no setting: a file of settings fits several clusters.
+/// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ConnectionArgs {
     /// Kubeconfig to connect with
@@ -22,12 +22,25 @@ pub struct ConnectionArgs {
     /// Context of the kubeconfig [default: the current context]
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
+
+    /// User to impersonate
+    #[arg(long = "as", value_name = "USER")]
+    user: Option<String>,
+
+    /// Group to impersonate; repeatable
+    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
+    groups: Vec<String>,
+
+    /// Uid to impersonate
+    #[arg(long = "as-uid", value_name = "UID", requires = "user")]
+    uid: Option<String>,
 }
 
 impl ConnectionArgs {
     /// Which API server to ask.
     pub fn target(&self) -> Target {
-        Target { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+        let Self { kubeconfig, context, user, groups, uid } = self.clone();
+        Target { kubeconfig, context, user, groups, uid }
     }
 }
 

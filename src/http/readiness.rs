@@ -81,6 +81,8 @@ pub struct Facts<'a> {
     pub ignored: &'a [String],
     /// Why the brake is engaged; `None` if it is not.
     pub brake: Option<&'a str>,
+    /// Since when the API server has refused the credentials, and why; `None` if it accepts them.
+    pub refused: Option<(Timestamp, String)>,
     /// `None` without leader election.
     pub leadership: Option<Leadership<'a>>,
     /// `None` unless this is a dry run.
@@ -118,6 +120,12 @@ impl Readiness {
             }
             Leadership::Standby { leader: None } => Check::fine("leadership: standby, leader unknown"),
         }));
+        checks.extend(
+            facts
+                .refused
+                .as_ref()
+                .map(|(since, why)| Check::warning("credentials", format!("refused since {since}: {why}"))),
+        );
         checks.extend(facts.brake.map(|why| Check::warning("brake", why)));
         checks.extend(facts.compared.map(ComparisonCounts::check));
         checks.extend(facts.undiscovered.iter().map(|part| {
@@ -225,6 +233,7 @@ mod tests {
             monitors: &[],
             undiscovered: &[],
             ignored: &[],
+            refused: None,
             brake: Some("deletion is paused since noon"),
             compared: None,
             leadership: None,

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use ring::digest::{Context, Digest, SHA256};
+use aws_lc_rs::digest::{Context, Digest, SHA256};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring as provider};
+use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};

@@ -37,6 +37,7 @@ pub struct CollectorIntrospection {
     pub(super) questions: Questions,
     pub(super) decision_log: DecisionLog,
     exporter: Exporter,
+    api: Api,
     ignored: Vec<String>,
     since: Timestamp,
 }
@@ -52,8 +53,8 @@ impl CollectorIntrospection {
         exporter: Exporter,
         ignored: Vec<String>,
     ) -> Self {
-        let questions = Questions::new(status.graph().clone(), api);
-        Self { status, questions, decision_log, exporter, ignored, since: Timestamp::now() }
+        let questions = Questions::new(status.graph().clone(), api.clone());
+        Self { status, questions, decision_log, exporter, api, ignored, since: Timestamp::now() }
     }
 
     fn monitor_statuses(&self) -> Vec<MonitorStatus> {
@@ -291,6 +292,7 @@ impl Introspection for CollectorIntrospection {
             undiscovered: if status.discovered { &undiscovered } else { &[] },
             ignored: &self.ignored,
             compared: self.status.comparison().map(Comparison::compared),
+            refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake().warning().as_deref(),
             leadership: match &role {
                 ReplicaRole::Alone => None,

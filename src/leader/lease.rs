@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use http::HeaderValue;
-use http::header::USER_AGENT as USER_AGENT_HEADER;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, PostParams};
 
-use crate::api::{ConnectError, FIELD_MANAGER, USER_AGENT};
+use crate::api::{ConnectError, Connection, FIELD_MANAGER};
 
 /// The namespace and name of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +62,8 @@ impl ApiLeases {
     ///
     /// # Errors
     /// Certificates or credentials that cannot be used.
-    pub fn connect(mut config: kube::Config, name: LeaseName) -> Result<Self, ConnectError> {
-        // The elector retries by itself and relies on each call being one request.
-        config.default_retry = false;
-        config.headers.push((USER_AGENT_HEADER, HeaderValue::from_static(USER_AGENT)));
-        let server = config.cluster_url.to_string();
-        let client = kube::Client::try_from(config)
-            .map_err(|error| ConnectError::Client { server, cause: error.to_string() })?;
+    pub fn connect(connection: &Connection, name: LeaseName) -> Result<Self, ConnectError> {
+        let client = connection.client()?;
         Ok(Self { leases: Api::namespaced(client, &name.namespace), name })
     }
 }

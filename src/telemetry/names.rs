@@ -156,6 +156,8 @@ metrics! {
     API_CONCURRENCY_CUTS = "kube_gc_api_concurrency_cuts_total", Kind::Counter, Count, ["server"];
     /// 1 while the API server is reachable; 0 during an outage, when kube-gc holds its requests and sends one at a time to probe.
     API_SERVER_REACHABLE = "kube_gc_api_server_reachable", Kind::Gauge, Count, [];
+    /// 1 while the API server refuses the credentials, or an exec plugin fails to provide them.
+    CREDENTIALS_REFUSED = "kube_gc_credentials_refused", Kind::Gauge, Count, [];
     /// Total time in which the API server was unreachable; updated at least every 30 s.
     API_SERVER_OUTAGE = "kube_gc_api_server_outage_seconds_total", Kind::Counter, Seconds, [];
     /// Requests that were not sent and do not count as attempts: the API server is unreachable (unreachable), or requests of the same type, namespace and verb hang (hanging).

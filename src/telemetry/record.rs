@@ -58,7 +58,7 @@ pub use queues::{Queue, QueueMetrics, QueueSample, worker_restarted};
 pub(super) use requests::DEFERRED_FOR;
 pub use requests::{
     ApiSide, api_concurrency, api_concurrency_cut, api_server_outage, api_server_reachable,
-    hanging_compartments, request, request_deferred,
+    credentials_refused, hanging_compartments, request, request_deferred,
 };
 pub use resources::{
     EventKind, EventMetrics, MonitorState, discovery_error, monitor_restarted, monitors, resource_sync_error,
@@ -133,6 +133,7 @@ pub(super) mod tests {
         api_concurrency(1);
         api_concurrency_cut(ApiSide::Kubernetes);
         api_server_reachable(true);
+        credentials_refused(false);
         api_server_outage(Duration::from_secs(1));
         request_deferred("hanging");
         hanging_compartments(1);

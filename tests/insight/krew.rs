@@ -29,7 +29,7 @@ fn manifest(version: &str, archives: &[&Path]) -> Result<Output> {
 }
 
 fn sha256(path: &Path) -> Result<String> {
-    let digest = ring::digest::digest(&ring::digest::SHA256, &std::fs::read(path)?);
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &std::fs::read(path)?);
     Ok(digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 

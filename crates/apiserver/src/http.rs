@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
@@ -204,7 +204,7 @@ fn tls(address: SocketAddr) -> Result<(TlsAcceptor, String), ServeError> {
     let certificate = params.signed_by(&key, &issuer)?;
 
     let key = PrivatePkcs8KeyDer::from(key.serialize_der());
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key.into())?;

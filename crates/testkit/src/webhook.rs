@@ -27,7 +27,7 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
@@ -104,7 +104,7 @@ impl Webhook {
         let dir = &plane.info().dir;
         let certificate = CertificateDer::from_pem_file(dir.join("apiserver.crt"))?;
         let key = PrivateKeyDer::from_pem_file(dir.join("apiserver.key"))?;
-        let tls = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let tls = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)?;

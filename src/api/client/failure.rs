@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use kube::client::AuthError;
-
 use crate::api::call::Call;
+use crate::api::connection::CredentialsError;
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::error_chain::error_chain;
 use crate::api::write_gate::GateClosed;
@@ -32,9 +31,7 @@ pub(super) fn gate_closed(call: &Call<'_>, closed: GateClosed) -> ApiError {
 pub(super) fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
     let class = match error {
         // Fetching credentials failed, not the request.
-        kube::Error::Auth(_) => ErrorClass::Denied,
-        // The same for credentials that are fetched for each request.
-        kube::Error::Service(cause) if cause.is::<AuthError>() => ErrorClass::Denied,
+        kube::Error::Service(cause) if cause.is::<CredentialsError>() => ErrorClass::Denied,
         kube::Error::Service(cause) => match cause.downcast_ref::<GateClosed>() {
             Some(closed) => class_of(*closed),
             None => ErrorClass::Transient,

@@ -23,6 +23,7 @@ use super::high_water::HighWater;
 use super::jitter::Jitter;
 use super::rate_limiter::RateLimiter;
 use super::reachability::Reachability;
+use super::refusals::Refusals;
 use super::restore_fence::RestoreFence;
 use super::settings::{ApiSettings, Verb};
 use super::strategic_merge::StrategicMergeSupport;
@@ -91,6 +92,7 @@ struct Inner {
     concurrency: ConcurrencyLimits,
     bulkhead: Bulkhead,
     reachability: Reachability,
+    refusals: Refusals,
     jitter: Jitter,
     strategic_merge: StrategicMergeSupport,
     streaming_lists: StreamingLists,
@@ -117,6 +119,7 @@ impl Api {
             concurrency: ConcurrencyLimits::default(),
             bulkhead: Bulkhead::default(),
             reachability: Reachability::default(),
+            refusals: Refusals::default(),
             settings,
             restore_fence: RestoreFence::new(gate.clone()),
             gate,
@@ -171,6 +174,10 @@ impl Api {
 
     pub(super) fn reachability(&self) -> &Reachability {
         &self.0.reachability
+    }
+
+    pub(super) fn refusals(&self) -> &Refusals {
+        &self.0.refusals
     }
 
     /// Limits and preferences of this client.

@@ -108,7 +108,7 @@ impl<'a> NextPage<'a> {
 
 impl Api {
     /// Requests a page, and waits until it begins to arrive.
-    pub(in crate::api) async fn open_page<'a>(&'a self, mut call: Call<'a>) -> Result<Page<'a>, ApiError> {
+    pub(in crate::api) async fn open_page<'a>(&'a self, call: Call<'a>) -> Result<Page<'a>, ApiError> {
         self.pass(&call).await?;
         let start = Instant::now();
         let request = call.request(self.0.settings.compressed_lists)?;

@@ -16,7 +16,7 @@ use kube_gc_decode::{Encoding, Status};
 impl Api {
     /// Sends the request of a list or a watch and waits for the response's head. An error
     /// response is read to its end, within the same time limit.
-    pub(in crate::api) async fn open(&self, mut call: Call<'_>) -> Result<Response<Body>, ApiError> {
+    pub(in crate::api) async fn open(&self, call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let clients = &self.0.clients;
         let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
         let request = call.request(self.0.settings.compressed_lists)?;

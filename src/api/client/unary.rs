@@ -14,6 +14,7 @@ use super::Api;
 use super::failure::{cancelled, gate_closed, too_long, too_slow, transport};
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::Signal;
+use crate::api::connection::Renewed;
 use crate::api::connection_error;
 use crate::api::error::{ApiError, ErrorClass, says_too_busy};
 use crate::api::error_chain::error_chain;
@@ -44,8 +45,13 @@ impl Api {
     ///
     /// Box this future. It is large, and every future that contains it would grow by its size
     /// or twice that, and would be moved whole when it becomes a task.
-    pub(in crate::api) async fn exchange(&self, mut call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
-        match self.send(&mut call).await {
+    pub(in crate::api) async fn exchange(&self, call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
+        let mut sent = self.send(&call).await;
+        // The server did nothing. The gate and the fence decide anew.
+        if sent.as_ref().is_ok_and(|(parts, _)| parts.extensions.get::<Renewed>().is_some()) {
+            sent = self.send(&call).await;
+        }
+        match sent {
             Err(error) => (Err(error), Signal::Ignored),
             Ok((parts, body)) if parts.status.is_success() => {
                 if let Some(status) = Status::of_failure(&body) {
@@ -71,7 +77,7 @@ impl Api {
 
     /// Sends a request, after asking the gate if it is a write, and reads the response,
     /// whatever its code.
-    async fn send(&self, call: &mut Call<'_>) -> Result<(Parts, Bytes), ApiError> {
+    async fn send(&self, call: &Call<'_>) -> Result<(Parts, Bytes), ApiError> {
         let mut request = call.request(self.0.settings.compressed_lists)?;
         let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
         if let Some(lag) = lag.clone() {

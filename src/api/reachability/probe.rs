@@ -160,6 +160,7 @@ impl Api {
         began: Instant,
         result: Result<u16, &ApiError>,
     ) {
+        self.refusals().note(result);
         let is_aggregated = || self.is_aggregated(call.resource);
         match result {
             Ok(502..=504) if !is_aggregated() => {

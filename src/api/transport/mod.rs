@@ -10,8 +10,8 @@
 //! - A dead connection must not go unnoticed. HTTP/2 pings check it.
 //!
 //! kube's client speaks only HTTP/1.1. This client has the same layers around its own
-//! transport. If a server does not choose HTTP/2 in the TLS handshake, each watch has its own
-//! connection with HTTP/1.1 (`http1`).
+//! transport, and those of [`Connection`]. If a server does not choose HTTP/2 in the TLS handshake,
+//! each watch has its own connection with HTTP/1.1 (`http1`).
 
 mod connection_pool;
 mod connector;
@@ -19,7 +19,7 @@ mod http1;
 pub(super) mod unary;
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -30,14 +30,15 @@ use http::{Request, Response};
 use http_body::Frame;
 use hyper::body::Incoming;
 use hyper_rustls::builderstates::WantsProtocols1;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
-use tower::util::BoxCloneSyncService;
+use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Layer as _, Service};
 
+use super::connection::{Authorized, Carrier, Connection, Credentials, Dial, dial};
 use super::settings::{ApiSettings, WatchProtocol};
 use super::write_gate::{WriteGate, WriteGateLayer};
 use connection_pool::{ConnectionPool, StreamSlot};
@@ -80,11 +81,11 @@ const KEEPALIVE_PROBES: u32 = 3;
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-type Connector = HttpsConnector<HttpConnector>;
-type Connection = <Connector as Service<Uri>>::Response;
+type Connector = HttpsConnector<Dial>;
+type Io = MaybeHttpsStream<Carrier>;
 
-/// A connector with conditions of its own. Boxed, so that the client of HTTP is compiled once for all.
-type BoxedConnector = BoxCloneSyncService<Uri, Connection, BoxError>;
+/// A connector with conditions of its own.
+type BoxedConnector = BoxCloneSyncService<Uri, Io, BoxError>;
 type Pooled = Client<BoxedConnector, Body>;
 
 /// Why watches cannot use HTTP/2.
@@ -98,22 +99,25 @@ fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'stat
     }
 }
 
-/// A client for watches, for a configuration without a proxy. Watches share connections if
-/// the server offers HTTP/2.
+/// A client for watches, which share connections if the server offers HTTP/2.
 ///
 /// # Errors
 ///
-/// Certificates or credentials that cannot be used.
+/// An address or a header that cannot be used.
 pub(super) fn client(
-    config: &kube::Config,
+    connection: &Connection,
     settings: &ApiSettings,
     gate: WriteGate,
 ) -> Result<kube::Client, BoxError> {
-    with_layers(config, Transport::new(config, settings, PINGS)?, gate)
+    with_layers(connection, Transport::new(connection, settings, PINGS)?, Some(gate))
 }
 
-/// A client with this transport and the layers of kube's own client.
-fn with_layers<S, B>(config: &kube::Config, transport: S, gate: WriteGate) -> Result<kube::Client, BoxError>
+/// A client with this transport and the layers of kube's own client. The gate is the last to be asked.
+fn with_layers<S, B>(
+    connection: &Connection,
+    transport: S,
+    gate: Option<WriteGate>,
+) -> Result<kube::Client, BoxError>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
         + Clone
@@ -121,14 +125,38 @@ where
         + 'static,
     B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    // In kube's own order. One layer for all connections: fetching credentials may mean
-    // running a program, and a token that changes is read once.
-    let service = config.extra_headers_layer()?.layer(transport);
-    let service = tower::util::option_layer(config.auth_layer()?).layer(service);
+    let config = connection.config();
+    let repeats_writes = gate.is_none();
+    let service = option_layer(gate.map(WriteGateLayer)).layer(transport);
+    let service = config.extra_headers_layer()?.layer(service);
     let service = config.base_uri_layer().layer(service);
-    Ok(ClientBuilder::new(service, config.default_namespace.clone())
-        .with_layer(&WriteGateLayer(gate))
-        .build())
+    let service = Authorized::new(service, Arc::clone(connection.credentials()), repeats_writes);
+    Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
+}
+
+/// What has connections. They are made anew after the client certificate has changed: those that are open
+/// belong to the former one.
+struct Renewing<T> {
+    credentials: Arc<Credentials>,
+    make: Box<dyn Fn() -> T + Send + Sync>,
+    latest: Mutex<(u64, T)>,
+}
+
+impl<T: Clone> Renewing<T> {
+    fn new(connection: &Connection, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
+        let credentials = Arc::clone(connection.credentials());
+        let latest = Mutex::new((credentials.generation(), make()));
+        Self { credentials, make: Box::new(make), latest }
+    }
+
+    fn latest(&self) -> T {
+        let generation = self.credentials.generation();
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if latest.0 != generation {
+            *latest = (generation, (self.make)());
+        }
+        latest.1.clone()
+    }
 }
 
 /// Opens sockets. Small frames do not wait for acknowledgements (no delay). A peer that
@@ -146,15 +174,17 @@ fn tcp(config: &kube::Config) -> HttpConnector {
     tcp
 }
 
-/// Adds TLS. The caller chooses the HTTP versions.
-fn tls(config: &kube::Config) -> Result<HttpsConnectorBuilder<WantsProtocols1>, BoxError> {
-    let builder =
-        HttpsConnectorBuilder::new().with_tls_config(config.rustls_client_config()?).https_or_http();
+/// Opens connections, through a proxy if there is one, with TLS. The caller chooses the HTTP versions.
+fn tls(connection: &Connection) -> Result<(HttpsConnectorBuilder<WantsProtocols1>, Dial), BoxError> {
+    let config = connection.config();
+    let dial = dial(config.proxy_url.as_ref(), tcp(config), connection.tls().clone())?;
+    let builder = HttpsConnectorBuilder::new().with_tls_config(connection.tls().clone()).https_or_http();
     Ok(match &config.tls_server_name {
         Some(name) => {
-            builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?))
+            let name = FixedServerNameResolver::new(name.clone().try_into()?);
+            (builder.with_server_name_resolver(name), dial)
         }
-        None => builder,
+        None => (builder, dial),
     })
 }
 
@@ -164,22 +194,26 @@ struct Transport(Arc<Inner>);
 
 struct Inner {
     /// `None` if watches cannot use HTTP/2.
-    http2: Option<(ConnectionPool<Pooled>, Http2Refusal)>,
+    http2: Option<(Renewing<ConnectionPool<Pooled>>, Http2Refusal)>,
     http1: Connector,
 }
 
 impl Transport {
-    fn new(config: &kube::Config, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
-        let http1 = tls(config)?.enable_http1().wrap_connector(tcp(config));
-        let both = tls(config)?.enable_all_versions().wrap_connector(tcp(config));
+    fn new(connection: &Connection, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
+        let config = connection.config();
+        let (http1, dial) = tls(connection)?;
+        let http1 = http1.enable_http1().wrap_connector(dial);
+        let (both, dial) = tls(connection)?;
+        let both = both.enable_all_versions().wrap_connector(dial);
         let shared = || {
             let refusal = Http2Refusal::default();
             let connector = OnlyHttp2::new(both, refusal.clone());
             let patience = settings.request_timeout / 2;
-            (
-                ConnectionPool::new(STREAMS as usize, patience, move || http2(connector.clone(), pings)),
-                refusal,
-            )
+            let pool = move || {
+                let connector = connector.clone();
+                ConnectionPool::new(STREAMS as usize, patience, move || http2(connector.clone(), pings))
+            };
+            (Renewing::new(connection, pool), refusal)
         };
         let http2 = match http1_reason(config, settings.watch_protocol) {
             None => Some(shared()),
@@ -213,7 +247,7 @@ impl Inner {
         let (head, _) = request.into_parts();
         let bodiless = |head| Request::from_parts(head, Body::empty());
         if let Some((connections, refusal)) = self.http2.as_ref().filter(|(_, refusal)| !refusal.is_known()) {
-            let (client, mut slot) = connections.slot();
+            let (client, mut slot) = connections.latest().slot();
             match client.request(bodiless(head.clone())).await {
                 Ok(response) => {
                     slot.answered();
@@ -252,7 +286,7 @@ enum Stream {
     /// A stream on a shared connection. It keeps its slot there until it is dropped.
     Http2 { body: Incoming, _slot: StreamSlot<Pooled> },
     /// A body with its own connection.
-    Http1(Box<Http1Body<Connection>>),
+    Http1(Box<Http1Body<Io>>),
 }
 
 impl http_body::Body for Stream {

@@ -23,10 +23,10 @@ const SOON: Duration = Duration::from_secs(30);
 async fn watches_on_a_dead_connection_end_and_are_replaced() {
     let server = Server::start(Manners::default()).await;
     let relay = relay::Relay::start(server.config()).await;
-    let config = relay.config();
+    let connection = Connection::new(relay.config()).unwrap();
     let pings = Pings { interval: Duration::from_millis(50), timeout: Duration::from_millis(50) };
-    let transport = Transport::new(&config, &ApiSettings::default(), pings).unwrap();
-    let client = with_layers(&config, transport, WriteGate::open()).unwrap();
+    let transport = Transport::new(&connection, &ApiSettings::default(), pings).unwrap();
+    let client = with_layers(&connection, transport, Some(WriteGate::open())).unwrap();
     let mut open = watches(&client, "/hello", 5).await;
     for watch in &mut open {
         assert_eq!(next(watch).await.unwrap(), "hello");
@@ -69,7 +69,7 @@ fn a_dead_connection_is_noticed_within_a_minute() {
 
 fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
     let settings = ApiSettings { request_timeout, ..ApiSettings::default() };
-    client(config, &settings, WriteGate::open()).unwrap()
+    client(&Connection::new(config.clone()).unwrap(), &settings, WriteGate::open()).unwrap()
 }
 
 async fn watch(client: &kube::Client, path: &str) -> Response<Body> {
@@ -250,7 +250,8 @@ async fn the_name_in_the_certificate_can_be_configured() {
 #[tokio::test]
 async fn nothing_is_written_past_the_gate() {
     let server = Server::start(Manners::default()).await;
-    let client = client(&server.config(), &ApiSettings::default(), WriteGate::dry_run()).unwrap();
+    let connection = Connection::new(server.config()).unwrap();
+    let client = client(&connection, &ApiSettings::default(), WriteGate::dry_run()).unwrap();
     let request = Request::delete("/hello").body(Body::empty()).unwrap();
     client.send(request).await.map(|answer| answer.status()).unwrap_err();
     assert_eq!(server.connections(), 0);

@@ -1,36 +1,93 @@
 //! The connections of requests that are answered in one piece, with HTTP/1.1.
 //!
 //! There may be thousands of such requests a second. So this is kube's own client without the
-//! layers that they do not need: answers are short and not compressed, each request has an
-//! overall time limit, and the caller logs and counts it.
+//! layers that they do not need: each request has an overall time limit, and the caller logs and
+//! counts it.
 
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use http::Uri;
+use http::{Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use tower::{BoxError, Service, ServiceExt as _};
+use kube::client::Body;
+use tower::{BoxError, Layer as _, Service};
+use tower_http::decompression::DecompressionLayer;
 
-use super::{BoxedConnector, Pooled, tcp, tls, with_layers};
+use super::{BoxedConnector, Pooled, Renewing, tls, with_layers};
+use crate::api::connection::{ConnectError, Connection};
 use crate::api::write_gate::WriteGate;
 
 /// A connection that was idle for this long is not used again. kube-apiserver closes it after
 /// 90 s. A request that is sent at that moment is lost, which looks like an outage.
 const IDLE_FOR: Duration = Duration::from_secs(60);
 
-/// A client for a configuration without a proxy.
+/// A client for short answers, which are not compressed.
 ///
 /// # Errors
 ///
-/// Certificates or credentials that cannot be used.
-pub(in super::super) fn client(config: &kube::Config, gate: WriteGate) -> Result<kube::Client, BoxError> {
-    let connector = tls(config)?.enable_http1().wrap_connector(tcp(config));
-    let connector = BoxedConnector::new(Timely { inner: connector, limit: config.connect_timeout });
-    let transport: Pooled =
-        Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(connector);
-    with_layers(config, transport.map_err(BoxError::from), gate)
+/// An address or a header that cannot be used.
+pub(in super::super) fn client(
+    connection: &Connection,
+    gate: Option<WriteGate>,
+) -> Result<kube::Client, BoxError> {
+    with_layers(connection, Transport::new(connection)?, gate)
+}
+
+/// A client for lists, which may be compressed.
+///
+/// # Errors
+///
+/// An address or a header that cannot be used.
+pub(in super::super) fn lists(connection: &Connection, gate: WriteGate) -> Result<kube::Client, BoxError> {
+    let transport = DecompressionLayer::new().layer(Transport::new(connection)?);
+    with_layers(connection, transport, Some(gate))
+}
+
+impl Connection {
+    /// A client of its own, for requests that need no write gate.
+    ///
+    /// # Errors
+    ///
+    /// An address or a header that cannot be used.
+    pub fn client(&self) -> Result<kube::Client, ConnectError> {
+        client(self, None).map_err(|error| self.unusable(&*error))
+    }
+}
+
+/// Sends requests on connections that are used again.
+#[derive(Clone)]
+struct Transport(Arc<Renewing<Pooled>>);
+
+impl Transport {
+    fn new(connection: &Connection) -> Result<Self, BoxError> {
+        let (connector, dial) = tls(connection)?;
+        let inner = connector.enable_http1().wrap_connector(dial);
+        let timely = Timely { inner, limit: connection.config().connect_timeout };
+        let connector = BoxedConnector::new(timely);
+        let make = move || {
+            Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(connector.clone())
+        };
+        Ok(Self(Arc::new(Renewing::new(connection, make))))
+    }
+}
+
+impl Service<Request<Body>> for Transport {
+    type Response = Response<Incoming>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Incoming>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let answer = self.0.latest().request(request);
+        Box::pin(async move { answer.await.map_err(BoxError::from) })
+    }
 }
 
 /// A connector with a time limit that includes the TLS handshake and also applies when nobody
@@ -68,7 +125,7 @@ where
 mod tests {
     use std::future::pending;
 
-    use tower::service_fn;
+    use tower::{ServiceExt as _, service_fn};
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::api::{Api, ApiError, ErrorClass, WriteGate};
-use crate::app::connect;
+use crate::api::{Api, ApiError, Connection, ErrorClass, WriteGate};
 use crate::app::error::{Error, ErrorKind};
 use crate::app::run::Target;
+use crate::app::{connect, settings};
 use crate::config::{PodKnowledge, Settings};
 use crate::node::{NodeError, NodeOptions, PodSource, Problem};
 use crate::telemetry::record;
@@ -20,7 +20,7 @@ pub struct Begun {
     /// Who knows its pods.
     pub pods: PodSource,
     /// How the API server is reached; nothing without one.
-    pub config: Option<kube::Config>,
+    pub connection: Option<Connection>,
 }
 
 impl Begun {
@@ -28,14 +28,14 @@ impl Begun {
     pub async fn new(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
         let options = NodeOptions::new(settings, free);
         let options = options.map_err(|error| node_error(&error))?;
-        let (pods, config) = match settings.node.pods {
+        let (pods, connection) = match settings.node.pods {
             PodKnowledge::None => (PodSource::None, None),
             PodKnowledge::Api => {
-                let (config, api) = api(target, settings).await?;
-                (PodSource::Api { api, node: options.name.clone() }, Some(config))
+                let (connection, api) = api(target, settings).await?;
+                (PodSource::Api { api, node: options.name.clone() }, Some(connection))
             }
         };
-        Ok(Self { options, pods, config })
+        Ok(Self { options, pods, connection })
     }
 
     /// The same for passes that repeat.
@@ -45,15 +45,17 @@ impl Begun {
 
     /// The API server in messages.
     pub fn server(&self) -> String {
-        self.config.as_ref().map(|config| config.cluster_url.to_string()).unwrap_or_default()
+        self.connection
+            .as_ref()
+            .map(|connection| connection.config().cluster_url.to_string())
+            .unwrap_or_default()
     }
 }
 
 /// The client of the API server. Sends nothing yet.
-async fn api(target: &Target, settings: &Settings) -> Result<(kube::Config, Api), Error> {
-    let Target { kubeconfig, context } = target;
-    let gate = if settings.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
-    let connected = connect::client(kubeconfig.as_deref(), context.as_deref(), settings, gate).await;
+async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
+    let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
+    let connected = connect::client(target, settings::api(all), gate).await;
     connected.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
 }
 

@@ -52,8 +52,8 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
         }
         PodSource::None => None,
     };
-    let protections = match (begun.config.clone(), settings.access.listeners) {
-        (Some(config), _) => Protections::new(settings, certificates, config)?,
+    let protections = match (&begun.connection, settings.access.listeners) {
+        (Some(connection), _) => Protections::new(settings, certificates, connection)?,
         (None, Listeners::None) => Protections::unreviewed(settings, certificates),
         (None, _) => {
             return Err(Error::new(

@@ -53,14 +53,6 @@ struct ReachArgs {
     #[command(flatten)]
     server: ConnectionArgs,
 
-    /// User to impersonate
-    #[arg(long = "as", value_name = "USER")]
-    user: Option<String>,
-
-    /// Group to impersonate; repeatable
-    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
-    groups: Vec<String>,
-
     /// Time limit of each request, such as 10s [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     request_timeout: Option<Duration>,
@@ -114,14 +106,8 @@ impl ScopeArgs {
 
 impl ReachArgs {
     fn connection(&self, namespace: Option<String>) -> Connection {
-        let Self { server, user, groups, request_timeout, .. } = self;
-        Connection {
-            target: server.target(),
-            user: user.clone(),
-            groups: groups.clone(),
-            request_timeout: *request_timeout,
-            namespace,
-        }
+        let Self { server, request_timeout, .. } = self;
+        Connection { target: server.target(), request_timeout: *request_timeout, namespace }
     }
 
     fn filter(&self) -> TypeFilter {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use futures::future::BoxFuture;
-use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 
 use self::cache::{Answer, Cache, Full};
 use self::rate::RateLimiter;

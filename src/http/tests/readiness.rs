@@ -14,6 +14,7 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         undiscovered: &undiscovered,
         ignored: &ignored,
         brake: None,
+        refused: None,
         leadership: None,
         compared: None,
     })
@@ -30,6 +31,7 @@ async fn a_standby_is_ready_and_says_who_leads() {
             undiscovered: &[],
             ignored: &[],
             brake: None,
+            refused: None,
             leadership: Some(leadership),
             compared: None,
         })

@@ -195,7 +195,7 @@ fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), E
     if roots.is_empty() {
         return Err(failed(&"there is no certificate in this file"));
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
+    let config = ClientConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from(host.to_owned());

@@ -53,6 +53,11 @@ pub fn api_server_reachable(is_reachable: bool) {
     gauge(&names::API_SERVER_REACHABLE, []).set(float(usize::from(is_reachable)));
 }
 
+/// Records whether the API server refuses the credentials.
+pub fn credentials_refused(is_refused: bool) {
+    gauge(&names::CREDENTIALS_REFUSED, []).set(float(usize::from(is_refused)));
+}
+
 /// Adds to the total time of outages of the API server.
 pub fn api_server_outage(more: Duration) {
     let outage = counter(&names::API_SERVER_OUTAGE, []);
@@ -75,6 +80,7 @@ pub(in crate::telemetry) const DEFERRED_FOR: [&str; 2] = ["unreachable", "hangin
 /// Creates the series of this module with the value zero.
 pub(super) fn zeros() {
     api_server_reachable(true);
+    credentials_refused(false);
     api_server_outage(Duration::ZERO);
     DEFERRED_FOR
         .into_iter()

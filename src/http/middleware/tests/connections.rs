@@ -8,7 +8,7 @@ use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
@@ -121,7 +121,7 @@ fn tls() -> (Protection, TlsConnector) {
     let certificates = Some(Arc::new(Certificates::load(files).unwrap()));
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(certificate.der().to_vec())).unwrap();
-    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)

@@ -1,0 +1,326 @@
+//! The credentials that all clients of a connection share.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
+use kube::config::AuthInfo;
+use secrecy::ExposeSecret as _;
+use tokio::time::Instant;
+use tokio_rustls::rustls::sign::CertifiedKey;
+
+use super::error::CredentialsError;
+use super::exec;
+use super::tls::{self, Certificates, Latest, Trust};
+
+/// How long the content of files is taken as known.
+const KNOWN_FOR: Duration = Duration::from_secs(10);
+/// The time between two looks at files because of refusals.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// The time between two questions to an exec plugin because of refusals: it may be a browser window.
+const PLUGIN_PAUSE: Duration = Duration::from_secs(3);
+/// An exec plugin is asked this long before its credentials end.
+const ENDS_SOON: Duration = Duration::from_secs(5);
+/// Far longer than any certificate or token.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// The credentials of a connection.
+pub struct Credentials {
+    config: Arc<kube::Config>,
+    state: RwLock<Arc<State>>,
+    certificates: Arc<Latest>,
+    /// When the files were read.
+    looked: Mutex<Instant>,
+    /// Held while they are read again, so that this happens once for all who need it.
+    known: tokio::sync::Mutex<Known>,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials").finish_non_exhaustive()
+    }
+}
+
+/// What the state was made of.
+struct Known {
+    source: Source,
+    /// When the exec plugin was asked.
+    asked: Option<Instant>,
+    /// Why it had no answer.
+    failed: Option<CredentialsError>,
+}
+
+/// Why credentials are read again.
+#[derive(Clone, Copy)]
+enum Reason {
+    /// It is time to look.
+    Time,
+    /// The server has refused this version.
+    Refused(u64),
+}
+
+impl Credentials {
+    /// Reads the files that the configuration names.
+    pub fn new(config: Arc<kube::Config>) -> Result<Self, CredentialsError> {
+        let source = Source::read(&config, &Source::default())?;
+        let state = State::new(&config, &source, None)?;
+        Ok(Self {
+            config,
+            certificates: Arc::new(Latest::new(Arc::clone(&state.certificates))),
+            state: RwLock::new(Arc::new(state)),
+            looked: Mutex::new(Instant::now()),
+            known: tokio::sync::Mutex::new(Known { source, asked: None, failed: None }),
+        })
+    }
+
+    /// What new connections use.
+    pub const fn certificates(&self) -> &Arc<Latest> {
+        &self.certificates
+    }
+
+    /// What is known now.
+    fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Changes when the connections that are open belong to an earlier client certificate.
+    pub fn generation(&self) -> u64 {
+        self.state().generation
+    }
+
+    /// Credentials for a request. Files are looked at from time to time, and an exec plugin is asked
+    /// before its credentials end.
+    pub async fn current(self: &Arc<Self>) -> Result<Arc<State>, CredentialsError> {
+        let state = self.state();
+        if self.since_looked() < KNOWN_FOR && !state.needs_plugin() {
+            return Ok(state);
+        }
+        match self.renew(Reason::Time).await {
+            Err(error) if state.needs_plugin() => Err(error),
+            Err(error) => {
+                tracing::debug!(%error, "the credentials could not be read again");
+                Ok(state)
+            }
+            Ok(()) => Ok(self.state()),
+        }
+    }
+
+    /// Other credentials than those that the server has refused.
+    pub async fn refused(self: &Arc<Self>, version: u64) -> Option<Arc<State>> {
+        if let Err(error) = self.renew(Reason::Refused(version)).await {
+            tracing::debug!(%error, "the credentials could not be read again");
+        }
+        Some(self.state()).filter(|state| state.version != version)
+    }
+
+    fn since_looked(&self) -> Duration {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// A caller may give up waiting. Then an exec plugin goes on, for those who ask next.
+    async fn renew(self: &Arc<Self>, reason: Reason) -> Result<(), CredentialsError> {
+        let credentials = Arc::clone(self);
+        let renewing = tokio::spawn(async move { credentials.read_again(reason).await });
+        renewing.await.unwrap_or_else(|error| Err(CredentialsError::new(error.to_string())))
+    }
+
+    async fn read_again(&self, reason: Reason) -> Result<(), CredentialsError> {
+        let mut known = self.known.lock().await;
+        let state = self.state();
+        let (pause, is_refused) = match reason {
+            Reason::Time => (KNOWN_FOR, false),
+            // Another request met the same refusal.
+            Reason::Refused(version) if version != state.version => return Ok(()),
+            Reason::Refused(_) => (LOOK_PAUSE, true),
+        };
+        let mut source = known.source.clone();
+        if self.since_looked() >= pause {
+            source = Source::read(&self.config, &source)?;
+            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+        let asked = known.asked;
+        let may_ask = || asked.is_none_or(|asked| asked.elapsed() >= PLUGIN_PAUSE);
+        if let Some(plugin) = self.config.auth_info.exec.as_ref().filter(|_| state.has_plugin)
+            && (state.needs_plugin() || is_refused && may_ask())
+        {
+            if let Some(error) = known.failed.clone().filter(|_| !may_ask()) {
+                return Err(error);
+            }
+            let answer = exec::ask(plugin).await;
+            known.asked = Some(Instant::now());
+            known.failed = answer.as_ref().err().cloned();
+            source.plugin = Some(answer?);
+        }
+        if source != known.source {
+            let state = State::new(&self.config, &source, Some(&state))?;
+            self.certificates.set(Arc::clone(&state.certificates));
+            *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+            known.source = source;
+        }
+        Ok(())
+    }
+}
+
+/// What credentials are made of.
+#[derive(Clone, Default, PartialEq, Eq)]
+struct Source {
+    authority: Option<Vec<u8>>,
+    certificate: Option<Vec<u8>>,
+    key: Option<Vec<u8>>,
+    token: Option<Vec<u8>>,
+    plugin: Option<exec::Answer>,
+}
+
+impl Source {
+    /// Reads the files. As in Go's clients, what was read before stays if a file is gone: some programs
+    /// remove a token after the start.
+    fn read(config: &kube::Config, before: &Self) -> Result<Self, CredentialsError> {
+        let user = &config.auth_info;
+        Ok(Self {
+            authority: file(config.root_cert_file.as_deref(), "the CA", &before.authority)?,
+            certificate: match &user.client_certificate_data {
+                Some(data) => Some(decoded(data, "client-certificate-data")?),
+                None => file(path(&user.client_certificate), "the client certificate", &before.certificate)?,
+            },
+            key: match &user.client_key_data {
+                Some(data) => Some(decoded(data.expose_secret(), "client-key-data")?),
+                None => file(path(&user.client_key), "the client key", &before.key)?,
+            },
+            token: file(path(&user.token_file), "the token", &before.token)?,
+            plugin: before.plugin.clone(),
+        })
+    }
+}
+
+fn path(path: &Option<String>) -> Option<&Path> {
+    path.as_deref().map(Path::new)
+}
+
+fn file(
+    path: Option<&Path>,
+    what: &str,
+    before: &Option<Vec<u8>>,
+) -> Result<Option<Vec<u8>>, CredentialsError> {
+    let read = |path: &Path| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
+        if bytes.trim_ascii().is_empty() { Err(io::Error::other("it is empty")) } else { Ok(bytes) }
+    };
+    match path.map(|path| (path, read(path))) {
+        None => Ok(None),
+        Some((_, Ok(bytes))) => Ok(Some(bytes)),
+        Some((_, Err(_))) if before.is_some() => Ok(before.clone()),
+        Some((path, Err(error))) => {
+            Err(CredentialsError::new(format!("cannot read {what} ({}): {error}", path.display())))
+        }
+    }
+}
+
+fn decoded(base64: &str, what: &str) -> Result<Vec<u8>, CredentialsError> {
+    let wrong = |_| CredentialsError::new(format!("{what} of the kubeconfig is not base64"));
+    BASE64_STANDARD.decode(base64).map_err(wrong)
+}
+
+/// What requests and new connections use.
+pub struct State {
+    /// Another one after each change.
+    pub version: u64,
+    /// Another one with each client certificate.
+    generation: u64,
+    /// The header of each request.
+    pub authorization: Option<HeaderValue>,
+    certificates: Arc<Certificates>,
+    has_plugin: bool,
+    /// When the credentials of the plugin end; `None` if they do not.
+    ends: Option<SystemTime>,
+    /// Whether the plugin was ever asked.
+    is_asked: bool,
+}
+
+impl State {
+    fn new(config: &kube::Config, source: &Source, before: Option<&Self>) -> Result<Self, CredentialsError> {
+        let answer = source.plugin.as_ref();
+        let pem = |pem: &Option<String>| pem.as_ref().map(|pem| pem.clone().into_bytes());
+        let pair = match (&source.certificate, &source.key) {
+            (None, None) => answer
+                .and_then(|answer| pem(&answer.client_certificate_data).zip(pem(&answer.client_key_data))),
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (Some(_), None) => {
+                return Err(CredentialsError::new("there is a client certificate without a key"));
+            }
+            (None, Some(_)) => {
+                return Err(CredentialsError::new("there is a client key without a certificate"));
+            }
+        };
+        let identity =
+            pair.map(|(certificate, key)| tls::identity(&certificate, &key)).transpose()?.map(Arc::new);
+        let chain =
+            |identity: &Option<Arc<CertifiedKey>>| identity.as_ref().map(|identity| identity.cert.clone());
+        let is_same = before.is_some_and(|before| chain(&before.certificates.identity) == chain(&identity));
+        let authority = match (&source.authority, &config.root_cert) {
+            (Some(pem), _) => Some(tls::certificates(pem).map_err(|error| error.of("the CA"))?),
+            (None, Some(certificates)) => Some(certificates.iter().cloned().map(Into::into).collect()),
+            (None, None) => None,
+        };
+        let trust = match authority {
+            _ if config.accept_invalid_certs => Trust::All,
+            Some(certificates) => Trust::authority(certificates)?,
+            None => Trust::platform()?,
+        };
+        let own = authorization(&config.auth_info, source.token.as_deref())?;
+        let has_plugin = own.is_none() && config.auth_info.exec.is_some();
+        let token = answer.and_then(|answer| answer.token.as_deref());
+        Ok(Self {
+            version: before.map_or(0, |before| before.version + 1),
+            generation: before.map_or(0, |before| before.generation + u64::from(!is_same)),
+            authorization: own.map_or_else(|| token.map(bearer).transpose(), |own| Ok(Some(own)))?,
+            certificates: Arc::new(Certificates { identity, trust }),
+            has_plugin,
+            ends: answer.map(exec::Answer::ends).transpose()?.flatten(),
+            is_asked: answer.is_some(),
+        })
+    }
+
+    fn needs_plugin(&self) -> bool {
+        let ends = |ends: SystemTime| ends <= SystemTime::now() + ENDS_SOON;
+        self.has_plugin && (!self.is_asked || self.ends.is_some_and(ends))
+    }
+}
+
+/// The header that the kubeconfig itself gives. A token file wins over a token.
+fn authorization(user: &AuthInfo, token: Option<&[u8]>) -> Result<Option<HeaderValue>, CredentialsError> {
+    if let Some(provider) = &user.auth_provider {
+        let token = provider.config.get("id-token").filter(|_| provider.name == "oidc");
+        let unsupported = "is not supported; use an exec plugin";
+        let missing =
+            || CredentialsError::new(format!("the auth provider {:?} {unsupported}", provider.name));
+        return bearer(token.ok_or_else(missing)?).map(Some);
+    }
+    if let (Some(name), Some(password)) =
+        (user.username.as_ref().filter(|name| !name.is_empty()), &user.password)
+    {
+        let pair = BASE64_STANDARD.encode(format!("{name}:{}", password.expose_secret()));
+        return sensitive(format!("Basic {pair}"), "user").map(Some);
+    }
+    // Programs that write token files differ in how they end them.
+    let token = token.map(String::from_utf8_lossy);
+    let token = token.as_deref().map(str::trim).or(user.token.as_ref().map(|token| token.expose_secret()));
+    token.filter(|token| !token.is_empty()).map(bearer).transpose()
+}
+
+fn bearer(token: &str) -> Result<HeaderValue, CredentialsError> {
+    sensitive(format!("Bearer {token}"), "bearer token")
+}
+
+fn sensitive(text: String, what: &str) -> Result<HeaderValue, CredentialsError> {
+    let wrong = |_| CredentialsError::new(format!("invalid {what}: a header cannot contain it"));
+    let mut value = HeaderValue::try_from(text).map_err(wrong)?;
+    value.set_sensitive(true);
+    Ok(value)
+}

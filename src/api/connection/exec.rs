@@ -1,0 +1,115 @@
+//! Exec plugins: programs that print credentials, such as `aws eks get-token`.
+//!
+//! kube runs them, too, but keeps a token without an expiry for ever, and each of its clients asks anew.
+//! Here a plugin is asked once for all clients of a process.
+
+use std::io::{self, IsTerminal as _};
+use std::process::{Output, Stdio};
+use std::time::SystemTime;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+
+use super::error::CredentialsError;
+
+/// What a plugin prints.
+#[derive(Deserialize)]
+struct Printed {
+    status: Option<Answer>,
+}
+
+/// The credentials from a plugin.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Answer {
+    expiration_timestamp: Option<String>,
+    pub token: Option<String>,
+    pub client_certificate_data: Option<String>,
+    pub client_key_data: Option<String>,
+}
+
+/// What a plugin reads in `$KUBERNETES_EXEC_INFO`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked<'a> {
+    api_version: &'a str,
+    kind: &'static str,
+    spec: Spec<'a>,
+}
+
+#[derive(Serialize)]
+struct Spec<'a> {
+    interactive: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<&'a ExecAuthCluster>,
+}
+
+impl Answer {
+    /// When the credentials end; `None` if they do not.
+    pub fn ends(&self) -> Result<Option<SystemTime>, CredentialsError> {
+        let moment = self.expiration_timestamp.as_deref().map(str::parse::<Timestamp>).transpose();
+        let moment =
+            moment.map_err(|_| CredentialsError::new("the plugin's expirationTimestamp is no time"))?;
+        Ok(moment.map(SystemTime::from))
+    }
+}
+
+/// Runs a plugin. It may take as long as a person takes to log in.
+pub async fn ask(plugin: &ExecConfig) -> Result<Answer, CredentialsError> {
+    let name = plugin.command.as_deref().unwrap_or_default();
+    let failed =
+        |why: String| CredentialsError::new(format!("the exec plugin {name:?} of the kubeconfig {why}"));
+    let unusable = |error: io::Error| {
+        let hint = plugin.install_hint.as_deref().map(|hint| format!("; {}", hint.trim()));
+        failed(format!("cannot be run: {error}{}", hint.unwrap_or_default()))
+    };
+    let child = command(plugin, name)?.spawn().map_err(unusable)?;
+    let output = child.wait_with_output().await.map_err(unusable)?;
+    let Output { status, stdout, stderr } = output;
+    if !status.success() {
+        let stderr = String::from_utf8_lossy(&stderr);
+        let last = stderr.trim().lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+        return Err(failed(format!("failed with {status}{last}")));
+    }
+    // The parser's message might quote a token.
+    let printed: Printed = serde_saphyr::from_slice(&stdout)
+        .map_err(|_| failed("printed something else than an ExecCredential".to_owned()))?;
+    let answer =
+        printed.status.ok_or_else(|| failed("printed an ExecCredential without a status".to_owned()))?;
+    if answer.token.is_none() && answer.client_certificate_data.is_none() {
+        return Err(failed("printed neither a token nor a client certificate".to_owned()));
+    }
+    Ok(answer)
+}
+
+fn command(plugin: &ExecConfig, name: &str) -> Result<Command, CredentialsError> {
+    if name.is_empty() {
+        return Err(CredentialsError::new("the exec plugin of the kubeconfig has no command"));
+    }
+    let is_terminal = std::io::stdin().is_terminal();
+    let interactive = match plugin.interactive_mode {
+        Some(ExecInteractiveMode::Never) => false,
+        None | Some(ExecInteractiveMode::IfAvailable) => is_terminal,
+        Some(ExecInteractiveMode::Always) if is_terminal => true,
+        Some(ExecInteractiveMode::Always) => {
+            let why = "needs a terminal on standard input (interactiveMode: Always)";
+            return Err(CredentialsError::new(format!("the exec plugin {name:?} of the kubeconfig {why}")));
+        }
+    };
+    let asked = Asked {
+        api_version: plugin.api_version.as_deref().unwrap_or_default(),
+        kind: "ExecCredential",
+        spec: Spec { interactive, cluster: plugin.cluster.as_ref().filter(|_| plugin.provide_cluster_info) },
+    };
+    let asked = serde_json::to_string(&asked).map_err(|error| CredentialsError::new(error.to_string()))?;
+    let pairs = plugin.env.iter().flatten().filter_map(|pair| Some((pair.get("name")?, pair.get("value")?)));
+    let mut command = Command::new(name);
+    command.args(plugin.args.iter().flatten()).envs(pairs).env("KUBERNETES_EXEC_INFO", asked);
+    // A person sees what the plugin asks for; a collector quotes the end of it.
+    let (stdin, stderr) =
+        if interactive { (Stdio::inherit(), Stdio::inherit()) } else { (Stdio::null(), Stdio::piped()) };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(stderr).kill_on_drop(true);
+    Ok(command)
+}
