@@ -50,6 +50,8 @@ impl fmt::Debug for Credentials {
 /// What the state was made of.
 struct Known {
     source: Source,
+    /// When the files were read because of a refusal.
+    refused: Option<Instant>,
     /// When the exec plugin was asked.
     asked: Option<Instant>,
     /// Why it had no answer.
@@ -75,7 +77,7 @@ impl Credentials {
             certificates: Arc::new(Latest::new(Arc::clone(&state.certificates))),
             state: RwLock::new(Arc::new(state)),
             looked: Mutex::new(Instant::now()),
-            known: tokio::sync::Mutex::new(Known { source, asked: None, failed: None }),
+            known: tokio::sync::Mutex::new(Known { source, refused: None, asked: None, failed: None }),
         })
     }
 
@@ -133,16 +135,20 @@ impl Credentials {
     async fn read_again(&self, reason: Reason) -> Result<(), CredentialsError> {
         let mut known = self.known.lock().await;
         let state = self.state();
-        let (pause, is_refused) = match reason {
-            Reason::Time => (KNOWN_FOR, false),
+        let (is_due, is_refused) = match reason {
+            Reason::Time => (self.since_looked() >= KNOWN_FOR, false),
             // Another request met the same refusal.
             Reason::Refused(version) if version != state.version => return Ok(()),
-            Reason::Refused(_) => (LOOK_PAUSE, true),
+            Reason::Refused(_) => (known.refused.is_none_or(|last| last.elapsed() >= LOOK_PAUSE), true),
         };
         let mut source = known.source.clone();
-        if self.since_looked() >= pause {
+        if is_due {
             source = Source::read(&self.config, &source)?;
-            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            let now = Instant::now();
+            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = now;
+            if is_refused {
+                known.refused = Some(now);
+            }
         }
         let asked = known.asked;
         let may_ask = || asked.is_none_or(|asked| asked.elapsed() >= PLUGIN_PAUSE);

@@ -85,3 +85,69 @@ impl Connection {
 fn unusable(config: &kube::Config, error: &(dyn Error + 'static)) -> ConnectError {
     ConnectError::Client { server: config.cluster_url.to_string(), cause: error_chain(error) }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube_gc_core::object::PropagationPolicy;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use crate::api::scripted::widget;
+    use crate::api::{Api, ApiSettings, Deleted, ErrorClass, WriteGate};
+
+    /// Reads a request to its end and answers it; returns the request's head.
+    async fn answer(listener: &TcpListener, status: &str, body: &str, before: impl FnOnce()) -> String {
+        let (mut connection, _) = listener.accept().await.unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(connection.read_u8().await.unwrap());
+        }
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        connection.read_exact(&mut vec![0; length.parse().unwrap()]).await.unwrap();
+        before();
+        let length = body.len();
+        let answer =
+            format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        connection.write_all(answer.as_bytes()).await.unwrap();
+        head
+    }
+
+    /// Until there are new credentials, another replica may have become the leader.
+    #[tokio::test]
+    async fn a_write_with_new_credentials_asks_the_gate_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let token = tempfile::NamedTempFile::new().unwrap();
+        for is_paused in [false, true] {
+            std::fs::write(token.path(), "old").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let mut config = kube::Config::new(url.parse().unwrap());
+            config.auth_info.token_file = token.path().to_str().map(str::to_owned);
+            let gate = WriteGate::open();
+            let api = Api::connect(config, ApiSettings::default(), gate.clone()).unwrap();
+            std::fs::write(token.path(), "new").unwrap();
+            let server = async {
+                let pause = || {
+                    if is_paused {
+                        gate.pause();
+                    }
+                };
+                let head = answer(&listener, "401 Unauthorized", "{}", pause).await;
+                assert!(head.contains("authorization: bearer old"), "{head}");
+                if !is_paused {
+                    let success = r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#;
+                    let head = answer(&listener, "200 OK", success, || ()).await;
+                    assert!(head.contains("authorization: bearer new"), "{head}");
+                }
+            };
+            let widget = widget();
+            let (deleted, ()) =
+                tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), server);
+            if is_paused {
+                assert_eq!(deleted.unwrap_err().class, ErrorClass::GateClosed);
+            } else {
+                assert_eq!(deleted, Ok(Deleted::Removed));
+            }
+        }
+    }
+}
