@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::oracle::Rule;
+use crate::oracle::{Bounds, Rule};
 use crate::world::{World, blocking, broken, to};
 
 /// A solid owner, a waiting one, one that never existed, and an item that all three own.

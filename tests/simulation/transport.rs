@@ -106,10 +106,10 @@ impl Transport {
         if fate.gone {
             return self.refuse(&fate, &path, Refusal::Code(410), "without effect").await;
         }
-        if kind == Kind::Watch {
-            if let Some(uri) = earlier(&parts.uri, fate.repeated) {
-                parts.uri = uri;
-            }
+        if kind == Kind::Watch
+            && let Some(uri) = earlier(&parts.uri, fate.repeated)
+        {
+            parts.uri = uri;
         }
         // Other lists look for one thing only: the version, or the dependents of an owner.
         let follows = parts.uri.query().is_some_and(|query| query.contains("resourceVersion="));
