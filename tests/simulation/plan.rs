@@ -347,8 +347,6 @@ impl Action {
                 | Self::Restore
                 | Self::RestoreRaised
                 | Self::OmitType
-                | Self::DenyByAdmission
-                | Self::BringBack
                 | Self::GroupAway
                 | Self::Crash
         )

@@ -100,6 +100,8 @@ mutations! {
     TrustSolidOwner,
     /// Every DELETE has the policy Background.
     AlwaysBackground,
+    /// The answer to a patch is not looked at.
+    BelieveCodesOfPatches,
     /// Owner references go at whatever version.
     PatchWithoutVersion,
     /// Owner references always go by uid, also where two share one.

@@ -102,12 +102,13 @@ pub async fn bring_back(world: &mut World, random: &mut Random) {
     for owner in &several {
         stage.dependent(world, owner, &[]).await;
     }
-    wait(random, 0, 2_000).await;
+    wait(random, 500, 2_000).await;
     let (plural, namespace) = (stage.of_dependents.plural, &stage.namespace);
     world.webhooks.bring_back(plural, namespace);
     world.network.trace.note(format_args!("references of {plural} in {namespace} come back"));
     stage.delete(world, &owner, "Orphan").await;
-    wait(random, 100, 60_000).await;
+    // Long enough for retries where other faults meet this one.
+    wait(random, 1_000, 300_000).await;
     if random.chance(700) {
         world.webhooks.let_go(plural, namespace);
         world.network.trace.note(format_args!("references of {plural} in {namespace} no longer come back"));

@@ -60,8 +60,8 @@ pub fn judge(
 }
 
 /// Before the finalizer is removed, no object may be left that named the owner before its
-/// deletion began (rule 5.5). Objects are excused if their type could not be listed, or if the
-/// collector cannot know the type yet. A group that has not answered since the start is no excuse
+/// deletion began (rule 5.5). Objects that were not shown before are excused if their type could not
+/// be listed, or if the collector cannot know the type yet. A group that has not answered since the start is no excuse
 /// until it has held the owner for long (rule 5.14).
 fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     let Some(deletion_began) = oracle.history.life(before.uid()).and_then(|owner| owner.deletion_began)
@@ -72,8 +72,9 @@ fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<()
         let named = Named { namespace: dependent.key.namespace.as_deref(), reference: &held.reference };
         let can_wait = oracle.knowledge.away_since(&dependent.resource);
         let must_wait = can_wait.is_some_and(|since| oracle.is_within(oracle.bounds.orphan_wait, since));
-        let excused = !oracle.is_watched(&dependent.resource)
-            || !must_wait && !oracle.knowledge.can_list(&dependent.resource, oracle.sent);
+        let shown = oracle.knowledge.shown_before(&dependent.resource, oracle.since());
+        let is_known = held.since <= shown || oracle.knowledge.can_list(&dependent.resource, oracle.sent);
+        let excused = !oracle.is_watched(&dependent.resource) || !must_wait && !is_known;
         if held.since < deletion_began && oracle.owner_now(named).is_some() && !excused {
             let (resource, name) = (&dependent.resource, &dependent.key.name);
             let why = format!("{resource} {name} has named it since version {}", held.since);
