@@ -316,7 +316,7 @@ impl OrphanWork {
 
 /// Logs the end of an orphan deletion. If the log has summaries, only what is unusual has a line.
 fn log_orphaned(owner: &Identity, dependents: usize, confirmed: &Confirmed, shown: LoggedAs) {
-    let skipped = confirmed.unlisted.iter().map(|part| &part.unseen.what);
+    let skipped = confirmed.unlisted.iter().map(|part| &part.what);
     let skipped = Structured::list("skipped_types", skipped);
     macro_rules! orphaned {
         ($level:expr) => {

@@ -227,7 +227,7 @@ async fn round(
             Err(error) => unlisted.push(Unlisted::of_type(&RoundType { resource, followed }, &error)),
         }
     }
-    unlisted.sort_by(|a, b| a.unseen.cmp(&b.unseen));
+    unlisted.sort_by(|a, b| a.what.cmp(&b.what));
     for RoundRequest { owner, answer, .. } in asked {
         let result = match unreleased.remove(&owner.uid) {
             Some(error) => Err(error),

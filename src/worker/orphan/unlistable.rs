@@ -18,7 +18,6 @@ use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{GroupResource, Namespace};
 use kube_gc_core::text::{bounded, listed};
-use kube_gc_insight::Unseen;
 
 /// How long a type holds an owner if the graph has the dependents of this type, except late ones, or
 /// shows that there were none.
@@ -33,8 +32,10 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// A part of the API that a round could not list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unlisted {
-    /// The group version or the type, and the error.
-    pub unseen: Unseen,
+    /// The group version or the type.
+    pub what: String,
+    /// Why it could not be listed, in the server's words.
+    why: String,
     /// What the graph has of it.
     known: Known,
 }
@@ -54,7 +55,8 @@ enum Known {
 impl Unlisted {
     /// A group that was never discovered.
     pub fn undiscovered(failure: &GroupFailure) -> Self {
-        Self { unseen: failure.unseen(), known: Known::Nothing }
+        let unseen = failure.unseen();
+        Self { what: unseen.what, why: unseen.why, known: Known::Nothing }
     }
 
     /// A type whose list failed.
@@ -65,13 +67,13 @@ impl Unlisted {
             Followed::NoLonger => Known::Earlier(resource.clone()),
             Followed::Somehow | Followed::ByVersion => Known::Objects,
         };
-        Self { unseen: Unseen { what: resource.to_string(), why: bounded(error) }, known }
+        Self { what: resource.to_string(), why: bounded(error), known }
     }
 }
 
 /// Names the parts and their errors, for people.
 pub fn names(parts: &[&Unlisted]) -> String {
-    let each = parts.iter().map(|Unlisted { unseen: Unseen { what, why }, .. }| format!("{what} ({why})"));
+    let each = parts.iter().map(|Unlisted { what, why, .. }| format!("{what} ({why})"));
     listed(", ", parts.len(), each)
 }
 
@@ -131,7 +133,7 @@ impl Unlistable {
                 Known::Earlier(_) => (false, self.wait.min(SHORT_WAIT)),
                 Known::Objects => (false, SHORT_WAIT),
             };
-            let key = (part.unseen.what.clone(), is_long);
+            let key = (part.what.clone(), is_long);
             let begins = || Failing { since: now, last: now, scope: None };
             let mut failing = self.failing.entry(key).or_insert_with(begins);
             (failing.last, failing.scope) = (now, scope.cloned());
@@ -167,7 +169,7 @@ mod tests {
     }
 
     fn part(known: Known) -> [Unlisted; 1] {
-        [Unlisted { unseen: Unseen { what: widgets().to_string(), why: "no answer".to_owned() }, known }]
+        [Unlisted { what: widgets().to_string(), why: "no answer".to_owned(), known }]
     }
 
     /// For how many seconds a part holds an owner that tries every second.
