@@ -63,7 +63,10 @@ pub async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f6
     poll("every type to be watched", async || {
         let monitors = collector.get_debug("/debug/monitors").await?.json()?;
         let begun = begun(collector).await?;
-        let watches = begun.keys().filter(|series| series.contains("verb=\"watch\""));
+        // A list that the API server refuses to stream is a watch that was refused.
+        let is_watch =
+            |series: &&String| series.contains("verb=\"watch\"") && series.contains("code=\"200\"");
+        let watches = begun.keys().filter(is_watch);
         Ok(monitors.as_array().is_some_and(|monitors| monitors.len() == watches.count()))
     })
     .await?;

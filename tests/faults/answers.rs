@@ -78,13 +78,13 @@ impl Family {
     async fn make(stage: &Stage, number: usize) -> Result<Self> {
         let ns = &stage.ns;
         let name = |name: &str| format!("{name}-{number}");
-        let top = ns.secret(&name("top")).create().await?;
-        let middle = ns.configmap(&name("middle")).owned_by(&top).create().await?;
-        let orphaning = ns.secret(&name("orphaning")).create().await?;
+        let top = ns.secret(name("top")).create().await?;
+        let middle = ns.configmap(name("middle")).owned_by(&top).create().await?;
+        let orphaning = ns.secret(name("orphaning")).create().await?;
         Ok(Self {
-            bottom: ns.configmap(&name("bottom")).owned_by(&middle).create().await?,
-            waiting: ns.configmap(&name("waiting")).create().await?,
-            dependent: ns.configmap(&name("dependent")).owned_by(&orphaning).create().await?,
+            bottom: ns.configmap(name("bottom")).owned_by(&middle).create().await?,
+            waiting: ns.configmap(name("waiting")).create().await?,
+            dependent: ns.configmap(name("dependent")).owned_by(&orphaning).create().await?,
             top,
             middle,
             orphaning,

@@ -171,7 +171,11 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     let stage = Stage::set().await?;
     let collector = stage.collector().await?;
     let mark = stage.proxy.mark();
-    let lookups = || stage.proxy.since(mark, &stage.here(Verb::Get).of("configmaps"));
+    let looked_up = stage
+        .here(Verb::Get)
+        .of("configmaps")
+        .when(|request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-")));
+    let lookups = || stage.proxy.since(mark, &looked_up);
     let fat = create_fat(&stage.ns, 2, ABSENT, |n| reference("v1", "ConfigMap", n)).await?;
     cascade(&stage, "meanwhile").await?;
     let before = lookups().len();

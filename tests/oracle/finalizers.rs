@@ -105,8 +105,9 @@ fn a_type_that_cannot_be_listed_is_excused_for_a_while() {
     for (waited, rule) in [(10, None), (300, Some(Rule::LostOrphan))] {
         let mut world = World::new();
         world.create("owner", &[]);
-        world.create("item", &[to("owner")]);
         world.all_known();
+        // Nothing has shown it.
+        world.create("item", &[to("owner")]);
         world.oracle.listed(&configmaps(), false, world.now);
         world.begin_deletion("owner", &["orphan"]);
         world.wait(waited);

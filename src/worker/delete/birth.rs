@@ -16,11 +16,11 @@ use crate::api::{AbsenceProof, Api, ApiError, ErrorClass, LookupResult};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Digest, Identity};
 
-/// How many young objects are remembered.
-const YOUNG_AT_MOST: usize = 16_384;
+/// How many askers are remembered.
+const KNOWN_AT_MOST: usize = 16_384;
 
-/// For how long they are remembered at least, unless there are too many.
-const REMEMBERED_FOR: Duration = Duration::from_secs(120);
+/// Those that are older go first. Another read tells their age.
+const YOUNG_FOR: Duration = Duration::from_secs(120);
 
 /// Tells whether an owner that a look-up did not find may still be in admission. Clones share what they
 /// remember.
@@ -28,8 +28,8 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(120);
 pub struct Births {
     /// The longest admission.
     grace: Duration,
-    /// Since when young objects are known. Our own clock ends their wait, whatever they say of their age.
-    young: Arc<DashMap<Digest, Instant>>,
+    /// Since when askers are known. Our own clock ends their wait, whatever they say of their age.
+    known: Arc<DashMap<Digest, Instant>>,
 }
 
 /// An object for which an owner is looked up.
@@ -57,7 +57,7 @@ impl Births {
     /// With the longest admission; zero believes every look-up.
     #[must_use]
     pub fn new(grace: Duration) -> Self {
-        Self { grace, young: Arc::default() }
+        Self { grace, known: Arc::default() }
     }
 
     /// What a look-up of an owner proves that was sent at this moment and found nothing.
@@ -107,21 +107,19 @@ impl Births {
     /// A moment at which the asker existed.
     async fn since(&self, api: &Api, asker: &Asker) -> Instant {
         let key = Digest::of(&asker.identity);
-        if let Some(since) = self.young.get(&key).map(|since| *since) {
+        if let Some(since) = self.known.get(&key).map(|since| *since) {
             return since;
         }
         let age = if asker.is_dependent { api.age(&asker.identity).await } else { Duration::ZERO };
         let now = Instant::now();
         let since = now.checked_sub(age).unwrap_or(now);
-        if age < self.grace {
-            if self.young.len() >= YOUNG_AT_MOST {
-                self.young.retain(|_, since| since.elapsed() < REMEMBERED_FOR);
-            }
-            if self.young.len() >= YOUNG_AT_MOST {
-                self.young.clear();
-            }
-            self.young.insert(key, since);
+        if self.known.len() >= KNOWN_AT_MOST {
+            self.known.retain(|_, since| since.elapsed() < YOUNG_FOR);
         }
+        if self.known.len() >= KNOWN_AT_MOST {
+            self.known.clear();
+        }
+        self.known.insert(key, since);
         since
     }
 }

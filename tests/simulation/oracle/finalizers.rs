@@ -60,9 +60,9 @@ pub fn judge(
 }
 
 /// Before the finalizer is removed, no object may be left that named the owner before its
-/// deletion began (rule 5.5). Objects that were not shown before are excused if their type could not
-/// be listed, or if the collector cannot know the type yet. A group that has not answered since the start is no excuse
-/// until it has held the owner for long (rule 5.14).
+/// deletion began (rule 5.5). Objects that were not shown before are excused if their type could
+/// not be listed, or if the collector cannot know the type yet. A group that has not answered since
+/// the start is no excuse until it has held the owner for long (rule 5.14).
 fn keeps_orphans(oracle: &Oracle, change: &Change, before: &Object) -> Result<(), Violation> {
     let Some(deletion_began) = oracle.history.life(before.uid()).and_then(|owner| owner.deletion_began)
     else {
