@@ -182,6 +182,9 @@ impl DeleteWork {
                 is_noted: false,
             });
         }
+        if let Some(error) = self.look_ups.too_early(identity, asker).await {
+            return Ok(Found { classified: failed(&error), is_noted: false });
+        }
         let key = identity.key();
         // Another large object may have looked it up in the meantime.
         let state = self.context.graph.owner_state(identity).await?;
@@ -195,13 +198,10 @@ impl DeleteWork {
         };
         let classified = match self.known(identity, &state) {
             Some(known) => known,
-            None => match self.look_ups.too_early(identity, asker).await {
-                Some(error) => failed(&error),
-                None => {
-                    self.pace.acquire().await;
-                    self.look_up_owner(identity, &state, asker).await
-                }
-            },
+            None => {
+                self.pace.acquire().await;
+                self.look_up_owner(identity, &state, asker).await
+            }
         };
         let is_noted = match verified {
             Some(generation) if classified.is_gone() => {

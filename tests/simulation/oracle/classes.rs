@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use kube_gc_apiserver::object::Object;
-
 use super::Oracle;
 use super::history::{Life, is_waiting};
 use super::reference::Reference;
@@ -96,12 +94,11 @@ impl Oracle {
         self.meanings(named).any(is_absent)
     }
 
-    /// Whether the owner may still be in admission: it never existed, and the object that names it is
-    /// young (rule 1.28).
-    pub(super) fn may_be_unborn(&self, named: Named<'_>, object: &Object) -> bool {
-        let born = self.history.life(object.uid()).map(|life| life.born);
-        !self.history.existed(&named.reference.uid)
-            && born.is_some_and(|born| self.is_within(self.bounds.birth, born))
+    /// Whether the owner may still be in admission: it never existed, and nothing has named it for
+    /// long (rule 1.28).
+    pub(super) fn may_be_unborn(&self, named: Named<'_>) -> bool {
+        let uid = &named.reference.uid;
+        !self.history.existed(uid) && self.is_within(self.bounds.birth, self.history.known_since(uid))
     }
 
     /// Whether the owner may be taken for waiting: it was waiting at some moment since then.

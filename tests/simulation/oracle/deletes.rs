@@ -67,7 +67,7 @@ fn judge_version(oracle: &Oracle, change: &Change, object: &Object) -> Result<()
         if !waiting && !oracle.may_be_absent(named) {
             return wrong(format!("its owner {reference} is {}", oracle.class(named)));
         }
-        if !waiting && oracle.may_be_unborn(named, object) {
+        if !waiting && oracle.may_be_unborn(named) {
             return wrong(format!("its owner {reference} may be in admission"));
         }
         keeps_orphans(oracle, change, named)?;

@@ -32,8 +32,6 @@ pub struct Life {
     pub resource: ResourceName,
     /// Its namespace and name.
     pub key: Key,
-    /// When it was created.
-    pub born: Duration,
     /// Its present state; `None` if it is deleted.
     pub present: Option<Present>,
     /// The version at which its deletion began.
@@ -215,7 +213,6 @@ impl History {
         let life = self.lives.entry(uid.to_owned()).or_insert_with(|| Life {
             resource: change.resource.clone(),
             key: change.key.clone(),
-            born: now,
             present: None,
             deletion_began: None,
             solid_until: None,

@@ -126,7 +126,7 @@ fn judge_removal(
         // event of the owner's deletion follows. If a waiting reference is removed, a solid owner
         // is confirmed live.
         if oracle.may_be_absent(named) {
-            if oracle.may_be_unborn(named, before) {
+            if oracle.may_be_unborn(named) {
                 return wrong(Rule::WrongfulPatch, format!("{reference} went, which may be in admission"));
             }
             if !stays(std::time::Duration::ZERO) {
