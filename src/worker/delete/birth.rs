@@ -91,10 +91,8 @@ impl Births {
             return None;
         }
         let since = *asker.since.get_or_init(|| self.since(api, asker)).await;
-        let left = (since + self.grace).saturating_duration_since(sent);
-        // Timers count whole milliseconds, and one that ends too early would find nothing new.
-        let retry_after = left + Duration::from_millis(1);
-        (!left.is_zero()).then(|| ApiError {
+        let retry_after = (since + self.grace).saturating_duration_since(sent);
+        (!retry_after.is_zero()).then(|| ApiError {
             class: ErrorClass::Deferred { retry_after },
             action: "GET",
             target: owner.to_string(),
