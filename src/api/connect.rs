@@ -183,6 +183,7 @@ impl Api {
     /// # Errors
     ///
     /// Certificates or credentials that cannot be used, or an unsupported proxy.
+    #[cfg(any(test, feature = "internals"))]
     pub fn connect(
         config: kube::Config,
         settings: ApiSettings,

@@ -81,7 +81,6 @@ pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{MANY_REFERENCES, Patched, References};
 #[cfg(feature = "node")]
 pub use pods::PodWatch;
-#[cfg(any(test, feature = "internals"))]
 pub use rate_limiter::RateLimiter;
 pub use read::AbsenceProof;
 pub use read::LookupResult;
