@@ -10,6 +10,9 @@ mod circles;
 #[path = "repository/imports.rs"]
 mod imports;
 
+#[path = "repository/inventory.rs"]
+mod inventory;
+
 #[path = "repository/links.rs"]
 mod links;
 
