@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822;
 use serde::Deserialize;
 
@@ -131,8 +132,8 @@ impl Api {
         }
     }
 
-    /// How old an object is at least, by the API server's own clock: the header `Date` of the
-    /// answer against the object's `creationTimestamp`. Zero if that cannot be told.
+    /// For how long an object has at least been as it is, by the API server's own clock: the header
+    /// `Date` of the answer against the latest time in its metadata. Zero if that cannot be told.
     pub async fn age(&self, identity: &Identity) -> Duration {
         let answer = self.get(identity).await;
         answer.ok().and_then(|answer| age(identity, &answer)).unwrap_or_default()
@@ -166,19 +167,22 @@ impl Api {
     }
 }
 
-/// The least age of the object in an answer.
+/// For how long the object in an answer has at least named its present owners. An object may be adopted
+/// long after its creation, and the API server notes the time of each change in `managedFields`.
 fn age(identity: &Identity, answer: &Answer) -> Option<Duration> {
     #[derive(Deserialize)]
     struct Object {
         metadata: ObjectMeta,
     }
     let date = rfc2822::DateTimeParser::new().parse_timestamp(answer.date.as_ref()?).ok()?;
-    let ObjectMeta { uid, creation_timestamp, .. } =
+    let ObjectMeta { uid, creation_timestamp, managed_fields, .. } =
         serde_json::from_slice::<Object>(&answer.body).ok()?.metadata;
-    let is_it = uid.and_then(|uid| Uid::parse(&uid)).as_ref() == Some(&identity.uid);
-    let age = date.duration_since(creation_timestamp.filter(|_| is_it)?.0);
+    uid.and_then(|uid| Uid::parse(&uid)).filter(|uid| *uid == identity.uid)?;
+    let changes = managed_fields.filter(|fields| !fields.is_empty())?.into_iter().map(|fields| fields.time);
+    let mut times = changes.chain([creation_timestamp]);
+    let latest = times.try_fold(Timestamp::MIN, |latest, time| Some(latest.max(time?.0)))?;
     // Both are whole seconds, rounded down: the object may be almost a second younger.
-    Duration::try_from(age).ok()?.checked_sub(Duration::from_secs(1))
+    Duration::try_from(date.duration_since(latest)).ok()?.checked_sub(Duration::from_secs(1))
 }
 
 /// Reads the object in an answer.
@@ -257,23 +261,32 @@ mod tests {
     #[tokio::test]
     async fn an_age_is_counted_by_the_servers_clock_and_never_too_high() {
         const CREATED: &str = r#","creationTimestamp":"2026-01-01T00:00:00Z""#;
+        const OF_CREATION: &str = r#"{"manager":"m","time":"2026-01-01T00:00:00Z"}"#;
+        const OF_ADOPTION: &str = r#"{"manager":"n","time":"2026-01-01T00:00:05Z"}"#;
+        let managed = |fields: &str| format!(r#"{CREATED},"managedFields":[{fields}]"#);
+        let once = managed(OF_CREATION);
         let at = |second| format!("Thu, 01 Jan 2026 00:00:0{second} GMT");
         for (more, date, seconds) in [
-            (CREATED, Some(at(0)), 0),
-            (CREATED, Some(at(1)), 0),
-            (CREATED, Some(at(3)), 2),
-            (r#","creationTimestamp":"2106-01-01T00:00:00Z""#, Some(at(3)), 0),
-            (r#","creationTimestamp":"long ago""#, Some(at(3)), 0),
-            (r#","creationTimestamp":null"#, Some(at(3)), 0),
-            (CREATED, Some("later".to_owned()), 0),
-            (CREATED, None, 0),
+            (&*once, Some(at(0)), 0),
+            (&once, Some(at(1)), 0),
+            (&once, Some(at(3)), 2),
+            (&managed(&format!("{OF_CREATION},{OF_ADOPTION}")), Some(at(8)), 2),
+            (&managed(&format!("{OF_ADOPTION},{OF_CREATION}")), Some(at(8)), 2),
+            (&managed(r#"{"manager":"m"}"#), Some(at(8)), 0),
+            (&managed(""), Some(at(8)), 0),
+            (CREATED, Some(at(8)), 0),
+            (&once.replacen("2026", "2106", 1), Some(at(3)), 0),
+            (&once.replacen("2026-01-01T00:00:00Z", "long ago", 1), Some(at(3)), 0),
+            (&once.replacen(r#""2026-01-01T00:00:00Z""#, "null", 1), Some(at(3)), 0),
+            (&once, Some("later".to_owned()), 0),
+            (&once, None, 0),
         ] {
             let reply = Reply::ok(widget_json(more));
             let reply = date.iter().fold(reply, |reply, date| reply.header("date", date));
             let age = Server::replying([reply]).api().age(&widget()).await;
             assert_eq!(age, Duration::from_secs(seconds), "{more} {date:?}");
         }
-        let other = widget_json(CREATED).replace(r#""uid":"u""#, r#""uid":"v""#);
+        let other = widget_json(&once).replace(r#""uid":"u""#, r#""uid":"v""#);
         let server = Server::replying([Reply::ok(other).header("date", &at(9)), Reply::not_found()]);
         for _ in 0..2 {
             assert_eq!(server.api().age(&widget()).await, Duration::ZERO, "not of this object");

@@ -85,7 +85,7 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
         }
         ErrorClass::Denied => Completion::Retry { reason: StuckReason::Denied, error: text },
         ErrorClass::Deferred { .. } if mutation::is(Mutation::ForgetDeferred) => Completion::Done,
-        ErrorClass::Deferred { retry_after } => {
+        ErrorClass::Deferred { retry_after, .. } => {
             Completion::Defer { after: retry_after, reason: StuckReason::Deferred, error: text }
         }
         _ => Completion::Retry { reason: StuckReason::Failed, error: text },

@@ -7,6 +7,7 @@ pub mod outcome;
 pub mod stage;
 pub mod user;
 
+mod births;
 mod brake;
 mod cluster_scoped;
 mod counts;
@@ -42,6 +43,7 @@ pub const RESTARTS: &[Module] = &[restart::SCENARIOS];
 
 /// All other scenarios.
 pub const OTHERS: &[Module] = &[
+    births::SCENARIOS,
     brake::SCENARIOS,
     cluster_scoped::SCENARIOS,
     counts::SCENARIOS,

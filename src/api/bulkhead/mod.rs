@@ -169,5 +169,5 @@ struct Refusal {
 
 fn deferred(call: &Call<'_>, Refusal { retry_after, why }: Refusal) -> ApiError {
     record::request_deferred("hanging");
-    call.error(ErrorClass::Deferred { retry_after }, format!("not sent: {why}"), None)
+    call.error(ErrorClass::Deferred { retry_after, unborn: false }, format!("not sent: {why}"), None)
 }

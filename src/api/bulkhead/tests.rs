@@ -36,7 +36,7 @@ fn sent(server: &Server, namespace: &str) -> usize {
 
 fn retry_after<T: std::fmt::Debug>(result: Result<T, ApiError>) -> Duration {
     match result.expect_err("it is not sent").class {
-        ErrorClass::Deferred { retry_after } => retry_after,
+        ErrorClass::Deferred { retry_after, .. } => retry_after,
         class => panic!("it is sent: {class:?}"),
     }
 }

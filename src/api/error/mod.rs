@@ -76,6 +76,8 @@ pub enum ErrorClass {
     Deferred {
         /// When to retry, unless woken earlier.
         retry_after: Duration,
+        /// An object may still be in admission.
+        unborn: bool,
     },
 }
 
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn the_effect_of_a_failed_write_is_reported_as_far_as_it_is_known() {
         use ErrorClass::{Conflict, Deferred, Denied, Fenced, GateClosed, Refused, Transient, Unusable};
-        let deferred = Deferred { retry_after: Duration::ZERO };
+        let deferred = Deferred { retry_after: Duration::ZERO, unborn: false };
         for (action, class, message, code, effect) in [
             ("DELETE", Transient, "no answer within 30s", None, Effect::Unknown),
             ("PATCH", Transient, "cancelled while in flight: lost", None, Effect::Unknown),

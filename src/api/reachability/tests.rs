@@ -197,7 +197,7 @@ async fn outage(how: Reply, lasts: Duration) {
                     let result = delete(&api, &n.to_string()).await;
                     let wait = match result.map_err(|error| error.class) {
                         Ok(()) => Duration::from_millis(100),
-                        Err(ErrorClass::Deferred { retry_after }) => retry_after,
+                        Err(ErrorClass::Deferred { retry_after, .. }) => retry_after,
                         Err(_) => Duration::from_millis(50),
                     };
                     tokio::time::sleep(wait).await;

@@ -1,9 +1,9 @@
 //! Owners that may still be in admission (rules 1.28 and 1.29).
 //!
 //! The API server assigns the uid of an object before admission. A webhook that has learned it can
-//! create a dependent before the owner is stored, and a GET of the owner truthfully finds nothing.
-//! Whoever names an owner knows its uid. So if one dependent is older than the longest admission, the
-//! owner is not in admission any more, and the absence counts for all dependents.
+//! create or adopt a dependent before the owner is stored, and a GET of the owner truthfully finds
+//! nothing. Whoever names an owner knows its uid. So if one dependent has named it for longer than the
+//! longest admission, it is not in admission any more, and the absence counts for all dependents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::api::{AbsenceProof, Api, ApiError, ErrorClass, LookupResult};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Digest, Identity};
 
-/// How many askers are remembered.
+/// How many references are remembered.
 const KNOWN_AT_MOST: usize = 16_384;
 
-/// Those that are older go first. Another read tells their age.
+/// Older ones are dropped first. A later read recovers their age.
 const YOUNG_FOR: Duration = Duration::from_secs(120);
 
 /// Tells whether an owner that a look-up did not find may still be in admission. Clones share what they
@@ -28,16 +28,18 @@ const YOUNG_FOR: Duration = Duration::from_secs(120);
 pub struct Births {
     /// The longest admission.
     grace: Duration,
-    /// Since when askers are known. Our own clock ends their wait, whatever they say of their age.
+    /// Since when dependents are known to name owners. Our own clock ends the wait, whatever they say
+    /// of their age.
     known: Arc<DashMap<Digest, Instant>>,
 }
 
-/// An object for which an owner is looked up.
+/// The object on whose behalf an owner is looked up.
 #[derive(Debug)]
 pub struct Asker {
     identity: Identity,
     /// Whether its age can be read: it is a dependent, and not the owner itself.
     is_dependent: bool,
+    /// A moment at which it was as it is.
     since: OnceCell<Instant>,
 }
 
@@ -50,6 +52,12 @@ impl Asker {
     /// No dependent in particular.
     pub fn owner(identity: &Identity) -> Arc<Self> {
         Arc::new(Self { identity: identity.clone(), is_dependent: false, since: OnceCell::new() })
+    }
+
+    async fn unchanged_since(&self, api: &Api) -> Instant {
+        let age = if self.is_dependent { api.age(&self.identity).await } else { Duration::ZERO };
+        let now = Instant::now();
+        now.checked_sub(age).unwrap_or(now)
     }
 }
 
@@ -90,29 +98,26 @@ impl Births {
         if self.grace.is_zero() || mutation::is(Mutation::UnbornIsAbsent) {
             return None;
         }
-        let since = *asker.since.get_or_init(|| self.since(api, asker)).await;
+        let since = self.since(api, owner, asker).await;
         let retry_after = (since + self.grace).saturating_duration_since(sent);
         (!retry_after.is_zero()).then(|| ApiError {
-            class: ErrorClass::Deferred { retry_after },
+            class: ErrorClass::Deferred { retry_after, unborn: true },
             action: "GET",
             target: owner.to_string(),
-            message:
-                "the object does not exist, but may still be in admission: what names it is younger than \
-                      graph.birth_grace"
-                    .into(),
+            message: "the object does not exist, but may still be in admission: it has been named for less \
+                      than graph.birth_grace"
+                .into(),
             code: None,
         })
     }
 
-    /// A moment at which the asker existed.
-    async fn since(&self, api: &Api, asker: &Asker) -> Instant {
-        let key = Digest::of(&asker.identity);
+    /// A moment at which the asker named the owner.
+    async fn since(&self, api: &Api, owner: &Identity, asker: &Asker) -> Instant {
+        let key = Digest::of(&(owner, &asker.identity));
         if let Some(since) = self.known.get(&key).map(|since| *since) {
             return since;
         }
-        let age = if asker.is_dependent { api.age(&asker.identity).await } else { Duration::ZERO };
-        let now = Instant::now();
-        let since = now.checked_sub(age).unwrap_or(now);
+        let since = *asker.since.get_or_init(|| asker.unchanged_since(api)).await;
         if self.known.len() >= KNOWN_AT_MOST {
             self.known.retain(|_, since| since.elapsed() < YOUNG_FOR);
         }

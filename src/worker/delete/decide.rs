@@ -3,7 +3,7 @@
 use super::classify::Classification;
 use super::work::DeleteWork;
 use crate::actors::pool::Outcome;
-use crate::api::ApiError;
+use crate::api::{ApiError, ErrorClass};
 use crate::telemetry::{Structured, StuckReason};
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::decision::DecisionLine;
@@ -36,7 +36,7 @@ impl DeleteWork {
                 Ok(Completion::Done)
             }
             Decision::Park(reason) => {
-                if let Some(deferred) = only_deferred(&classified) {
+                if let Some(deferred) = deferred(&classified) {
                     DecisionLine::new(&self.context.decisions, &item.identity, "keep").deferred(&deferred);
                     return Ok(api_outcome(&deferred));
                 }
@@ -68,8 +68,13 @@ impl DeleteWork {
     }
 }
 
-/// Why look-ups of owners were not sent, if the object waits for nothing else.
-fn only_deferred(classified: &[Classified]) -> Option<ApiError> {
+/// Why the object is decided on soon: an owner may still be in admission, or look-ups of owners were not
+/// sent and it waits for nothing else.
+fn deferred(classified: &[Classified]) -> Option<ApiError> {
+    let mut all = classified.iter().filter_map(|owner| owner.deferred.as_deref());
+    if let Some(unborn) = all.find(|error| matches!(error.class, ErrorClass::Deferred { unborn: true, .. })) {
+        return Some(unborn.clone());
+    }
     // Owners that were not looked up on purpose do not count.
     let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
     let mut failed =

@@ -70,8 +70,8 @@ impl LookUps {
     }
 
     /// Looks an identity up live, unless `known` has the answer as soon as no other lookup of it is
-    /// in progress. The result is passed to `note`, which stores it for `known`. Without an asker,
-    /// something has shown the object before, so it is not in admission.
+    /// in progress. The result is passed to `note`, which stores it for `known`. There is no asker if a
+    /// watch or a list has shown the object: it is past admission.
     pub async fn look_up_unless<T>(
         &self,
         identity: &Identity,

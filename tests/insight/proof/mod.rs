@@ -137,9 +137,11 @@ async fn client(stage: &Stage) -> Result<Cluster> {
     Ok(Cluster::new(client))
 }
 
-/// A collector that writes no line for each of its many decisions.
+/// A collector that writes no line for each of its many decisions, and has no doubt about the absence of
+/// an owner for long.
 async fn collector(stage: &Stage) -> Result<Collector> {
-    stage.collector_with(Options::default().arg("--log-decisions").arg("none")).await
+    let options = Options::config("[graph]\nbirth_grace = \"100ms\"\n");
+    stage.collector_with(options.arg("--log-decisions").arg("none")).await
 }
 
 async fn plans_of_random_graphs_come_true() -> Result<()> {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use serde_json::{Value, json};
 
 use super::super::admission::{Answer, Scope};
@@ -15,16 +16,26 @@ use super::scenes::{Stage, create, wait};
 /// stored.
 pub const BOUND: u64 = 2_000;
 
-/// Somebody learns the uid of an object that is still in admission, and creates its dependents. In
-/// the end it is stored or denied.
+/// Somebody learns the uid of an object that is still in admission, and creates its dependents, or
+/// makes one of an older object. In the end it is stored or denied.
 pub async fn birth(world: &mut World, random: &mut Random) {
     let Some(stage) = Stage::find(world, random) else { return };
     let name = format!("born-{}", random.next());
+    let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
+    let mut older = None;
+    if random.chance(300) {
+        older = create(world, of, namespace, json!({ "generateName": "item-" })).await;
+        wait(random, 0, 2 * BOUND).await;
+    }
     let (delay, is_denied) = (random.millis(0, BOUND), random.chance(300));
     let Some(mut owner) = in_admission(world, &stage, &name, delay, is_denied).await else { return };
     owner["blockOwnerDeletion"] = random.chance(500).into();
+    if let Some(older) = older {
+        let path = of.path(namespace, older["metadata"]["name"].as_str());
+        let patch = json!({ "metadata": { "ownerReferences": [owner] } });
+        world.request(Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+    }
     for _ in 0..1 + random.below(3) {
-        let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
         let mut references = vec![owner.clone()];
         if random.chance(300) {
             references.extend(several(world, random, of, namespace));

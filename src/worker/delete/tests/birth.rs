@@ -154,8 +154,8 @@ fn a_cascade_waits_for_no_birth_and_costs_one_request_for_each_object() {
 fn an_object_that_is_old_by_the_servers_clock_does_not_wait() {
     in_system(async {
         let owner = Thing::new("owner", 1, &[]);
-        let dependent =
-            Thing { created: Some("2026-01-01T00:00:00Z"), ..Thing::new("dependent", 2, &[&owner]) };
+        let times = Some(["2026-01-01T00:00:00Z"; 2]);
+        let dependent = Thing { times, ..Thing::new("dependent", 2, &[&owner]) };
         let store = Store::default();
         store.0.lock().unwrap().1 = Some("Thu, 01 Jan 2026 00:00:03 GMT");
         let server = store.server();
@@ -170,8 +170,8 @@ fn an_object_that_is_old_by_the_servers_clock_does_not_wait() {
 fn an_object_from_the_future_waits_no_longer_than_others() {
     in_system(async {
         let owner = Thing::new("owner", 1, &[]);
-        let dependent =
-            Thing { created: Some("2106-01-01T00:00:00Z"), ..Thing::new("dependent", 2, &[&owner]) };
+        let times = Some(["2106-01-01T00:00:00Z"; 2]);
+        let dependent = Thing { times, ..Thing::new("dependent", 2, &[&owner]) };
         let store = Store::default();
         store.0.lock().unwrap().1 = Some("Thu, 01 Jan 2026 00:00:03 GMT");
         let server = store.server();
@@ -181,6 +181,55 @@ fn an_object_from_the_future_waits_no_longer_than_others() {
         advance(GRACE).await;
         assert!(matches!(scene.decide(&dependent).await, Completion::Done));
         assert_eq!(count(&server, DELETE_DEPENDENT), 1);
+    });
+}
+
+/// Rule 1.29. An owner in admission may adopt what was there before.
+#[test]
+fn an_old_object_that_was_adopted_just_now_waits() {
+    in_system(async {
+        let owner = Thing::new("owner", 1, &[]);
+        let times = Some(["2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"]);
+        let dependent = Thing { times, ..Thing::new("dependent", 2, &[&owner]) };
+        let store = Store::default();
+        store.0.lock().unwrap().1 = Some("Thu, 01 Jan 2026 01:00:02 GMT");
+        let server = store.server();
+        let scene = scene(&store, &server, &[&dependent]).await;
+        assert_eq!(wait(&scene.decide(&dependent).await), GRACE / 2);
+    });
+}
+
+/// Rule 1.28. Fails if an object that has waited for one owner waits for no other.
+#[test]
+fn an_object_waits_for_each_of_its_owners() {
+    in_system(async {
+        let (owner, stays, later) =
+            (Thing::new("owner", 1, &[]), Thing::new("stays", 2, &[]), Thing::new("later", 3, &[]));
+        let dependent = Thing::new("dependent", 4, &[&owner, &stays]);
+        let store = Store::default();
+        let server = store.server();
+        let scene = scene(&store, &server, &[&dependent, &stays]).await;
+        assert_eq!(wait(&scene.decide(&dependent).await), GRACE);
+        advance(GRACE).await;
+        scene.decide(&dependent).await;
+        scene.see(&Thing { version: 5, owners: vec![later.reference()], ..dependent.clone() }).await;
+        assert_eq!(wait(&scene.decide(&dependent).await), GRACE);
+        assert_eq!(count(&server, DELETE_DEPENDENT), 0);
+    });
+}
+
+/// Rule 4.36. Fails if it is parked as the object of an owner that can never be looked up.
+#[test]
+fn an_object_with_an_unserved_owner_waits_for_the_birth_of_another() {
+    in_system(async {
+        let (owner, mut unserved) = (Thing::new("owner", 1, &[]), Thing::new("unserved", 1, &[]).reference());
+        unserved.kind = "Unserved".into();
+        let mut dependent = Thing::new("dependent", 2, &[&owner]);
+        dependent.owners.insert(0, unserved);
+        let store = Store::default();
+        let server = store.server();
+        let scene = scene(&store, &server, &[&dependent]).await;
+        assert_eq!(wait(&scene.decide(&dependent).await), GRACE);
     });
 }
 

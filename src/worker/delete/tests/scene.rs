@@ -49,8 +49,8 @@ pub struct Thing {
     pub version: u64,
     pub owners: Vec<OwnerReference>,
     pub deleted_with: Option<Finalizers>,
-    /// Its `creationTimestamp`, if the API server's answer has one.
-    pub created: Option<&'static str>,
+    /// When it was created and last changed, if the API server's answer says so.
+    pub times: Option<[&'static str; 2]>,
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
@@ -59,7 +59,7 @@ pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
 impl Thing {
     pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
         let owners = owners.iter().map(|owner| owner.reference()).collect();
-        Self { identity: identity("a", name), version, owners, deleted_with: None, created: None }
+        Self { identity: identity("a", name), version, owners, deleted_with: None, times: None }
     }
 
     /// The same, being deleted.
@@ -111,8 +111,9 @@ impl Thing {
         if self.deleted_with.is_some() {
             metadata["deletionTimestamp"] = Value::from("2026-01-01T00:00:00Z");
         }
-        if let Some(created) = self.created {
+        if let Some([created, changed]) = self.times {
             metadata["creationTimestamp"] = Value::from(created);
+            metadata["managedFields"] = json!([{ "manager": "m", "time": changed }]);
         }
         Reply::ok(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }).to_string())
     }
