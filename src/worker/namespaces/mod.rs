@@ -26,6 +26,7 @@ use crate::telemetry::record;
 use crate::worker::brake::Brake;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::namespaces::{Agenda, Ended, NextTurn, Rival};
+use kube_gc_core::object::Namespace;
 use kube_gc_core::text::bounded;
 
 use rivals::Rivals;
@@ -96,7 +97,11 @@ impl Finisher {
             let may_work = self.may_work();
             while may_work && let Some(turn) = self.agenda.next(self.origin.elapsed()) {
                 let (turns, next) = (Arc::clone(&self.turns), turn.clone());
-                let task = self.running.spawn(async move { Box::pin(turns.turn(&next)).await });
+                let inside = Namespace::parse(&turn.name);
+                let is_braked = self.context.brake.holds(inside.as_ref()).is_some();
+                let task = self.running.spawn(async move {
+                    if is_braked { Ok(Ended::Held) } else { Box::pin(turns.turn(&next)).await }
+                });
                 self.whose.insert(task.id(), turn);
             }
             let due = self.agenda.next_due().map(|due| self.origin + due);

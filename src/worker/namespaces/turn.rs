@@ -125,7 +125,7 @@ impl Turns {
             let deletable = match next {
                 Step::Finalize if !is_quiet || progress => {
                     self.report(api, namespace, live, &survey).await?;
-                    return Ok(("empty", Ended::Empty));
+                    return Ok(("empty", if progress { Ended::Emptied } else { Ended::Empty }));
                 }
                 Step::Finalize => {
                     let live = self.report(api, namespace, live, &survey).await?;

@@ -21,6 +21,8 @@ pub enum Ended {
     Held,
     /// A whole look has shown nothing. What was admitted before the deletion may still be written.
     Empty,
+    /// The same, after the turn had deleted something.
+    Emptied,
 }
 
 #[derive(Clone, Debug)]
@@ -113,15 +115,18 @@ impl Agenda {
     /// Ends the turn of a namespace. One that was re-created meanwhile is another one.
     pub fn ended(&mut self, name: &str, uid: &Uid, how: Ended, now: Duration) {
         let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.uid == *uid) else { return };
-        let empty_since = (how == Ended::Empty).then(|| entry.empty_since.unwrap_or(now));
-        entry.empty_since = empty_since;
+        entry.empty_since = match how {
+            Ended::Empty => entry.empty_since.or(Some(now)),
+            Ended::Emptied => Some(now),
+            Ended::Done | Ended::Progress | Ended::Held => None,
+        };
         match how {
             Ended::Done => {
                 self.entries.remove(name);
             }
-            Ended::Empty => {
+            Ended::Empty | Ended::Emptied => {
                 entry.fruitless = 0;
-                entry.due = empty_since.map(|since| since + self.quiet);
+                entry.due = entry.empty_since.map(|since| since + self.quiet);
             }
             Ended::Progress => {
                 entry.fruitless = 0;

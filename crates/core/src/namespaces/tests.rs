@@ -296,7 +296,8 @@ fn a_namespace_is_quiet_when_looks_have_shown_nothing_for_long_enough() {
     assert_eq!(turn(6, Ended::Empty).1, Some(false), "an object was seen");
     assert_eq!(turn(20, Ended::Held), (Some(11), Some(true)));
     assert_eq!(turn(30, Ended::Empty).1, Some(false), "something could not be looked at");
-    assert_eq!(turn(35, Ended::Done), (Some(35), Some(true)));
+    assert_eq!(turn(35, Ended::Emptied), (Some(35), Some(true)));
+    assert_eq!(turn(40, Ended::Done), (Some(40), Some(true)), "the quiet begins with the last deletion");
 
     let mut hasty = Agenda::new(1, Backoff { min: second(1), max: second(8) }, Duration::ZERO);
     hasty.seen("ns", &ns, second(0));
