@@ -131,6 +131,8 @@ pub enum Cause {
     Share { resource: GroupResource, deleted: u64, of: u64, share: Share },
     /// Objects of more types than are counted.
     Types,
+    /// Too many in more namespaces than the Lease has room for.
+    Namespaces,
 }
 
 impl Cause {
@@ -139,7 +141,7 @@ impl Cause {
     pub const fn limit(&self) -> &'static str {
         match self {
             Self::Rate { .. } => "deletions_per_minute",
-            Self::NamespaceRate { .. } => "namespace_deletions_per_minute",
+            Self::NamespaceRate { .. } | Self::Namespaces => "namespace_deletions_per_minute",
             Self::Share { .. } | Self::Types => "percent",
         }
     }
@@ -149,7 +151,7 @@ impl Cause {
     pub const fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::NamespaceRate { namespace, .. } => Some(namespace),
-            Self::Rate { .. } | Self::Share { .. } | Self::Types => None,
+            Self::Rate { .. } | Self::Share { .. } | Self::Types | Self::Namespaces => None,
         }
     }
 }
@@ -177,6 +179,11 @@ impl fmt::Display for Cause {
             Self::Types => {
                 write!(f, "objects of {TYPES_AT_MOST} resource types were deleted, more than can be counted")
             }
+            Self::Namespaces => write!(
+                f,
+                "deletion is paused in {NAMESPACES_AT_MOST} namespaces, because of \
+                 namespace_deletions_per_minute, and would be in another one"
+            ),
         }
     }
 }
@@ -258,6 +265,8 @@ impl Ledger {
             }
             Headroom::Full(cause) => {
                 recount(self, Window::put_back);
+                let is_too_many = cause.namespace().is_some() && self.braked.len() >= NAMESPACES_AT_MOST;
+                let cause = if is_too_many { Cause::Namespaces } else { cause };
                 self.engage(cause.namespace());
                 Admission::Engages(cause)
             }

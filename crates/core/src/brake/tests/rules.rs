@@ -238,6 +238,26 @@ fn pending_deletions_of_a_namespace_hold_only_their_namespace() {
     assert!(matches!(ledger.admit(&uid(1), &pods(), b.as_ref(), None, SECOND), Admission::Granted(_)));
 }
 
+/// Rule 6.15. The Lease must have room for the names of the namespaces.
+#[test]
+fn too_many_namespaces_beyond_their_limit_pause_everything() {
+    let mut ledger = Ledger::new(per_namespace(1, 0));
+    let hour = |number: usize| Duration::from_secs(3600) * u32::try_from(number).unwrap();
+    let mut engages = |number: usize| {
+        let namespace = format!("ns-{number}");
+        delete_in(&mut ledger, &namespace, number, hour(number)).unwrap();
+        match delete_in(&mut ledger, &namespace, 10_000 + number, hour(number)) {
+            Err(Admission::Engages(cause)) => cause,
+            other => panic!("{other:?}"),
+        }
+    };
+    for number in 0..1024 {
+        assert!(engages(number).namespace().is_some());
+    }
+    assert_eq!(engages(1024), Cause::Namespaces);
+    assert!(ledger.is_engaged());
+}
+
 #[test]
 fn memory_is_bounded_by_namespaces_and_one_that_is_not_counted_is_not_held() {
     let mut ledger = Ledger::new(per_namespace(1, 0));
