@@ -112,6 +112,12 @@ impl OrphanWork {
         let Some(mut released) = self.release_known(&owner, &mut on_released).await? else {
             return Ok(Completion::Done);
         };
+        if round.is_none()
+            && !is_dry_run
+            && let Some(held) = self.rounds.hold_undiscovered(identity)
+        {
+            return Ok(held);
+        }
         let confirmed = if is_dry_run {
             Some(Confirmed::default())
         } else {
@@ -165,7 +171,8 @@ impl OrphanWork {
             return None;
         }
         let parts = unlistable::names(&parts);
-        let message = format!("its dependents were not looked for, and may be deleted later, in {parts}");
+        let message =
+            format!("kube-gc did not look for dependents in {parts}; dependents there may be deleted later");
         if let Err(error) = self.context.api.within(WARNING).warn(owner, NOT_LOOKED_FOR, &message).await {
             let object = Structured::object(owner);
             tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object");

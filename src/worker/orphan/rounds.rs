@@ -40,6 +40,7 @@ const LISTS_AT_ONCE: usize = 4;
 #[derive(Debug, Clone)]
 pub struct Rounds {
     actor: Addr<RoundsActor>,
+    types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
 }
 
@@ -51,12 +52,12 @@ impl Rounds {
         let unlistable = Unlistable::new(wait);
         let actor = RoundsActor {
             context,
-            types,
+            types: types.clone(),
             unlistable: unlistable.clone(),
             scopes: HashMap::new(),
             _vital: Vital("the confirmation rounds"),
         };
-        Self { actor: actor.start(), unlistable }
+        Self { actor: actor.start(), types, unlistable }
     }
 
     /// What becomes of an owner if a part of the API that the round could not list holds it.
@@ -68,6 +69,13 @@ impl Rounds {
         named_by: &BTreeSet<GroupResource>,
     ) -> Option<Outcome> {
         self.unlistable.hold(owner.namespace.as_ref(), &round.unlisted, named_by)
+    }
+
+    /// The same without a round, for the groups that were never discovered: it would have nothing of
+    /// them either.
+    pub fn hold_undiscovered(&self, owner: &Identity) -> Option<Outcome> {
+        let parts: Vec<_> = undiscovered(&self.types.borrow()).collect();
+        self.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
     }
 
     /// Asks for a round that begins after this call. The future only waits for its end, so the
@@ -91,6 +99,11 @@ impl Rounds {
             }
         }
     }
+}
+
+fn undiscovered(types: &RoundTypes) -> impl Iterator<Item = Unlisted> {
+    let all = if mutation::is(Mutation::PassOverUndiscovered) { &[] } else { &*types.undiscovered };
+    all.iter().map(Unlisted::undiscovered)
 }
 
 type RoundResult = Result<Confirmed, ApiError>;
@@ -200,9 +213,7 @@ async fn round(
         }
         if holders.is_empty() {
             // Unlike types, these say nothing of their scope.
-            if !mutation::is(Mutation::PassOverUndiscovered) {
-                unlisted.extend(known.undiscovered.iter().map(Unlisted::undiscovered));
-            }
+            unlisted.extend(undiscovered(&known));
             break;
         }
         looks.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);

@@ -77,22 +77,26 @@ pub fn names(parts: &[&Unlisted]) -> String {
     listed(", ", parts.len(), each)
 }
 
-/// Remembers since when each part fails. All owners share this time: those that are deleted one
-/// after the other do not wait one after the other.
+/// Remembers since when each part fails. The owners of a namespace share this time: those that are
+/// deleted one after the other do not wait one after the other. A list may work in one namespace and not
+/// in another, because only some objects have to be converted.
 #[derive(Clone, Debug)]
 pub struct Unlistable {
     wait: Duration,
-    /// By the name of the part, and whether it is about the long wait.
-    failing: Arc<DashMap<(String, bool), Failing>>,
+    failing: Arc<DashMap<Part, Failing>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Part {
+    name: String,
+    scope: Option<Namespace>,
+    waits_long: bool,
 }
 
 #[derive(Debug)]
 struct Failing {
     since: Instant,
     last: Instant,
-    /// Where it failed last. A list may work in one namespace and not in another, because only some
-    /// objects have to be converted.
-    scope: Option<Namespace>,
 }
 
 impl Unlistable {
@@ -105,7 +109,7 @@ impl Unlistable {
     pub fn listed(&self, resource: &GroupResource, scope: Option<&Namespace>) {
         if !self.failing.is_empty() {
             let name = resource.to_string();
-            self.failing.retain(|(part, _), failing| *part != name || failing.scope.as_ref() != scope);
+            self.failing.retain(|part, _| part.name != name || part.scope.as_ref() != scope);
         }
     }
 
@@ -125,7 +129,7 @@ impl Unlistable {
         let (mut holding, mut longest) = (Vec::new(), Duration::ZERO);
         let (mut left, mut failed_for) = (Duration::ZERO, SHORTEST_PAUSE);
         for part in parts {
-            let (is_long, wait) = match &part.known {
+            let (waits_long, wait) = match &part.known {
                 Known::Nothing => (true, self.wait),
                 Known::Earlier(resource) if named_by.contains(resource) => (true, self.wait),
                 // No object of the type has named it, so the two probably have nothing to do with
@@ -133,10 +137,9 @@ impl Unlistable {
                 Known::Earlier(_) => (false, self.wait.min(SHORT_WAIT)),
                 Known::Objects => (false, SHORT_WAIT),
             };
-            let key = (part.what.clone(), is_long);
-            let begins = || Failing { since: now, last: now, scope: None };
-            let mut failing = self.failing.entry(key).or_insert_with(begins);
-            (failing.last, failing.scope) = (now, scope.cloned());
+            let key = Part { name: part.what.clone(), scope: scope.cloned(), waits_long };
+            let mut failing = self.failing.entry(key).or_insert(Failing { since: now, last: now });
+            failing.last = now;
             let fails_for = now - failing.since;
             let is_left = wait.saturating_sub(fails_for);
             if !is_left.is_zero() {
@@ -147,7 +150,7 @@ impl Unlistable {
         }
         (!holding.is_empty()).then(|| {
             let error = format!(
-                "its finalizer stays for at most {}, because dependents may be in parts of the API that cannot be \
+                "the finalizer stays for at most {}: dependents may exist in parts of the API that cannot be \
                  listed: {}",
                 humantime::format_duration(longest),
                 names(&holding)
