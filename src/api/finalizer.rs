@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "PATCH widgets.example.com ns/w: 200 OK: the API server accepted the write, but the object still \
-             has the finalizer orphan: a mutating webhook or policy may add it again"
+             has the finalizer orphan: a mutating webhook or policy may have restored it"
         );
     }
 }

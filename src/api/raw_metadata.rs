@@ -161,7 +161,7 @@ pub(super) fn undone(action: &'static str, identity: &Identity, left: &str, code
         target: path::describe(&identity.resource.group_resource, namespace, Some(&identity.name)),
         message: format!(
             "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
-             may add it again"
+             may have restored it"
         ),
         code: Some(code),
     }

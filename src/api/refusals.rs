@@ -31,17 +31,18 @@ struct State {
 }
 
 impl Refusals {
-    /// Notes the result of a request.
-    pub fn note(&self, result: Result<u16, &ApiError>) {
+    /// Notes the result of a request. Returns whether it ended a refusal.
+    pub fn note(&self, result: Result<u16, &ApiError>) -> bool {
         match result {
             Ok(401) => self.refused("401 Unauthorized"),
             // There are none, because an exec plugin failed.
             Err(error) if error.class == ErrorClass::Denied && error.code.is_none() => {
                 self.refused(&error.message);
             }
-            Ok(_) if self.is_refused.load(Ordering::Acquire) => self.accepted(),
+            Ok(_) if self.is_refused.load(Ordering::Acquire) => return self.accepted(),
             Ok(_) | Err(_) => {}
         }
+        false
     }
 
     fn refused(&self, why: &str) {
@@ -57,20 +58,20 @@ impl Refusals {
             state.logged = Some(Instant::now());
             tracing::error!(
                 error = why,
-                "the API server refuses the credentials; nothing is collected until it accepts them: renew \
-                 the certificate, the token or the login that the kubeconfig names"
+                "the API server refuses the credentials, or an exec plugin has none; nothing is collected \
+                 until this is repaired: renew the certificate, the token or the login"
             );
         }
     }
 
-    fn accepted(&self) {
+    fn accepted(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_refused.store(false, Ordering::Release);
-        if let Some((since, _)) = state.refused.take() {
-            record::credentials_refused(false);
-            let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
-            tracing::info!(seconds, "the API server accepts the credentials again");
-        }
+        let Some((since, _)) = state.refused.take() else { return false };
+        record::credentials_refused(false);
+        let seconds = since.elapsed().unwrap_or_default().as_secs_f64();
+        tracing::info!(seconds, "the API server accepts the credentials again");
+        true
     }
 }
 
@@ -94,9 +95,11 @@ mod tests {
         let refused = || Reply::status(401, "Unauthorized", "{}");
         let server = Server::replying([refused(), refused(), Reply::status(403, "Forbidden", "{}")]);
         let api = server.api();
+        let recoveries = api.recoveries();
         for value in [1, 1, 0] {
             api.look_up(&widget()).await.unwrap_err();
             assert_eq!(api.refused_credentials().is_some(), value == 1);
+            assert_eq!(recoveries.has_changed().unwrap(), value == 0, "what failed is tried again");
             let line = format!("kube_gc_credentials_refused {value}");
             let page = exporter.render();
             assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");

@@ -57,8 +57,8 @@ impl<W: Work> Handler<WakeBraked> for Pool<W> {
 impl<W: Work> Handler<WakeRecovered> for Pool<W> {
     type Result = ();
 
-    /// The outage may be why a key failed. After each outage, every key is retried once, except
-    /// those that wait for something else.
+    /// The outage, or the refusal of the credentials, may be why a key failed. After each, every key is
+    /// retried once, except those that wait for something else.
     fn handle(&mut self, WakeRecovered: WakeRecovered, ctx: &mut Self::Context) {
         let now = self.now();
         let may_be_over = |reason| match reason {
@@ -66,10 +66,11 @@ impl<W: Work> Handler<WakeRecovered> for Pool<W> {
             | StuckReason::Failed
             | StuckReason::Unresolved
             | StuckReason::NotObserved
+            // Credentials that were refused are accepted again.
+            | StuckReason::Denied
             // A part of the API that holds it may be back.
             | StuckReason::Orphaning => true,
             StuckReason::Conflict
-            | StuckReason::Denied
             | StuckReason::Throttled
             | StuckReason::Panicked
             | StuckReason::Braked

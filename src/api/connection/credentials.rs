@@ -23,7 +23,7 @@ use super::tls::{self, Certificates, Latest, Trust};
 const KNOWN_FOR: Duration = Duration::from_secs(10);
 /// The time between two looks at files because of refusals.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
-/// The time between two questions to an exec plugin because of refusals: it may be a browser window.
+/// The time between two questions to an exec plugin: it may be a browser window.
 const PLUGIN_PAUSE: Duration = Duration::from_secs(3);
 /// An exec plugin is asked this long before its credentials end.
 const ENDS_SOON: Duration = Duration::from_secs(5);
@@ -133,7 +133,15 @@ impl Credentials {
     }
 
     async fn read_again(&self, reason: Reason) -> Result<(), CredentialsError> {
-        let mut known = self.known.lock().await;
+        let state = self.state();
+        let mut known = match reason {
+            // A plugin that another request waits for must not delay those that need no answer of it.
+            Reason::Time if !state.needs_plugin() => match self.known.try_lock() {
+                Ok(known) => known,
+                Err(_) => return Ok(()),
+            },
+            Reason::Time | Reason::Refused(_) => self.known.lock().await,
+        };
         let state = self.state();
         let (is_due, is_refused) = match reason {
             Reason::Time => (self.since_looked() >= KNOWN_FOR, false),
@@ -150,13 +158,12 @@ impl Credentials {
                 known.refused = Some(now);
             }
         }
-        let asked = known.asked;
-        let may_ask = || asked.is_none_or(|asked| asked.elapsed() >= PLUGIN_PAUSE);
         if let Some(plugin) = self.config.auth_info.exec.as_ref().filter(|_| state.has_plugin)
-            && (state.needs_plugin() || is_refused && may_ask())
+            && (state.needs_plugin() || is_refused)
         {
-            if let Some(error) = known.failed.clone().filter(|_| !may_ask()) {
-                return Err(error);
+            // Its answer may have ended already, by a clock that is wrong.
+            if known.asked.is_some_and(|asked| asked.elapsed() < PLUGIN_PAUSE) {
+                return known.failed.clone().map_or(Ok(()), Err);
             }
             let answer = exec::ask(plugin).await;
             known.asked = Some(Instant::now());
@@ -329,4 +336,73 @@ fn sensitive(text: String, what: &str) -> Result<HeaderValue, CredentialsError> 
     let mut value = HeaderValue::try_from(text).map_err(wrong)?;
     value.set_sensitive(true);
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::config::{ExecConfig, ExecInteractiveMode};
+    use serde_json::json;
+    use tokio::time::{advance, pause};
+
+    use super::*;
+
+    /// Credentials from a plugin that answers once and hangs from then on.
+    fn hanging(directory: &Path, status: &serde_json::Value) -> Arc<Credentials> {
+        let answer = json!({ "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+            "status": status });
+        let answered = directory.join("answered");
+        let script = r#"[ -e "$0" ] && exec sleep 1000; : >"$0"; printf '%s' "$1""#;
+        let mut config = kube::Config::new("http://127.0.0.1".parse().unwrap());
+        config.auth_info.exec = Some(ExecConfig {
+            command: Some("sh".into()),
+            args: Some(vec![
+                "-c".into(),
+                script.into(),
+                answered.to_str().unwrap().into(),
+                answer.to_string(),
+            ]),
+            interactive_mode: Some(ExecInteractiveMode::Never),
+            ..ExecConfig::default()
+        });
+        Arc::new(Credentials::new(Arc::new(config)).unwrap())
+    }
+
+    /// Fails if requests that have credentials wait for a plugin, for example because one of several API
+    /// servers has refused them.
+    #[tokio::test]
+    async fn a_plugin_that_hangs_delays_no_request_that_has_credentials() {
+        let directory = tempfile::tempdir().unwrap();
+        let credentials = hanging(directory.path(), &json!({ "token": "t" }));
+        let version = credentials.current().await.unwrap().version;
+        pause();
+        advance(PLUGIN_PAUSE).await;
+        let asking = tokio::spawn({
+            let credentials = Arc::clone(&credentials);
+            async move { credentials.refused(version).await.is_some() }
+        });
+        while credentials.known.try_lock().is_ok() {
+            tokio::task::yield_now().await;
+        }
+        advance(KNOWN_FOR).await;
+        let asked = Instant::now();
+        assert_eq!(credentials.current().await.unwrap().version, version);
+        assert_eq!(Instant::now(), asked);
+        assert!(!asking.await.unwrap(), "it is given up in the end, and has nothing new");
+        assert!(credentials.known.lock().await.failed.is_some());
+    }
+
+    /// Fails if a clock that is ahead starts a plugin for each request.
+    #[tokio::test]
+    async fn an_answer_that_has_ended_already_is_not_asked_for_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let status = json!({ "token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z" });
+        let credentials = hanging(directory.path(), &status);
+        assert!(credentials.current().await.is_ok());
+        pause();
+        for _ in 0..3 {
+            assert!(credentials.current().await.unwrap().authorization.is_some());
+        }
+        advance(PLUGIN_PAUSE).await;
+        assert!(credentials.current().await.is_err(), "it was asked again, and hangs");
+    }
 }

@@ -1,18 +1,22 @@
 //! Exec plugins: programs that print credentials, such as `aws eks get-token`.
 //!
-//! kube runs them, too, but keeps a token without an expiry for ever, and each of its clients asks anew.
+//! kube runs them, too, but keeps a token without an expiry forever, and each of its clients asks anew.
 //! Here a plugin is asked once for all clients of a process.
 
 use std::io::{self, IsTerminal as _};
 use std::process::{Output, Stdio};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::error::CredentialsError;
+
+/// The longest time without an answer from a plugin that no person can answer.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// What a plugin prints.
 #[derive(Deserialize)]
@@ -50,13 +54,14 @@ impl Answer {
     /// When the credentials end; `None` if they do not.
     pub fn ends(&self) -> Result<Option<SystemTime>, CredentialsError> {
         let moment = self.expiration_timestamp.as_deref().map(str::parse::<Timestamp>).transpose();
-        let moment =
-            moment.map_err(|_| CredentialsError::new("the plugin's expirationTimestamp is no time"))?;
+        let moment = moment.map_err(|_| {
+            CredentialsError::new("the plugin's expirationTimestamp is not a valid RFC 3339 time")
+        })?;
         Ok(moment.map(SystemTime::from))
     }
 }
 
-/// Runs a plugin. It may take as long as a person takes to log in.
+/// Runs a plugin. One that a person can answer may take as long as it likes.
 pub async fn ask(plugin: &ExecConfig) -> Result<Answer, CredentialsError> {
     let name = plugin.command.as_deref().unwrap_or_default();
     let failed =
@@ -65,9 +70,16 @@ pub async fn ask(plugin: &ExecConfig) -> Result<Answer, CredentialsError> {
         let hint = plugin.install_hint.as_deref().map(|hint| format!("; {}", hint.trim()));
         failed(format!("cannot be run: {error}{}", hint.unwrap_or_default()))
     };
-    let child = command(plugin, name)?.spawn().map_err(unusable)?;
-    let output = child.wait_with_output().await.map_err(unusable)?;
-    let Output { status, stdout, stderr } = output;
+    let is_interactive = is_interactive(plugin, name)?;
+    let child = command(plugin, name, is_interactive)?.spawn().map_err(unusable)?;
+    let output = async { child.wait_with_output().await.map_err(unusable) };
+    let output = if is_interactive {
+        output.await
+    } else {
+        let took_too_long = || failed(format!("had no answer within {} s", LONGEST.as_secs()));
+        timeout(LONGEST, output).await.unwrap_or_else(|_| Err(took_too_long()))
+    };
+    let Output { status, stdout, stderr } = output?;
     if !status.success() {
         let stderr = String::from_utf8_lossy(&stderr);
         let last = stderr.trim().lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
@@ -75,7 +87,7 @@ pub async fn ask(plugin: &ExecConfig) -> Result<Answer, CredentialsError> {
     }
     // The parser's message might quote a token.
     let printed: Printed = serde_saphyr::from_slice(&stdout)
-        .map_err(|_| failed("printed something else than an ExecCredential".to_owned()))?;
+        .map_err(|_| failed("printed something other than an ExecCredential".to_owned()))?;
     let answer =
         printed.status.ok_or_else(|| failed("printed an ExecCredential without a status".to_owned()))?;
     if answer.token.is_none() && answer.client_certificate_data.is_none() {
@@ -84,20 +96,23 @@ pub async fn ask(plugin: &ExecConfig) -> Result<Answer, CredentialsError> {
     Ok(answer)
 }
 
-fn command(plugin: &ExecConfig, name: &str) -> Result<Command, CredentialsError> {
+fn is_interactive(plugin: &ExecConfig, name: &str) -> Result<bool, CredentialsError> {
+    let is_terminal = std::io::stdin().is_terminal();
+    match plugin.interactive_mode {
+        Some(ExecInteractiveMode::Never) => Ok(false),
+        None | Some(ExecInteractiveMode::IfAvailable) => Ok(is_terminal),
+        Some(ExecInteractiveMode::Always) if is_terminal => Ok(true),
+        Some(ExecInteractiveMode::Always) => {
+            let why = "needs a terminal on standard input (interactiveMode: Always)";
+            Err(CredentialsError::new(format!("the exec plugin {name:?} of the kubeconfig {why}")))
+        }
+    }
+}
+
+fn command(plugin: &ExecConfig, name: &str, interactive: bool) -> Result<Command, CredentialsError> {
     if name.is_empty() {
         return Err(CredentialsError::new("the exec plugin of the kubeconfig has no command"));
     }
-    let is_terminal = std::io::stdin().is_terminal();
-    let interactive = match plugin.interactive_mode {
-        Some(ExecInteractiveMode::Never) => false,
-        None | Some(ExecInteractiveMode::IfAvailable) => is_terminal,
-        Some(ExecInteractiveMode::Always) if is_terminal => true,
-        Some(ExecInteractiveMode::Always) => {
-            let why = "needs a terminal on standard input (interactiveMode: Always)";
-            return Err(CredentialsError::new(format!("the exec plugin {name:?} of the kubeconfig {why}")));
-        }
-    };
     let asked = Asked {
         api_version: plugin.api_version.as_deref().unwrap_or_default(),
         kind: "ExecCredential",

@@ -120,24 +120,19 @@ pub enum Trust {
     All,
     /// Those that the operating system trusts.
     Platform(PlatformVerifier),
-    /// Those of a certificate authority.
-    Authority {
-        /// How most servers are verified.
-        usual: Arc<WebPkiServerVerifier>,
-        /// The certificates themselves: a server may present one of them.
-        certificates: Vec<CertificateDer<'static>>,
-    },
+    /// Those that a CA file names: its authorities have signed their certificates, or it contains the
+    /// certificates themselves.
+    Authority(Vec<CertificateDer<'static>>),
 }
 
 impl Trust {
     /// The trust in the certificates of a CA file. As in Go, those that cannot be read do not count.
     pub fn authority(certificates: Vec<CertificateDer<'static>>) -> Result<Self, CredentialsError> {
         let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(certificates.iter().cloned());
-        let usual = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-        let usual =
-            usual.map_err(|_| CredentialsError::new("the CA contains no certificate that can be read"))?;
-        Ok(Self::Authority { usual, certificates })
+        match roots.add_parsable_certificates(certificates.iter().cloned()) {
+            (0, _) => Err(CredentialsError::new("the CA contains no certificate that can be read")),
+            _ => Ok(Self::Authority(certificates)),
+        }
     }
 
     /// The trust of the operating system.
@@ -158,20 +153,45 @@ impl Trust {
         match self {
             Self::All => Ok(ServerCertVerified::assertion()),
             Self::Platform(usual) => usual.verify_server_cert(leaf, intermediates, name, ocsp, now),
-            Self::Authority { usual, certificates } => {
-                match usual.verify_server_cert(leaf, intermediates, name, ocsp, now) {
-                    Err(_) if certificates.iter().any(|known| known == leaf) => {
-                        trusted_itself(leaf, name, now)
-                    }
-                    verified => verified,
-                }
+            Self::Authority(certificates) if certificates.iter().any(|known| known == leaf) => {
+                trusted_itself(leaf, name, now)
+            }
+            Self::Authority(certificates) => {
+                let mut roots = RootCertStore::empty();
+                let authorities = certificates.iter().filter(|certificate| is_authority(certificate, now));
+                roots.add_parsable_certificates(authorities.cloned());
+                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider())
+                    .build()
+                    .map_err(|_| Error::InvalidCertificate(CertificateError::UnknownIssuer))?
+                    .verify_server_cert(leaf, intermediates, name, ocsp, now)
             }
         }
     }
 }
 
+/// Whether a certificate of the CA file may sign others: rustls would believe each of them. As in Go, it
+/// must be that of an authority, and must not have ended. X.509 of version 1 does not say what it is for.
+fn is_authority(certificate: &CertificateDer<'_>, now: UnixTime) -> bool {
+    match EndEntityCert::try_from(certificate) {
+        Ok(certificate) => {
+            matches!(usable_as_server(&certificate, now), Err(webpki::Error::CaUsedAsEndEntity))
+        }
+        Err(error) => matches!(error, webpki::Error::UnsupportedCertVersion),
+    }
+}
+
+/// Whether a certificate is one of a server now, whoever has signed it.
+fn usable_as_server(certificate: &EndEntityCert<'_>, now: UnixTime) -> Result<(), webpki::Error> {
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
+    // Without authorities, the search for an issuer fails after all else was checked.
+    match certificate.verify_for_usage(algorithms, &[], &[], now, KeyUsage::server_auth(), None, None) {
+        Ok(_) | Err(webpki::Error::UnknownIssuer) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Verifies a certificate that the CA file itself contains. As in Go, it needs no issuer and may be that
-/// of an authority. Its name, its dates and its purpose must be right.
+/// of an authority. Its name and its dates must be right, and its purpose, if it is no authority.
 fn trusted_itself(
     leaf: &CertificateDer<'_>,
     name: &ServerName<'_>,
@@ -186,10 +206,8 @@ fn trusted_itself(
         })
     };
     let certificate = EndEntityCert::try_from(leaf).map_err(unusable)?;
-    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms.all;
-    // Without authorities, the search for an issuer fails after all else was checked.
-    match certificate.verify_for_usage(algorithms, &[], &[], now, KeyUsage::server_auth(), None, None) {
-        Ok(_) | Err(webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity) => {}
+    match usable_as_server(&certificate, now) {
+        Ok(()) | Err(webpki::Error::CaUsedAsEndEntity) => {}
         Err(error) => return Err(unusable(error)),
     }
     certificate.verify_is_valid_for_subject_name(name).map_err(unusable)?;
@@ -201,7 +219,7 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Credenti
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let certificates = certificates.unwrap_or_default();
     if certificates.is_empty() {
-        Err(CredentialsError::new("it contains no certificate in PEM"))
+        Err(CredentialsError::new("it contains no certificate in PEM format"))
     } else {
         Ok(certificates)
     }
@@ -213,9 +231,9 @@ pub fn identity(certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, Credenti
     let wrong = |what: &str| CredentialsError::new(format!("the client key {what}"));
     let chain = certificates(certificate).map_err(|error| error.of("the client certificate"))?;
     // The messages of these libraries might quote the key.
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong("is no private key in PEM"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong("is not a private key in PEM format"))?;
     let key = provider().key_provider.load_private_key(key);
-    let identity = CertifiedKey::new(chain, key.map_err(|_| wrong("is of a kind that is not supported"))?);
+    let identity = CertifiedKey::new(chain, key.map_err(|_| wrong("has a type that is not supported"))?);
     match identity.keys_match() {
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
             Err(wrong("does not belong to the client certificate"))

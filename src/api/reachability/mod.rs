@@ -48,7 +48,7 @@ struct Inner {
     /// The time of the last success, in microseconds since the origin.
     last_success: AtomicU64,
     origin: Instant,
-    /// The number of outages that are over.
+    /// The number of outages and refusals that are over.
     recoveries: watch::Sender<u64>,
 }
 
@@ -113,12 +113,17 @@ impl Reachability {
         let is_over = report.is_some();
         log(report);
         if is_over {
-            self.0.recoveries.send_modify(|count| *count += 1);
+            self.recovered();
         }
         is_over
     }
 
-    /// Changes whenever an outage ends.
+    /// Something has ended that made every request fail.
+    pub fn recovered(&self) {
+        self.0.recoveries.send_modify(|count| *count += 1);
+    }
+
+    /// Changes whenever an outage ends, or a refusal of the credentials.
     pub fn recoveries(&self) -> watch::Receiver<u64> {
         self.0.recoveries.subscribe()
     }

@@ -130,7 +130,8 @@ impl Api {
         let is_confirmed = self.reachability().with(|state| state.outage().is_some());
         let retry_after = if is_confirmed { HELD_FOR } else { HELD_FOR_A_MOMENT };
         let message = "not sent: the API server is unreachable".to_owned();
-        ApiError { class: ErrorClass::Deferred { retry_after }, action, target, message, code: None }
+        let class = ErrorClass::Deferred { retry_after, unborn: false };
+        ApiError { class, action, target, message, code: None }
     }
 
     /// Sends a probe, and waits for its answer or for the answer to another request.
@@ -160,7 +161,9 @@ impl Api {
         began: Instant,
         result: Result<u16, &ApiError>,
     ) {
-        self.refusals().note(result);
+        if self.refusals().note(result) {
+            self.reachability().recovered();
+        }
         let is_aggregated = || self.is_aggregated(call.resource);
         match result {
             Ok(502..=504) if !is_aggregated() => {
