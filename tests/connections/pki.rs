@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ECDSA_P256_SHA256,
-    PKCS_ECDSA_P521_SHA512, SignatureAlgorithm,
+    PKCS_ECDSA_P521_SHA512, SignatureAlgorithm, date_time_ymd,
 };
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -32,9 +32,24 @@ fn server_params() -> CertificateParams {
 
 impl Authority {
     pub fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// One whose certificate does not allow it to sign others.
+    pub fn forbidden() -> Self {
+        Self::with(|params| params.is_ca = IsCa::ExplicitNoCa)
+    }
+
+    /// One whose certificate has ended.
+    pub fn expired() -> Self {
+        Self::with(|params| params.not_after = date_time_ymd(2020, 1, 1))
+    }
+
+    fn with(change: impl FnOnce(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, format!("authority {}", super::unique()));
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         Self { pem, issuer: Issuer::new(params, key) }

@@ -61,6 +61,16 @@ async fn other_certificates_are_not_accepted() {
         let kubeconfig = stage.write("kubeconfig", &stage.kubeconfig(&cluster, &user).to_string());
         both(&stage, &kubeconfig, &[], false, case).await;
     }
+    for (case, authority) in [
+        ("an authority that has ended", Authority::expired()),
+        ("a certificate that may not sign others", Authority::forbidden()),
+    ] {
+        let (accepts, user) = token("t");
+        let stage = Stage::set(&authority.server(), accepts).await;
+        let cluster = json!({ "certificate-authority": stage.write("ca.crt", &authority.pem) });
+        let kubeconfig = stage.write("kubeconfig", &stage.kubeconfig(&cluster, &user).to_string());
+        both(&stage, &kubeconfig, &[], false, case).await;
+    }
 }
 
 #[tokio::test]

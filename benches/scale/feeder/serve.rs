@@ -170,8 +170,12 @@ fn one(feeder: &Feeder, path: &str) -> Response<Body> {
     });
     let Some(resource) = of_type else { return unexpected(feeder, &Method::GET, path) };
     let mut numbers = cluster.list(resource, Number(0), feeder.end());
-    let found = numbers.find(|&number| feeder.is_there(number) && path_of(feeder, number) == path);
-    let Some(number) = found else { return unexpected(feeder, &Method::GET, path) };
+    let Some(number) = numbers.find(|&number| path_of(feeder, number) == path) else {
+        return unexpected(feeder, &Method::GET, path);
+    };
+    if !feeder.is_there(number) {
+        return gone(feeder, number);
+    }
     let mut body = String::new();
     object(&mut body, cluster, number, number.0 + 1);
     reply(StatusCode::OK, "application/json", whole(body))
