@@ -130,7 +130,8 @@ pub const fn hint(reason: StuckReason) -> &'static str {
         }
         StuckReason::Deferred => {
             "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
-             webhook: see the message; kube-gc retries automatically"
+             webhook, or the owner may still be in admission (graph.birth_grace): see the message; kube-gc \
+             retries automatically"
         }
         StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
     }
