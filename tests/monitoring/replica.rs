@@ -10,7 +10,7 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Collector, Options};
 
 /// The configuration of each: quick to notice changes and to retry.
-const COMMON: &str = "[retry]\nmax = \"1s\"\n[discovery]\ninterval = \"1s\"\n[startup]\nsync_timeout = \"3s\"\n\
+const COMMON: &str = "[retry]\nmax = \"1s\"\n[discovery]\ninterval = \"1s\"\norphan_wait = \"1s\"\n[startup]\nsync_timeout = \"3s\"\n\
                       [watch]\nmin_backoff = \"100ms\"\nmax_backoff = \"1s\"\n";
 
 /// A replica that can be killed and started again.
