@@ -391,6 +391,20 @@ mod tests {
         assert!(credentials.known.lock().await.failed.is_some());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_token_file_is_read_again_though_nobody_refused_the_token() {
+        let token = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(token.path(), "old").unwrap();
+        let mut config = kube::Config::new("http://127.0.0.1".parse().unwrap());
+        config.auth_info.token_file = token.path().to_str().map(str::to_owned);
+        let credentials = Arc::new(Credentials::new(Arc::new(config)).unwrap());
+        std::fs::write(token.path(), "new\n").unwrap();
+        for (passes, token) in [(Duration::ZERO, "Bearer old"), (KNOWN_FOR, "Bearer new")] {
+            advance(passes).await;
+            assert_eq!(credentials.current().await.unwrap().authorization.as_ref().unwrap(), token);
+        }
+    }
+
     /// Fails if a clock that is ahead starts a plugin for each request.
     #[tokio::test]
     async fn an_answer_that_has_ended_already_is_not_asked_for_at_once() {
