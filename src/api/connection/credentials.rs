@@ -150,6 +150,7 @@ impl Credentials {
             Reason::Refused(_) => (known.refused.is_none_or(|last| last.elapsed() >= LOOK_PAUSE), true),
         };
         let mut source = known.source.clone();
+        let mut failure = None;
         if is_due {
             source = Source::read(&self.config, &source)?;
             let now = Instant::now();
@@ -162,13 +163,13 @@ impl Credentials {
             && (state.needs_plugin() || is_refused)
         {
             // Its answer may have ended already, by a clock that is wrong.
-            if known.asked.is_some_and(|asked| asked.elapsed() < PLUGIN_PAUSE) {
-                return known.failed.clone().map_or(Ok(()), Err);
+            if known.asked.is_none_or(|asked| asked.elapsed() >= PLUGIN_PAUSE) {
+                let answer = exec::ask(plugin).await;
+                known.asked = Some(Instant::now());
+                known.failed = answer.as_ref().err().cloned();
+                source.plugin = answer.ok().or(source.plugin);
             }
-            let answer = exec::ask(plugin).await;
-            known.asked = Some(Instant::now());
-            known.failed = answer.as_ref().err().cloned();
-            source.plugin = Some(answer?);
+            failure = known.failed.clone();
         }
         if source != known.source {
             let state = State::new(&self.config, &source, Some(&state))?;
@@ -176,7 +177,7 @@ impl Credentials {
             *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
             known.source = source;
         }
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 }
 
