@@ -207,7 +207,7 @@ async fn no_answer_to_a_write_proves_that_an_object_is_gone() -> Result<()> {
 /// of the answer counts: `orphaning` goes, and its dependent after a restart; the others are never
 /// tried again.
 async fn a_write_that_a_mutating_webhook_undoes_is_reported_and_repeated() -> Result<()> {
-    const UNDONE: &str = "a mutating webhook or policy may add it again";
+    const UNDONE: &str = "a mutating webhook or policy may have restored it";
     let stage = Stage::set().await?;
     let ns = &stage.ns;
     let collector = stage.collector_with(Options::config(SOON)).await?;

@@ -355,7 +355,7 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
             error.to_string(),
             format!(
                 "PATCH widgets.example.com ns/w: 200 OK: the API server accepted the write, but the object \
-                 still {left}: a mutating webhook or policy may add it again"
+                 still {left}: a mutating webhook or policy may have restored it"
             )
         );
     }

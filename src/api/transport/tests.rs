@@ -227,6 +227,10 @@ async fn a_changed_token_is_sent_with_new_watches() {
     let mut open = Vec::new();
     for _ in 0..3 {
         open.push(watch(&client, "/hello").await);
+        // The program is not asked for each request.
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(3)).await;
+        tokio::time::resume();
     }
     let tokens = server.authorizations();
     assert_eq!(tokens.len(), 3);
