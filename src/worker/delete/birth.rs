@@ -104,9 +104,10 @@ impl Births {
             class: ErrorClass::Deferred { retry_after, unborn: true },
             action: "GET",
             target: owner.to_string(),
-            message: "the object does not exist, but may still be in admission: it has been named for less \
+            message:
+                "a GET did not find the object, which may still be in admission: it has been named for less \
                       than graph.birth_grace"
-                .into(),
+                    .into(),
             code: None,
         })
     }

@@ -77,8 +77,8 @@ pub fn names(parts: &[&Unlisted]) -> String {
     listed(", ", parts.len(), each)
 }
 
-/// Remembers since when each part fails. The owners of a namespace share this time: those that are
-/// deleted one after the other do not wait one after the other. A list may work in one namespace and not
+/// Remembers since when each part fails. The owners of a namespace share this time, so owners that
+/// are deleted one after another do not each wait the full time. A list may work in one namespace and not
 /// in another, because only some objects have to be converted.
 #[derive(Clone, Debug)]
 pub struct Unlistable {
