@@ -81,7 +81,9 @@ async fn objects_that_are_held_do_not_starve_those_behind_them() -> Result<()> {
     let deletions = proxy.since(mark, &pages(&ns));
     let queries: Vec<_> = deletions.iter().map(|deletion| deletion.request.query.clone()).collect();
     ensure!(queries.iter().all(|query| query.starts_with(&format!("limit={PAGE}"))), "{queries:?}");
-    let second: Vec<_> = queries.iter().map(|query| is_second(query)).collect();
+    let mut second: Vec<_> = queries.iter().map(|query| is_second(query)).collect();
+    // A page that takes too long is sent again (rule 11.12).
+    second.dedup();
     ensure!(second == [false, true, false, true], "{queries:?}");
     collector.stop().await
 }
