@@ -15,7 +15,6 @@ use super::session::Session;
 use super::standing::worst;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
-use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Details, Explanation, Fact, Live, NamespaceCondition, NamespaceContents, Neighbourhood,
@@ -153,7 +152,7 @@ impl Session {
         let mut answer = self.ranked(&mut lists, shown, query, watcher).await;
         answer.incomplete = std::mem::take(&mut lists.unseen);
         answer.incomplete.extend(lists.unread());
-        order::sort(&mut answer.incomplete);
+        answer.incomplete.sort();
         answer.left_out = lists.left_out;
         Ok(answer)
     }
@@ -210,7 +209,7 @@ impl Session {
         // A part of the API that cannot be discovered, or listed, may have further dependents.
         explanation.depends_on_unseen |= depends_on_lists && !incomplete.is_empty();
         incomplete.extend(lists.unread());
-        order::sort(&mut incomplete);
+        incomplete.sort();
         let left_out = lists.left_out;
         Ok(ExplainAnswer { explanation, incomplete, left_out, decisions: None, stuck: None })
     }

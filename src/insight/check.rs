@@ -7,7 +7,6 @@ use super::glob::TypeFilter;
 use super::lists::{Lists, Watcher};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::order;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{CheckReport, Unseen};
 
@@ -83,7 +82,7 @@ impl Session {
         incomplete.append(&mut lists.unseen);
         selection.iter().for_each(|selection| selection.add_unseen_to(&mut incomplete));
         incomplete.extend(lists.unread());
-        order::sort(&mut incomplete);
+        incomplete.sort();
         Ok(CheckAnswer { report, incomplete, left_out: lists.left_out })
     }
 }

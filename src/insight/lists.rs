@@ -17,7 +17,6 @@ use kube_gc_core::object::{
     DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
     ResourceVersion, Uid,
 };
-use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
     Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
@@ -158,7 +157,7 @@ impl<'a> Lists<'a> {
             what: resource.group_resource.to_string(),
             why: INTERRUPTED.to_owned(),
         }));
-        order::sort(&mut self.unseen);
+        self.unseen.sort();
         self.knowledge.forget_graph();
     }
 

@@ -10,7 +10,6 @@ use super::session::Session;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::PropagationPolicy;
-use kube_gc_core::order;
 use kube_gc_insight::{Plan, PlanQuery, Unseen, plan};
 
 /// The most objects that a plan looks at.
@@ -74,7 +73,7 @@ impl Session {
             plan.forecast(limits, |resource| is_known.then(|| lists.population(resource) as u64));
         }
         incomplete.extend(lists.unread());
-        order::sort(&mut incomplete);
+        incomplete.sort();
         Ok(PlanAnswer { plan, incomplete, left_out: lists.left_out })
     }
 }

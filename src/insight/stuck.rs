@@ -10,7 +10,6 @@ use super::glob::TypeFilter;
 use super::lists::{Lists, Watcher};
 use super::session::Session;
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::order;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{StuckReport, Unseen};
 
@@ -78,7 +77,7 @@ impl Session {
             incomplete.push(Unseen { what: format!("{} object{plural}", Thousands(report.not_read)), why });
         }
         incomplete.extend(lists.unread());
-        order::sort(&mut incomplete);
+        incomplete.sort();
         Ok(StuckAnswer { report, incomplete, left_out: lists.left_out })
     }
 

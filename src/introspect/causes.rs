@@ -7,7 +7,6 @@ use super::questions::{Freshness, Questions};
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{CausesPage, CausesQuery};
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::order;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{Remaining, StuckReport, Unseen, stuck};
 
@@ -55,7 +54,7 @@ impl CollectorIntrospection {
         let (report, mut incomplete) = self.questions.causes(query).await?;
         incomplete.extend(self.undiscovered_types());
         incomplete.extend(self.unsynced_types(is_namespaced));
-        order::sort(&mut incomplete);
+        incomplete.sort();
         Ok(CausesPage { report, incomplete, left_out: 0 })
     }
 }

@@ -6,7 +6,6 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{DecisionQuery, ExplanationPage, ObjectQuery, StuckItem, StuckQuery};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
-use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Explanation, NamespaceContents, Unseen, explain, explain_namespace};
 
@@ -40,7 +39,7 @@ impl CollectorIntrospection {
             explanation.depends_on_unseen |= !outside.is_empty();
         }
         incomplete.extend(outside);
-        order::sort(&mut incomplete);
+        incomplete.sort();
         let of_object = DecisionQuery {
             uid: Some(query.uid.clone()),
             limit: Some(DECISIONS),

@@ -12,7 +12,6 @@ use crate::actors::graph_follower::GraphFollower;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::http::{Ended, Follow, MOST_PAGED, NeighbourhoodPage, ObjectQuery};
 use kube_gc_core::graph::{Follower, ViewLimits};
-use kube_gc_core::order;
 use kube_gc_insight::{NeighbourhoodQuery, Unseen, neighbourhood, page};
 
 /// How long an answer counts that rests on live reads.
@@ -65,7 +64,7 @@ impl CollectorIntrospection {
         let outside = self.outside(of);
         let mut incomplete = unseen;
         incomplete.extend(outside.types.iter().cloned());
-        order::sort(&mut incomplete);
+        incomplete.sort();
         let (mut shown, next) = page(&answer, query.after, query.limit);
         shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
         let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());

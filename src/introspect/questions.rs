@@ -13,7 +13,6 @@ use crate::api::{Api, ApiError};
 use crate::introspect::recent_reads::RecentReads;
 use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, Identity, Namespace};
-use kube_gc_core::order;
 use kube_gc_insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
@@ -253,6 +252,6 @@ fn unseen(known: &Knowledge) -> Vec<Unseen> {
         .failed_reads()
         .map(|(identity, why)| Unseen { what: ObjectName::from(identity).to_string(), why: why.to_owned() });
     let mut unseen: Vec<Unseen> = failed.collect();
-    order::sort(&mut unseen);
+    unseen.sort();
     unseen
 }

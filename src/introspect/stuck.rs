@@ -13,7 +13,6 @@ use crate::introspect::status::CollectorStatus;
 use crate::telemetry::StuckReason;
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{Identity, OwnerReference};
-use kube_gc_core::order;
 use kube_gc_core::text::{listed, word};
 
 impl From<StuckCause> for StuckReason {
@@ -155,7 +154,7 @@ fn merged(pools: Vec<StuckKeys>, graph: Vec<StuckObjects>, limit: usize) -> Vec<
     let keys = pools.into_iter().flat_map(|pool| pool.named);
     let objects = graph.into_iter().flat_map(|partition| partition.objects);
     let mut stuck: Vec<Stuck> = keys.map(Stuck::InQueue).chain(objects.map(Stuck::InGraph)).collect();
-    order::sort_by_key(&mut stuck, |stuck| std::cmp::Reverse(stuck.waited()));
+    stuck.sort_by_key(|stuck| std::cmp::Reverse(stuck.waited()));
     stuck.truncate(limit);
     stuck
 }

@@ -12,7 +12,6 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::api::{Api, ErrorClass};
 use crate::telemetry::{Structured, StuckReason};
 use kube_gc_core::object::{Identity, Uid};
-use kube_gc_core::order;
 
 /// The longest time between two looks at what is stuck.
 const LOOKS_EVERY: Duration = Duration::from_secs(30);
@@ -132,7 +131,7 @@ impl RecentWarnings {
     /// longer stuck is forgotten, which bounds the memory.
     fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
         let before = std::mem::take(&mut self.0);
-        order::sort_by(&mut stuck, |a, b| {
+        stuck.sort_by(|a, b| {
             b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid))
         });
         let mut due = Vec::new();

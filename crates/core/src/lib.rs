@@ -12,7 +12,6 @@
 //! | [`mailbox`] | the work queue of a pool: deduplication, backoff, fairness between namespaces |
 //! | [`brake`] | optional limits on how much may be deleted |
 //! | [`namespaces`] | the end of a namespace: what is deleted, when it is finalized, what its conditions say |
-//! | [`order`] | sorting with little code |
 //! | [`text`] | bounded text for logs, events and pages |
 //! | [`mutation`] | deliberate mistakes, with which the simulation shows that it would find them |
 //!
@@ -28,6 +27,5 @@ pub mod mailbox;
 pub mod mutation;
 pub mod namespaces;
 pub mod object;
-pub mod order;
 pub mod text;
 pub mod verdict;

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 
 use kube_gc_core::object::Identity;
-use kube_gc_core::order;
 use kube_gc_core::text::LISTED;
 
 use super::contents::{HeldObjects, NamespaceContents, NamespaceReport, TypeLeft};
@@ -54,7 +53,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         .map(|(identity, _)| identity)
         .collect();
     // The graph has them in no order.
-    order::sort_by(&mut deleted, |a, b| place(a).cmp(&place(b)));
+    deleted.sort_by(|a, b| place(a).cmp(&place(b)));
     let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
     let mut writes: HashMap<String, String> = HashMap::new();
     for identity in deleted.iter().take(READ) {
@@ -89,7 +88,7 @@ fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceRepor
         let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
         of_finalizer.last_write = manager.and_then(|manager| writes.get(manager).cloned());
     }
-    order::sort_by_key(&mut held, |of_finalizer| std::cmp::Reverse(of_finalizer.count));
+    held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
     held.truncate(LISTED);
     NamespaceReport {
         left: objects.len(),

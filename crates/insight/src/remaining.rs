@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
 use kube_gc_core::object::{DeletionState, Identity, Key};
-use kube_gc_core::order;
 
 use super::knowledge::Asker;
 use super::local::LocalGraph;
@@ -74,7 +73,7 @@ fn in_order(mut all: Vec<Remaining>) -> Vec<Remaining> {
         let waits = remaining.deletion == DeletionState::DeletingDependents;
         (waits, namespace, &resource.group_resource, name)
     }
-    order::sort_by(&mut all, |a, b| place(a).cmp(&place(b)));
+    all.sort_by(|a, b| place(a).cmp(&place(b)));
     all
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use kube_gc_core::order;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
 
@@ -192,7 +191,7 @@ pub(super) fn advice_on_chain(chain: &Chain) -> Vec<String> {
         }
     }
     let mut held: Vec<_> = held.into_values().collect();
-    order::sort_by_key(&mut held, |(count, _)| std::cmp::Reverse(*count));
+    held.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
     advice.extend(held.iter().take(LISTED).map(|(_, finalizer)| advice_on_finalizer(finalizer)));
     let count = |hold: &Hold| chain.leaves.iter().filter(|leaf| leaf.hold == *hold).count();
     let next = count(&Hold::ToBeDeleted) + count(&Hold::ToBeReleased) + count(&Hold::Unblocked);

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::object::{DeletionState, Key};
-use kube_gc_core::order;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 
 use super::chain::{Hold, leaf};
@@ -114,7 +113,7 @@ pub fn stuck(asker: &mut Asker<'_>, remaining: &[Remaining], before: &str) -> St
     if !left.is_empty() {
         report.groups.push(group(remaining, &known, None, &[], &left));
     }
-    order::sort_by_key(&mut report.groups, |group| std::cmp::Reverse(group.object_count));
+    report.groups.sort_by_key(|group| std::cmp::Reverse(group.object_count));
     report
 }
 

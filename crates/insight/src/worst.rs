@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use kube_gc_core::order;
 
 use super::neighbourhood::{Edge, More, Neighbourhood};
 
@@ -53,7 +52,7 @@ impl Neighbourhood {
         let (mut edges, mut dropped) = (Vec::new(), Vec::new());
         while let Some(owner) = open.pop_front() {
             for mut of_type in of_owner.remove(&owner).unwrap_or_default() {
-                order::sort_by_key(&mut of_type, |edge| standing(edge.dependent));
+                of_type.sort_by_key(|edge| standing(edge.dependent));
                 dropped.extend(of_type.iter().skip(most).map(|edge| (owner, edge.dependent)));
                 for edge in of_type.into_iter().take(most) {
                     edges.push(edge);

@@ -12,7 +12,6 @@ use crate::rules::{BesideKubelet, Kubelet};
 use crate::time::words;
 use crate::view::{Container, ContainerState, Extent};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
-use kube_gc_core::order::sort_indexes_by_key;
 
 /// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
 type Unit<'a> = (&'a str, &'a str);
@@ -43,7 +42,7 @@ pub fn decide(
         });
     }
     for unit in units.values_mut() {
-        sort_indexes_by_key(unit, |index| newest_first(&runtime.containers[index]));
+        unit.sort_by_key(|&index| newest_first(&runtime.containers[index]));
     }
     c3_and_c4(&mut units, pods, under_pressure, &mut decisions);
     c5(&mut units, rules, &mut decisions);
@@ -194,7 +193,7 @@ fn c6(
         cut(unit, share, &remove, decisions);
     }
     let mut rest: Vec<usize> = units.values().flatten().copied().collect();
-    sort_indexes_by_key(&mut rest, |index| newest_first(&runtime.containers[index]));
+    rest.sort_by_key(|&index| (newest_first(&runtime.containers[index]), index));
     cut(&mut rest, most, &remove, decisions);
 }
 

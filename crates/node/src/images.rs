@@ -15,7 +15,6 @@ use crate::reference::{has_key, is_short, keys_of_reference};
 use crate::time::words;
 use crate::view::{Extent, Image};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
-use kube_gc_core::order::sort_indexes_by_key;
 
 mod users;
 
@@ -121,7 +120,7 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     // In most passes, nothing is to be freed and nothing is too old, so the order does not matter.
     let may_go = |image: &Unused<'_>| input.goal.is_some() || is_old(image.record, input);
     let mut order: Vec<usize> = (0..candidates.len()).filter(|&place| may_go(&candidates[place])).collect();
-    sort_indexes_by_key(&mut order, |place| i3(&candidates[place]));
+    order.sort_by_key(|&place| i3(&candidates[place]));
     let candidates = order.into_iter().map(|place| &candidates[place]).collect();
     let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
     let candidates = i6(candidates, input, &mut selection);

@@ -11,7 +11,6 @@ use crate::pods::{PodState, Pods, is_whole};
 use crate::rules::{BesideKubelet, Kubelet};
 use crate::view::{Sandbox, SandboxState};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
-use kube_gc_core::order::sort_indexes_by_key;
 
 /// S1, `evictSandboxes` in `kuberuntime_gc.go`: a sandbox goes if it is not ready and has no
 /// containers. Of a pod that is not gone the newest stays, whatever its state.
@@ -35,7 +34,7 @@ pub fn decide(
         by_pod.entry(&sandbox.uid).or_default().push(index);
     }
     for (uid, mut of_pod) in by_pod {
-        sort_indexes_by_key(&mut of_pod, |index| newest_first(&sandboxes[index]));
+        of_pod.sort_by_key(|&index| newest_first(&sandboxes[index]));
         if !is_uid(uid) {
             for index in of_pod {
                 decisions[index].overrule(Rule::Safety1, "the uid of its pod is not a valid one");

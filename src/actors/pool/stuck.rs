@@ -10,7 +10,6 @@ use crate::telemetry::StuckReason;
 use kube_gc_core::graph::{StuckCount, keep_first_of_each};
 use kube_gc_core::mailbox::Time;
 use kube_gc_core::object::{GroupResource, Key, Namespace};
-use kube_gc_core::order;
 
 /// Asks a pool for its stuck keys.
 #[derive(Clone, Debug, Default, Message)]
@@ -98,7 +97,7 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
                 named.push(stuck);
             }
         }
-        order::sort_by(&mut named, |a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
+        named.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.key.uid.cmp(&b.key.uid)));
         if let Some(most) = ask.per_namespace {
             keep_first_of_each(&mut named, most, |stuck| stuck.key.namespace.clone());
         }

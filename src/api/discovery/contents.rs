@@ -8,7 +8,6 @@ use super::fetch;
 use crate::api::client::Api;
 use crate::api::error::ApiError;
 use kube_gc_core::object::{GroupResource, ResourceType, Scope};
-use kube_gc_core::order;
 
 /// A namespaced type whose objects can be deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl Api {
             .into_iter()
             .map(|failure| (part(&failure.group, failure.version.as_deref()), failure.error))
             .collect();
-        order::sort(&mut undiscovered);
+        undiscovered.sort();
         let (types, unparsed) = select(&groups);
         Ok(ContentTypes { types, undiscovered, unparsed })
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::document::{Group, Served, Version};
 use super::services::Services;
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
-use kube_gc_core::order;
 
 /// A type that can be collected.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +76,7 @@ pub(super) fn select(
             }
         }
     }
-    order::sort_by(&mut watchable, |a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+    watchable.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
     for served in deletable.into_iter().chain(others) {
         builder.add(served);
     }

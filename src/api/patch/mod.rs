@@ -14,7 +14,6 @@ use crate::telemetry::record::{self, PatchConflict};
 use kube_gc_core::object::{
     GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
 };
-use kube_gc_core::order;
 use kube_gc_core::text::word;
 
 /// The number of references above which an object gets no strategic merge patch. An API server
@@ -70,7 +69,7 @@ struct Sorted<T>(Vec<T>);
 impl<T: Ord> Sorted<T> {
     fn new(items: impl Iterator<Item = T>) -> Self {
         let mut items: Vec<_> = items.collect();
-        order::sort(&mut items);
+        items.sort();
         Self(items)
     }
 

@@ -12,7 +12,6 @@ use super::connection::CollectorError;
 use super::endpoint::Endpoint;
 use super::events::Events;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
-use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
 
@@ -178,7 +177,7 @@ impl Collector {
                     join(&mut all.answer, page.answer);
                     let incomplete = &mut all.rest.incomplete;
                     incomplete.extend(page.rest.incomplete);
-                    order::sort(incomplete);
+                    incomplete.sort();
                     incomplete.dedup();
                     all
                 }

@@ -6,7 +6,6 @@ use super::client::Collector;
 use super::connection::CollectorError;
 use super::endpoint::{Credentials, Endpoint};
 use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
-use kube_gc_core::order;
 use kube_gc_core::text::bounded;
 
 /// The label of a collector's pods.
@@ -91,7 +90,7 @@ fn in_order(mut pods: Vec<LabelledPod>) -> Vec<LabelledPod> {
         (pod.namespace != NAMESPACE, !pod.ready, &pod.namespace, &pod.name)
     }
     pods.retain(|pod| pod.runs);
-    order::sort_by(&mut pods, |a, b| place(a).cmp(&place(b)));
+    pods.sort_by(|a, b| place(a).cmp(&place(b)));
     pods.truncate(MOST_ASKED);
     pods
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use crate::object::{DeletionState, Identity, OwnerReference, Scope, Uid};
-use crate::order;
 
 use super::intern::ReferenceTypeId;
 use super::node::{Edge, EdgeId, NodeId, Presence, Target};
@@ -261,9 +260,9 @@ impl Partition {
         }
         let mut edges: Vec<(OwnerReference, EdgeId)> =
             old.iter().map(|&edge| (self.store.reference(edge), edge)).collect();
-        order::sort(&mut edges);
+        edges.sort();
         let mut indices: Vec<usize> = (0..references.len()).collect();
-        order::sort_indexes_by_key(&mut indices, |index| &references[index]);
+        indices.sort_by_key(|&index| &references[index]);
         let (equal, edges, indices) = pair(edges, indices, references, Ord::cmp);
         let (changed, edges, mut indices) = pair(edges, indices, references, same_but_for_flags);
         indices.sort_unstable();

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use smallvec::SmallVec;
 
 use crate::object::Key;
-use crate::order;
 
 use super::attach::Extent;
 use super::keyed::KeyedSet;
@@ -48,7 +47,7 @@ impl Partition {
         if references.is_empty() {
             return;
         }
-        order::sort_by_key(&mut references, |&(owner, _)| owner);
+        references.sort_by_key(|&(owner, _)| owner);
         let shared = self.shared_uids(dependent);
         for references in references.chunk_by(|(one, _), (other, _)| one == other) {
             let owner = references[0].0;

@@ -7,7 +7,6 @@
 
 use crate::mutation::{self, Mutation};
 use crate::object::{Disturbance, Key, ResourceVersion};
-use crate::order;
 
 use super::node::{NodeId, Presence, Target};
 use super::types::TypeId;
@@ -58,7 +57,7 @@ impl Partition {
 
     fn forget_absences(&mut self, out: &mut Effects) {
         let mut absent: Vec<NodeId> = self.store.absent().collect();
-        order::sort_by_key(&mut absent, |id| id.number());
+        absent.sort_by_key(|id| id.number());
         for id in absent {
             self.store.set_presence(id, Presence::Virtual);
             self.store.formerly_absent.insert(id);
@@ -81,7 +80,7 @@ impl Partition {
     pub(super) fn confirm_absences(&mut self, type_id: TypeId, out: &mut Effects) {
         let of_type = |id: &NodeId| self.store.nodes[*id].target() == Target::Served(type_id);
         let mut gone: Vec<NodeId> = self.store.formerly_absent.iter().copied().filter(of_type).collect();
-        order::sort_by_key(&mut gone, |id| id.number());
+        gone.sort_by_key(|id| id.number());
         for id in gone {
             self.store.set_presence(id, Presence::Absent);
             out.absent.push(self.store.identity(id));
@@ -92,7 +91,7 @@ impl Partition {
     fn forget_expected(&mut self, out: &mut Effects) {
         let mut asked: Vec<NodeId> =
             self.expected.drain().filter(|(_, it)| it.asked).map(|(id, _)| id).collect();
-        order::sort_by_key(&mut asked, |id| id.number());
+        asked.sort_by_key(|id| id.number());
         for id in asked {
             self.queue(id, out);
         }

@@ -10,7 +10,6 @@ use super::node::{Edge, EdgeId, NodeId};
 use super::state::Progress;
 use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
-use crate::order;
 
 /// Up to this many entries, [`Touched`] is kept free of duplicates by searching it. A search
 /// for each of thousands of references would be quadratic, so longer ones are sorted once.
@@ -91,7 +90,7 @@ impl Partition {
     pub(super) fn wake(&self, mut touched: Touched, out: &mut Effects) {
         if touched.len() > FEW {
             // The sort is stable: the first entry of each owner has its counters before the change.
-            order::sort_by_key(&mut touched, |&(owner, _)| owner);
+            touched.sort_by_key(|&(owner, _)| owner);
             touched.dedup_by_key(|&mut (owner, _)| owner);
         }
         for (owner, before) in touched {

@@ -5,7 +5,6 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, ResourceType};
-use crate::order;
 
 use super::keyed::KeyedMap;
 use super::node::{NodeId, Presence};
@@ -156,7 +155,7 @@ impl Partition {
             count.being_deleted += usize::from(seen.deletion.is_being_deleted());
             list.push(seen);
         }
-        order::sort_by(&mut by_type, |(a, _), (b, _)| {
+        by_type.sort_by(|(a, _), (b, _)| {
             a.resource.group_resource.cmp(&b.resource.group_resource)
         });
         let mut dependents = Vec::new();
@@ -215,7 +214,8 @@ impl Partition {
                 .then_with(|| place(a).cmp(&place(b)))
                 .then(a.id.number().cmp(&b.id.number()))
         };
-        order::keep_first(list, count, compare);
+        list.sort_by(compare);
+        list.truncate(count);
     }
 
     /// The observed objects of this partition that a search finds, in no particular order. Visits

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 
-use crate::order;
 use crate::text::LISTED;
 
 use super::Partition;
@@ -154,7 +153,7 @@ impl Partition {
                 asked_for.push((noticed.since, id));
             }
         }
-        order::sort(&mut asked_for);
+        asked_for.sort();
         if let Some(most) = filter.per_namespace {
             keep_first_of_each(&mut asked_for, most, |&(_, id)| self.store.namespace(id).cloned());
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use super::survey::Survey;
-use crate::order;
 use crate::text::{self, word};
 
 /// What a condition is about.
@@ -174,6 +173,6 @@ fn listed<T: Display + Ord>(begin: &str, mut items: Vec<T>) -> Option<String> {
     if items.is_empty() {
         return None;
     }
-    order::sort(&mut items);
+    items.sort();
     Some(begin.to_owned() + &text::listed(", ", items.len(), items))
 }

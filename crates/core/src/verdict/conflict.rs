@@ -5,7 +5,6 @@ use std::fmt;
 use crate::graph::ObjectSnapshot;
 use crate::mutation::{self, Mutation};
 use crate::object::{Finalizers, ObjectFacts, OwnerReference, ResourceVersion, Uid};
-use crate::order;
 
 /// After this many consecutive conflicts in which only unrelated fields had changed, the DELETE is
 /// conditional on the uid alone, so that status updates cannot starve collection.
@@ -68,7 +67,7 @@ impl Basis {
 }
 
 fn sorted(mut references: Vec<OwnerReference>) -> Vec<OwnerReference> {
-    order::sort(&mut references);
+    references.sort();
     references
 }
 

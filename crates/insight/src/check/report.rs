@@ -1,6 +1,5 @@
 //! The answer: what is wrong, the worst first.
 
-use kube_gc_core::order;
 use serde::Serialize;
 
 use super::finding::{CheckEffect, Finding};
@@ -68,6 +67,7 @@ impl CheckReport {
 
     /// Sorts the findings.
     pub fn keep_first(&mut self, most: usize) {
-        order::keep_first(&mut self.findings, most, |a, b| a.rank().cmp(&b.rank()));
+        self.findings.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        self.findings.truncate(most);
     }
 }

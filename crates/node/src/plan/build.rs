@@ -16,7 +16,6 @@ use crate::rules::Limits;
 use crate::sandboxes;
 use crate::view::{Container, ContainerState, Image, Sandbox};
 use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
-use kube_gc_core::order::sort_indexes_by_key;
 
 use super::{Action, Breakdown, Candidate, Entry, Plan, Target, What};
 
@@ -212,7 +211,7 @@ struct Orders {
 /// Puts what goes first, in its order. What stays keeps the order of the views.
 fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
     let mut places: Vec<usize> = (0..entries.len()).collect();
-    sort_indexes_by_key(&mut places, |place| entries[place].order.unwrap_or(u32::MAX));
+    places.sort_by_key(|&place| entries[place].order.unwrap_or(u32::MAX));
     let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
     places.into_iter().filter_map(|place| entries[place].take()).collect()
 }
@@ -220,7 +219,7 @@ fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
 /// The indexes of what goes, in order.
 fn ordered<K: Ord>(decisions: &[Decision], key: impl Fn(usize) -> K) -> Vec<usize> {
     let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| decisions[index].removes).collect();
-    sort_indexes_by_key(&mut indexes, key);
+    indexes.sort_by_key(|&index| key(index));
     indexes
 }
 

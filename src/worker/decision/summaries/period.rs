@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use super::counts::{Counted, Counts};
 use kube_gc_core::object::{Namespace, OwnerReference};
-use kube_gc_core::order;
 
 /// How many owners have a sum of their own while a period lasts, and how many kinds.
 pub const MAX_SUMS: usize = 1000;
@@ -140,7 +139,7 @@ impl<K: Eq + Hash> Sums<K> {
     /// The largest, each on a line of its own, and the others.
     fn largest(&mut self) -> [Vec<(K, Counts)>; 2] {
         let mut all: Vec<_> = std::mem::take(&mut self.0).into_iter().collect();
-        order::sort_by_key(&mut all, |(_, counts)| std::cmp::Reverse(counts.total()));
+        all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
         let others = all.split_off(all.len().min(MAX_LINES));
         [all, others]
     }

@@ -1,7 +1,6 @@
 //! Nodes are found by uid, or by uid and type.
 
 use crate::object::{Key, Uid, UidHasher};
-use crate::order;
 
 use crate::graph::intern::ReferenceType;
 use crate::graph::node::{Node, NodeId, Target};
@@ -60,7 +59,7 @@ impl Store {
     pub(in crate::graph) fn observed_with(&self, uid: &Uid) -> Few {
         let is = |id: &NodeId| self.nodes[*id].uid == *uid && self.nodes[*id].is_observed();
         let mut found: Few = self.index.with_hash(self.uid_hasher.hash(uid)).filter(is).collect();
-        order::sort_by(&mut found, |&a, &b| {
+        found.sort_by(|&a, &b| {
             self.resource(a).group_resource.cmp(&self.resource(b).group_resource)
         });
         found
