@@ -50,16 +50,6 @@ for text in "$("$directory/rootfs/kube-gc" --help)" "$("$directory/rootfs/kube-g
 done
 printf 'image: contains only %s, %s bytes\n' "$("$directory/rootfs/kube-gc" --version)" \
   "$(stat --format %s "$directory/rootfs/kube-gc")"
-# deploy/link-by-use must have put the functions in use first, and most of them must still exist.
-read -r exist first < <(
-  nm --defined-only --format=posix --numeric-sort "$directory/rootfs/kube-gc" | awk -f deploy/function-digests.awk |
-    awk 'NR == FNR { used[$1]; total++; next }
-      $1 in used { exist++; first += FNR <= total }
-      END { print int(100 * exist / total), int(100 * first / total) }' deploy/functions-in-use -
-)
-((exist >= 80)) || fail "only $exist % of deploy/functions-in-use exist; run deploy/record-functions"
-((first >= exist - 10)) || fail "only $first % of the functions in use are at the beginning of the binary"
-printf 'image: %s %% of the functions in use exist, %s %% are at the beginning\n' "$exist" "$first"
 
 # The role of the plain overlay, the probes, and the policy scenarios without thousands of objects
 # and restarts, which would take minutes. `make test` runs all scenarios with the same Deployment

@@ -137,8 +137,6 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
             "deploy/build-static",
             "deploy/check-release",
             "deploy/install-envtest",
-            "deploy/link-by-use",
-            "deploy/record-functions",
             "deploy/release",
             "deploy/release-notes",
             "benches/small.sh",
