@@ -14,6 +14,9 @@ use super::rules::{RULES, allowed};
 /// variables such as `KUBE_GC_CONFIG` are not mistaken for settings.
 const PREFIX: &str = "KUBE_GC__";
 
+/// The built-in defaults.
+pub(super) const DEFAULTS: &str = include_str!("../../config/default.toml");
+
 /// Collects the sources of the configuration. Later sources win: defaults, file,
 /// environment, flags.
 #[derive(Debug, Default)]
@@ -73,13 +76,8 @@ impl Loader {
     /// If a source cannot be read, or has an unknown key or a bad value. The error names
     /// the key and the source.
     pub fn load(self) -> Result<Settings, ConfigError> {
-        // The `config` crate drops lists that are empty by default.
-        let defaults = Config::builder()
-            .set_default("http.hosts", Vec::<String>::new())?
-            .set_default("node.images.keep", Vec::<String>::new())?
-            .add_source(Config::try_from(&Settings::default())?)
-            .build()?;
-        let mut merge = Merge::new(defaults.cache.clone());
+        let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
+        let mut merge = Merge::new(Value::new(None, ValueKind::Table(defaults.collect()?)));
 
         let mut layers = Vec::new();
         if let Some(path) = self.file {

@@ -5,47 +5,39 @@
 //! `KUBE_GC__SECTION__KEY`; commas separate the elements of a list. An unknown key is an
 //! error that names its source.
 //!
-//! `config/default.toml` documents each key. A test keeps it equal to the
-//! [`Default`] of [`Settings`].
+//! `config/default.toml` documents each key, and is the [`Default`] of [`Settings`].
 
-mod brake;
-mod client;
+mod collector;
 mod error;
-mod exposure;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod graph;
-mod leader;
-mod listeners;
 mod load;
 mod node;
 mod process;
 mod rules;
 mod text;
-mod watch;
-mod workers;
+
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
-pub use brake::BrakeSettings;
-pub use client::{ClientSettings, Encoding, WatchProtocol};
+pub use collector::{
+    BrakeSettings, ClientSettings, ComparisonSettings, DiscoverySettings, Encoding, EventSettings,
+    GraphSettings, GraphThreads, LeaderSettings, NamespaceSettings, RetrySettings, WatchProtocol,
+    WatchSettings, WorkerSettings, available_cores,
+};
 pub use error::ConfigError;
-pub use graph::{GraphSettings, GraphThreads, available_cores};
-pub use leader::LeaderSettings;
-pub use listeners::{AccessSettings, HttpSettings, Listener, Listeners, TlsSettings};
 pub use load::Loader;
 pub use node::{
     BesideKubelet, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge,
 };
 pub use process::{
-    DebugSettings, DecisionLines, LogFormat, LogSettings, NamespaceSettings, ShutdownSettings,
-    StartupSettings,
+    AccessSettings, DebugSettings, DecisionLines, HttpSettings, Listener, Listeners, LogFormat, LogSettings,
+    ShutdownSettings, StartupSettings, TlsSettings,
 };
-pub use watch::{DiscoverySettings, WatchSettings};
-pub use workers::{ComparisonSettings, EventSettings, RetrySettings, WorkerSettings};
 
 /// The validated configuration. `Loader` reads it; [`Default`] has the built-in values.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Decide and report, but write nothing.
@@ -92,6 +84,49 @@ pub struct Settings {
     pub node: NodeSettings,
 }
 
+/// The built-in values.
+static DEFAULTS: LazyLock<Settings> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "see the message")]
+    Loader::new().load().expect("the file is a part of the program, and every test of this module reads it")
+});
+
+impl Default for Settings {
+    fn default() -> Self {
+        DEFAULTS.clone()
+    }
+}
+
+macro_rules! default_sections {
+    ($($section:ident: $type:ty),+ $(,)?) => {$(
+        impl Default for $type {
+            fn default() -> Self {
+                DEFAULTS.$section.clone()
+            }
+        }
+    )+};
+}
+default_sections! {
+    access: AccessSettings,
+    brake: BrakeSettings,
+    client: ClientSettings,
+    comparison: ComparisonSettings,
+    debug: DebugSettings,
+    discovery: DiscoverySettings,
+    events: EventSettings,
+    graph: GraphSettings,
+    http: HttpSettings,
+    leader: LeaderSettings,
+    log: LogSettings,
+    namespaces: NamespaceSettings,
+    node: NodeSettings,
+    retry: RetrySettings,
+    shutdown: ShutdownSettings,
+    startup: StartupSettings,
+    tls: TlsSettings,
+    watch: WatchSettings,
+    workers: WorkerSettings,
+}
+
 impl Settings {
     /// Settings that are valid but may have unexpected effects. The log shows these warnings
     /// at start, and `/readyz?verbose` those for ignored types.
@@ -110,7 +145,7 @@ impl Settings {
         if self.dry_run && !self.brake.limits().is_off() {
             warnings.push("`brake` has no effect, because this is a dry run: it deletes nothing".to_owned());
         }
-        warnings.extend(exposure::warnings(self));
+        warnings.extend(process::exposure_warnings(self));
         warnings
     }
 

@@ -43,27 +43,6 @@ pub struct NodeSettings {
     pub roots: NodeRootSettings,
 }
 
-impl Default for NodeSettings {
-    fn default() -> Self {
-        Self {
-            runtime_endpoint: String::new(),
-            name: String::new(),
-            pods: PodKnowledge::default(),
-            state: PathBuf::from("/var/lib/kube-gc/state.json"),
-            beside_kubelet: BesideKubelet::default(),
-            min_age: Duration::ZERO,
-            max_per_container: 1,
-            max_total: -1,
-            high: 85,
-            low: 80,
-            period: Duration::from_secs(60),
-            images: NodeImageSettings::default(),
-            pressure: NodePressureSettings::default(),
-            roots: NodeRootSettings::default(),
-        }
-    }
-}
-
 /// Who knows the pods of this node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -107,18 +86,6 @@ pub struct NodeImageSettings {
     pub period: Duration,
 }
 
-impl Default for NodeImageSettings {
-    fn default() -> Self {
-        Self {
-            min_age: Duration::from_secs(120),
-            max_age: Duration::ZERO,
-            keep: Vec::new(),
-            keep_local: true,
-            period: Duration::from_secs(300),
-        }
-    }
-}
-
 /// `[node.pressure]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,12 +98,6 @@ pub struct NodePressureSettings {
     pub inodes: u8,
 }
 
-impl Default for NodePressureSettings {
-    fn default() -> Self {
-        Self { enabled: false, bytes: 15, inodes: 5 }
-    }
-}
-
 /// `[node.roots]`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -145,12 +106,6 @@ pub struct NodeRootSettings {
     pub pods: String,
     /// The directory of the symlinks to the containers' logs.
     pub containers: String,
-}
-
-impl Default for NodeRootSettings {
-    fn default() -> Self {
-        Self { pods: "/var/log/pods".to_owned(), containers: "/var/log/containers".to_owned() }
-    }
 }
 
 /// Whether files beneath this directory may go: never those beneath `/` or `/var`.
