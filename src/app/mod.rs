@@ -12,7 +12,7 @@
 //! | `node` | the process of `kube-gc node` |
 //! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
 //! | `ready_file`, `parent` | what tells a program that started the collector that it is ready, and the other way round |
-//! | `threads`, `wakeups`, `signals` | runtimes and their threads, how the watch thread sleeps, SIGTERM and SIGINT |
+//! | `threads`, `signals` | runtimes and their threads, SIGTERM and SIGINT |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
 
@@ -34,7 +34,6 @@ mod served;
 mod settings;
 mod signals;
 mod threads;
-mod wakeups;
 
 pub use error::{Error, ErrorKind};
 #[cfg(feature = "demo")]

@@ -1,19 +1,16 @@
 //! The runtimes of a collector and their threads.
 
-use std::pin::Pin;
-
 use actix::System;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::error::{Error, ErrorKind};
-use super::wakeups;
 
 /// The runtimes for work that must not run on the actors' thread.
 #[derive(Clone, Debug)]
 pub struct Threads {
     /// Reads lists and writes pages, on as many threads as the settings say.
     pub lists: Handle,
-    /// Reads watches, on one thread that coalesces its wakeups under load.
+    /// Reads watches, on one thread.
     pub watches: Handle,
     /// Renews the lease and does nothing else, on one thread, so that no other work delays a
     /// renewal.
@@ -44,8 +41,6 @@ pub fn watch_runtime(init: impl Fn() + Send + Sync + 'static) -> std::io::Result
         .thread_name("watches")
         .worker_threads(1)
         .on_thread_start(init)
-        .on_thread_unpark(wakeups::thread_unparks)
-        .on_thread_park(wakeups::thread_parks)
         .enable_all()
         .build()
 }
@@ -63,7 +58,7 @@ pub fn block_on<F: Future>(
 ) -> Result<F::Output, Error> {
     let (actors, others) = runtimes(list_threads).map_err(no_threads)?;
     let [lists, watches, lease] = others.each_ref().map(|runtime| runtime.handle().clone());
-    let output = run_boxed(actors, future(Threads { lists, watches, lease }));
+    let output = System::with_tokio_rt(|| actors).block_on(future(Threads { lists, watches, lease }));
     // Does not wait for tasks whose results are not needed.
     others.into_iter().for_each(Runtime::shutdown_background);
     Ok(output)
@@ -90,18 +85,7 @@ pub fn block_on_one_thread<F: Future>(future: impl FnOnce(Threads) -> F) -> Resu
         .max_blocking_threads(4)
         .build()
         .map_err(no_threads)?;
-    Ok(run_boxed(runtime, async { future(Threads::current()).await }))
-}
-
-/// Runs a future in a box, so that what runs it is compiled once and not for each future.
-fn run_boxed<F: Future>(runtime: Runtime, future: F) -> F::Output {
-    fn run(runtime: Runtime, future: Pin<Box<dyn Future<Output = ()> + '_>>) {
-        System::with_tokio_rt(|| runtime).block_on(future);
-    }
-    let mut output = None;
-    run(runtime, Box::pin(async { output = Some(future.await) }));
-    #[expect(clippy::expect_used, reason = "the future has ended, and sets its output at its end")]
-    output.expect("a future that has ended has an output")
+    Ok(System::with_tokio_rt(|| runtime).block_on(async { future(Threads::current()).await }))
 }
 
 /// The same for a process that also contains the API server: one runtime carries everything.
@@ -111,7 +95,7 @@ fn run_boxed<F: Future>(runtime: Runtime, future: F) -> F::Output {
 #[cfg(feature = "demo")]
 pub fn block_on_one_runtime<T>(future: impl Future<Output = T>) -> Result<T, Error> {
     let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
-    Ok(run_boxed(runtime, future))
+    Ok(System::with_tokio_rt(|| runtime).block_on(future))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
