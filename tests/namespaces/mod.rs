@@ -22,6 +22,7 @@ kube_gc_testkit::scenarios! {
     beside_another_controller_it_does_not_start_and_it_stops,
     a_dry_run_leaves_terminating_namespaces_alone,
     the_brake_holds_namespaces_but_does_not_count_their_content,
+    the_brake_of_a_namespace_holds_that_namespace_alone,
 }
 
 /// All scenarios.
@@ -232,5 +233,32 @@ async fn the_brake_holds_namespaces_but_does_not_count_their_content() -> Result
     collector.stop().await?;
     let collector = stage.collector_with(finishing()).await?;
     gone(cluster, &second).await?;
+    collector.stop().await
+}
+
+/// Rule 11.10.
+async fn the_brake_of_a_namespace_holds_that_namespace_alone() -> Result<()> {
+    let stage = Stage::set().await?;
+    let cluster = &stage.cluster;
+    let (braked, other) = (cluster.namespace().await?, cluster.namespace().await?);
+    let owner = braked.configmap("owner").create().await?;
+    for name in ["a", "b", "c"] {
+        braked.secret(name).owned_by(&owner).create().await?;
+    }
+    let kept = braked.configmap("kept").create().await?;
+    other.configmap("content").create().await?;
+    let config = "[namespaces]\nquiet = \"100ms\"\n[brake]\nnamespace_deletions_per_minute = 1\n";
+    let collector = stage.collector_with(Options::config(config).arg("--finish-namespaces")).await?;
+    cluster.settled(&collector).await?;
+    cluster.delete(&owner, Policy::Background).await?;
+    poll("the brake", async || Ok(collector.metric("kube_gc_braked_namespaces").await? == 1.0)).await?;
+    delete(cluster, &braked).await?;
+    delete(cluster, &other).await?;
+    gone(cluster, &other).await?;
+    cluster.assert_kept([&kept]).await?;
+    // A restart resumes.
+    collector.stop().await?;
+    let collector = stage.collector_with(finishing()).await?;
+    gone(cluster, &braked).await?;
     collector.stop().await
 }
