@@ -2,16 +2,15 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The profile and the features of the tests, so that the tests reuse this build, but without the
-# allocator, whose C code takes long to compile.
-QUICK ?= --no-default-features --features commands,demo,dev
+# Without the allocator, whose C code takes long to compile.
+QUICK ?= --no-default-features --features demo
 # Node collection has dependencies of its own, which the other scenarios need not wait for.
 NODE = $(if $(findstring --node,$(ARGS)),--features node)
 
@@ -27,9 +26,15 @@ check: prerequisites ## run what a commit must pass: formatting, clippy, unit te
 	$(CARGO) test --locked --lib
 	$(CARGO) test --locked --test scenarios -- embedded::conformance::policies
 
-test: prerequisites ## run all tests, many of them on a real API server
+test: prerequisites ## run the tests of the gate, many of them on a real API server
 	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
 	CARGO="$(CARGO)" tests/all.sh
+
+nightly: prerequisites ## run what the gate leaves out: more environments, browser, optimized simulation, mutations, image
+	@tests/prerequisites.sh browser
+	@tests/control-plane/ensure.sh kube-controller-manager >/dev/null
+	CARGO="$(CARGO)" KUBE_GC_BROWSER=required tests/all.sh --nightly
+	$(MAKE) image
 
 SECONDS ?= 600
 

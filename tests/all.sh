@@ -1,23 +1,49 @@
 #!/usr/bin/env bash
-# Runs all tests (`make test`):
+# Runs the tests:
 #
-#   tests/all.sh
+#   tests/all.sh             what the gate runs (`make test`)
+#   tests/all.sh --nightly   what it leaves out (part of `make nightly`)
 #
 # The scenarios take most of the time and often wait, so the other suites run beside them. With
 # less priority, their API servers would not answer in time on a small machine. Their output comes
 # in one piece when they have ended. The first suite that fails ends everything.
-#
-# KUBE_GC_OPTIMIZED_PROFILE=soak runs the simulation, and most collectors, optimized. They
-# take a fraction of the processor time then, but need a build of their own. Whoever runs
-# `make mutations` has that build.
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo=${CARGO:-cargo}
 
-# The name of each suite but `scenarios` and `simulation` fits one of these patterns.
-others=(--lib --bins --examples --test '[!s]*' --test 'sc[!e]*')
-profile=${KUBE_GC_OPTIMIZED_PROFILE:-test}
+# What compares environments, needs a browser, or tests the tests.
+readonly nightly=(control_plane differential page)
+
+others=(--lib --bins --examples)
+for file in tests/*.rs tests/*/main.rs; do
+  name=${file#tests/}
+  name=${name%/main.rs}
+  name=${name%.rs}
+  # These two have steps of their own.
+  [[ " scenarios simulation ${nightly[*]} " == *" $name "* ]] || others+=(--test "$name")
+done
+scenarios=()
+run_others() {
+  "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc &&
+    "$cargo" test --locked --test simulation
+}
+case ${1:-} in
+"") ;;
+--nightly)
+  others=("${nightly[@]/#/--test=}")
+  scenarios=(--nightly)
+  run_others() {
+    "$cargo" test --locked "${others[@]}" &&
+      "$cargo" test --locked --profile soak --test simulation -- --fixed 200 &&
+      "$cargo" test --locked --profile soak --test simulation -- --mutations
+  }
+  ;;
+*)
+  sed -n 's/^#   //p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+  ;;
+esac
 
 log=$(mktemp)
 declare -A pid=()
@@ -34,24 +60,11 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 "$cargo" test --locked --no-run "${others[@]}" --test scenarios
-if [[ $profile != test ]]; then
-  # cargo reports the path. It builds the program with the tests that run it.
-  binary=$("$cargo" test --locked --no-run --profile "$profile" --test simulation --message-format json |
-    sed -n 's/.*"executable":"\([^"]*\/kube-gc\)".*/\1/p')
-  [[ -x $binary ]] || {
-    printf 'all.sh: cargo did not report the path of the optimized binary\n' >&2
-    exit 1
-  }
-  export KUBE_GC_BINARY=$binary
-fi
 # Job control gives each its own process group.
 set -m
-"$cargo" test --locked --test scenarios </dev/null &
+"$cargo" test --locked --test scenarios -- "${scenarios[@]}" </dev/null &
 pid[scenarios]=$!
-{
-  "$cargo" test --locked "${others[@]}" && "$cargo" test --locked --doc &&
-    "$cargo" test --locked --profile "$profile" --test simulation
-} </dev/null >"$log" 2>&1 &
+run_others </dev/null >"$log" 2>&1 &
 pid[others]=$!
 set +m
 

@@ -23,7 +23,7 @@ use kube_gc_testkit::harness::{self, Lane};
 
 fn main() -> ExitCode {
     use Environment::{Beside, Deployed, Embedded, Real};
-    use conformance::{OTHERS, POLICIES, RESTARTS};
+    use conformance::{LARGE, OTHERS, POLICIES, RESTARTS};
 
     // Where that makes no difference, the embedded server is the newest release. Faults that
     // spoil requests know those of plain discovery.
@@ -31,14 +31,18 @@ fn main() -> ExitCode {
     let old = Embedded(Release::V1_20);
     // The longest first.
     harness::main(&[
-        Lane::new(Real, "conformance", &[POLICIES, RESTARTS, OTHERS, namespaces::ALL]),
-        Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]),
-        Lane::new(Real, "faults", &[faults::ON_ANY_SERVER, faults::ON_A_REAL_SERVER]),
-        Lane::new(Deployed, "deployment", &[deployment::ALL, POLICIES, RESTARTS]),
+        Lane::new(Real, "conformance", &[POLICIES, OTHERS, namespaces::ALL, faults::ON_A_REAL_SERVER]).on(2),
+        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, LARGE, insight::ALL, namespaces::ALL])
+            .on(2),
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),
-        Lane::new(Beside, "beside", &[beside::ALL, POLICIES]),
-        Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, insight::ALL, namespaces::ALL]).on(2),
+        Lane::new(Deployed, "deployment", &[deployment::ALL]),
+        Lane::new(Beside, "beside", &[beside::ALL]),
         Lane::new(newest, "streaming", &[faults::ON_A_NEW_SERVER]),
         Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
+        // The same in other environments, and what takes minutes.
+        Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]).nightly(),
+        Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
+        Lane::new(Deployed, "policies", &[POLICIES, RESTARTS]).nightly(),
+        Lane::new(Beside, "policies", &[POLICIES]).nightly(),
     ])
 }

@@ -41,12 +41,14 @@ pub const POLICIES: &[Module] =
 /// The same with a collector that is restarted in the middle.
 pub const RESTARTS: &[Module] = &[restart::SCENARIOS];
 
+/// Very many objects or types.
+pub const LARGE: &[Module] = &[counts::SCENARIOS, resources_many::SCENARIOS];
+
 /// All other scenarios.
 pub const OTHERS: &[Module] = &[
     births::SCENARIOS,
     brake::SCENARIOS,
     cluster_scoped::SCENARIOS,
-    counts::SCENARIOS,
     denials::SCENARIOS,
     references::SCENARIOS,
     references_aliases::SCENARIOS,
@@ -59,7 +61,6 @@ pub const OTHERS: &[Module] = &[
     resources_backend::SCENARIOS,
     resources_broken::SCENARIOS,
     resources_crd::SCENARIOS,
-    resources_many::SCENARIOS,
     resources_webhook::SCENARIOS,
     stuck::SCENARIOS,
     stuck_events::SCENARIOS,

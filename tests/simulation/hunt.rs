@@ -17,8 +17,6 @@ use super::options::{Options, Steps};
 use super::run::{Failure, Passed, Spec, record_fatal_error, run};
 use super::shrink::shrink;
 
-/// The number of fixed seeds.
-const FIXED: u64 = 120;
 /// How many lines of the trace of a failed run are printed.
 const SHOWN: usize = 80;
 
@@ -32,9 +30,9 @@ pub fn listen() {
 /// Runs the fixed seeds and a fresh one.
 pub fn check(options: &Options) -> bool {
     let fresh = options.from.unwrap_or_else(fresh_seed);
-    println!("simulation: seeds 0 to {} and the fresh seed {fresh}", FIXED - 1);
+    println!("simulation: {} fixed seeds and the fresh seed {fresh}", options.fixed);
     // The fresh seed comes first, so that its number is printed in any case.
-    hunt(std::iter::once(fresh).chain(0..FIXED), None, options) && is_repeatable() && are_kept()
+    hunt(std::iter::once(fresh).chain(0..options.fixed), None, options) && is_repeatable() && are_kept()
 }
 
 /// Checks that a seed determines a run down to the last byte and time of every message, and that

@@ -9,7 +9,7 @@ use tracing_subscriber::filter::Targets;
 /// Runs the whole collector against an embedded API server in one thread. A seed determines what
 /// users do and what goes wrong, and an oracle judges every write.
 ///
-/// Without options, runs a fixed set of seeds and a fresh one, in about a minute.
+/// Without options, runs a fixed set of seeds and a fresh one.
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "cargo test --test simulation --", after_help = EXAMPLES)]
 pub struct Options {
@@ -28,6 +28,9 @@ pub struct Options {
     /// Also prints the collector's log, with this filter, for example debug
     #[arg(long, value_name = "FILTER")]
     pub log: Option<Targets>,
+    /// How many fixed seeds to run
+    #[arg(long, value_name = "N", default_value_t = 24)]
+    pub fixed: u64,
     /// Runs fresh seeds for this many seconds, on all cores
     #[arg(long, value_name = "S")]
     pub seconds: Option<u64>,

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-
 use super::neighbourhood::{Edge, More, Neighbourhood};
 
 /// How an object is doing, the worst first.

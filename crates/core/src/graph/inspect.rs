@@ -155,9 +155,7 @@ impl Partition {
             count.being_deleted += usize::from(seen.deletion.is_being_deleted());
             list.push(seen);
         }
-        by_type.sort_by(|(a, _), (b, _)| {
-            a.resource.group_resource.cmp(&b.resource.group_resource)
-        });
+        by_type.sort_by(|(a, _), (b, _)| a.resource.group_resource.cmp(&b.resource.group_resource));
         let mut dependents = Vec::new();
         for (_, list) in &mut by_type {
             self.keep_first(list, limits.dependents_of_a_type);

@@ -16,6 +16,9 @@ pub(super) struct Arguments {
     /// Only scenarios whose names are equal to a filter or to what is skipped
     #[arg(long)]
     exact: bool,
+    /// Only what `make nightly` runs. Without it and without names, only what the gate runs
+    #[arg(long)]
+    nightly: bool,
     /// Lists the scenarios, and runs none
     #[arg(long)]
     pub(super) list: bool,
@@ -34,9 +37,12 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    pub(super) fn selects(&self, name: &str) -> bool {
+    pub(super) fn selects(&self, name: &str, is_nightly: bool) -> bool {
+        let is_meant = is_nightly == self.nightly || !self.nightly && !self.filters.is_empty();
         let matches = |text: &String| if self.exact { name == text } else { name.contains(text.as_str()) };
-        (self.filters.is_empty() || self.filters.iter().any(matches)) && !self.skip.iter().any(matches)
+        is_meant
+            && (self.filters.is_empty() || self.filters.iter().any(matches))
+            && !self.skip.iter().any(matches)
     }
 
     pub(super) fn threads(&self) -> usize {
@@ -52,17 +58,35 @@ mod tests {
 
     fn selected(arguments: &[&str]) -> Vec<&'static str> {
         let arguments = Arguments::parse_from(["scenarios"].iter().chain(arguments));
-        let all = ["real::policies::ring", "embedded::policies::ring", "embedded::policies::ring_twice"];
-        all.into_iter().filter(|name| arguments.selects(name)).collect()
+        let all = [
+            "real::policies::ring",
+            "embedded::policies::ring",
+            "embedded::policies::ring_twice",
+            "deployed::policies::ring",
+        ];
+        all.into_iter().filter(|name| arguments.selects(name, name.starts_with("deployed"))).collect()
     }
 
     #[test]
     fn several_filters_select_more_and_skipped_names_are_excluded() {
         assert_eq!(selected(&[]).len(), 3);
         assert_eq!(selected(&["embedded::", "real::"]).len(), 3);
-        assert_eq!(selected(&["policies", "--skip", "embedded"]), ["real::policies::ring"]);
+        assert_eq!(
+            selected(&["policies", "--skip", "embedded", "--skip", "deployed"]),
+            ["real::policies::ring"]
+        );
         assert_eq!(selected(&["--exact", "embedded::policies::ring"]), ["embedded::policies::ring"]);
         assert_eq!(selected(&["nothing"]), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_for_the_night_runs_if_it_is_named() {
+        assert_eq!(selected(&["--nightly"]), ["deployed::policies::ring"]);
+        assert_eq!(selected(&["--nightly", "real"]), [""; 0]);
+        assert_eq!(
+            selected(&["ring", "--skip", "embedded"]),
+            ["real::policies::ring", "deployed::policies::ring"]
+        );
     }
 
     #[test]

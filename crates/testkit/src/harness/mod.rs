@@ -103,19 +103,26 @@ pub struct Lane {
     environment: Environment,
     name: &'static str,
     planes: usize,
+    nightly: bool,
     modules: Vec<Module>,
 }
 
 impl Lane {
     /// The scenarios of these modules, one after another on one control plane.
     pub fn new(environment: Environment, name: &'static str, modules: &[&[Module]]) -> Self {
-        Self { environment, name, planes: 1, modules: modules.concat() }
+        Self { environment, name, planes: 1, nightly: false, modules: modules.concat() }
     }
 
     /// The same on this many control planes in parallel.
     #[must_use]
     pub fn on(self, planes: usize) -> Self {
         Self { planes, ..self }
+    }
+
+    /// The same, but only for `make nightly`, and if their names are given.
+    #[must_use]
+    pub fn nightly(self) -> Self {
+        Self { nightly: true, ..self }
     }
 
     fn trials(&self) -> impl Iterator<Item = Trial> {
@@ -156,7 +163,8 @@ pub fn main(lanes: &[Lane]) -> ExitCode {
     let selected: Vec<(usize, Vec<Trial>)> = lanes
         .iter()
         .map(|lane| {
-            let chosen = lane.trials().filter(|trial| arguments.selects(&trial.running.scenario));
+            let chosen =
+                lane.trials().filter(|trial| arguments.selects(&trial.running.scenario, lane.nightly));
             (lane.planes, chosen.collect())
         })
         .collect();

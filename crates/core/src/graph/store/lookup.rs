@@ -59,9 +59,7 @@ impl Store {
     pub(in crate::graph) fn observed_with(&self, uid: &Uid) -> Few {
         let is = |id: &NodeId| self.nodes[*id].uid == *uid && self.nodes[*id].is_observed();
         let mut found: Few = self.index.with_hash(self.uid_hasher.hash(uid)).filter(is).collect();
-        found.sort_by(|&a, &b| {
-            self.resource(a).group_resource.cmp(&self.resource(b).group_resource)
-        });
+        found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
         found
     }
 
