@@ -30,7 +30,6 @@ mod config;
 #[cfg(feature = "demo")]
 mod demo;
 mod http;
-#[cfg(feature = "commands")]
 mod insight;
 mod introspect;
 mod leader;

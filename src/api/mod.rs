@@ -21,7 +21,6 @@ mod error_chain;
 mod event;
 mod event_recorder;
 mod finalizer;
-#[cfg(feature = "commands")]
 mod forward;
 mod high_water;
 mod inspect;
@@ -45,7 +44,6 @@ mod review;
 mod settings;
 mod strategic_merge;
 mod streaming_lists;
-#[cfg(feature = "commands")]
 mod table;
 mod transport;
 mod write_encoding;
@@ -71,7 +69,6 @@ pub use event_recorder::EventRecorder;
 #[cfg(feature = "demo")]
 pub use event_recorder::OWNER_REF_INVALID_NAMESPACE;
 pub use finalizer::{Finalizer, FinalizerRemoval};
-#[cfg(feature = "commands")]
 pub use forward::LabelledPod;
 pub use high_water::HighWater;
 pub(crate) use jitter::Jitter;

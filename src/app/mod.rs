@@ -21,7 +21,6 @@ mod connect;
 pub mod controller;
 mod election;
 mod error;
-#[cfg(feature = "commands")]
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;

@@ -1,15 +1,12 @@
 //! The command line: arguments, one file per subcommand, and exit codes.
 
-#[cfg(feature = "commands")]
 mod completion;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
-#[cfg(feature = "commands")]
 mod insight;
 mod invoked;
-mod left_out;
-#[cfg(all(test, feature = "commands", feature = "node"))]
+#[cfg(all(test, feature = "node"))]
 mod man;
 #[cfg(feature = "node")]
 mod node;
@@ -35,7 +32,7 @@ use invoked::Invoked;
                   decision.\n\n\
                   It does the work of kube-controller-manager's garbage collector. Run it where there is none \
                   (envtest, a bare API server), or where that one is disabled.",
-    after_long_help = after_help(),
+    after_long_help = exit::HELP,
     arg_required_else_help = true,
 )]
 struct Cli {
@@ -47,7 +44,6 @@ struct Cli {
 enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
     Run(run::RunArgs),
-    #[cfg(feature = "commands")]
     #[command(flatten)]
     Question(insight::Question),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
@@ -57,42 +53,25 @@ enum Command {
     #[cfg(feature = "demo")]
     Demo(demo::DemoArgs),
     /// Print a script that completes command lines in a shell
-    #[cfg(feature = "commands")]
     Completion(completion::CompletionArgs),
-}
-
-/// The end of `--help`.
-fn after_help() -> String {
-    let mut text = exit::HELP.to_owned();
-    if !cfg!(feature = "commands") {
-        text.push_str(
-            "\n\ncheck, tree, explain, plan and stuck are not in this build. They are in the archives of each release, \
-             also as the plugin `kubectl gc`.",
-        );
-    }
-    text
 }
 
 /// Parses the arguments of this process, runs the subcommand, and returns the exit code.
 pub fn main() -> ExitCode {
     let invoked = Invoked::detect();
-    #[cfg(feature = "commands")]
     if let Some(exit) = completion::asked(|| invoked.adapt(Cli::command())) {
         return exit.into();
     }
     let mut command = invoked.adapt(Cli::command());
-    #[cfg(feature = "commands")]
     if invoked == Invoked::ToComplete {
         return completion::candidates(command).into();
     }
     let matches = command.try_get_matches_from_mut(std::env::args_os());
-    let matches = matches.unwrap_or_else(|error| left_out::with_tip(error).exit());
+    let matches = matches.unwrap_or_else(|error| error.exit());
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.format(&mut command).exit());
     let exit = match cli.command {
         Command::Run(args) => run::run(&args),
-        #[cfg(feature = "commands")]
         Command::Question(question) => question.ask(),
-        #[cfg(feature = "commands")]
         Command::Completion(args) => completion::run(&args, invoked),
         #[cfg(feature = "node")]
         Command::Node(args) => node::run(&args),
@@ -146,12 +125,5 @@ mod tests {
         }
         let error = plugin.try_get_matches_from_mut(["kubectl-gc", "tree"]).unwrap_err().to_string();
         assert!(error.contains("Usage: kubectl gc tree"), "{error}");
-    }
-
-    #[cfg(not(feature = "demo"))]
-    #[test]
-    fn without_its_feature_the_demo_is_an_unknown_subcommand() {
-        let error = Cli::try_parse_from(["kube-gc", "demo"]).unwrap_err();
-        assert_eq!(error.kind(), clap::error::ErrorKind::InvalidSubcommand);
     }
 }

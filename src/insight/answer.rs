@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::SystemTime;
 
 use futures::StreamExt as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::collector::{Decision, Stuck};
@@ -70,8 +71,7 @@ pub struct Hidden {
 }
 
 /// The answer of `kube-gc tree`.
-#[derive(Clone, Debug, Default, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TreeAnswer {
     #[serde(flatten)]
@@ -89,8 +89,7 @@ pub struct TreeAnswer {
 }
 
 /// The answer of `kube-gc explain`.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExplainAnswer {
     #[serde(flatten)]

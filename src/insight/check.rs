@@ -1,5 +1,6 @@
 //! The answer of `kube-gc check`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::InsightError;
@@ -29,8 +30,7 @@ pub struct CheckQuery {
 }
 
 /// The answer of `kube-gc check`.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckAnswer {
     #[serde(flatten)]

@@ -1,5 +1,6 @@
 //! The answer of `kube-gc plan`.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::error::InsightError;
@@ -31,8 +32,7 @@ pub struct PlanArgument {
 }
 
 /// The answer of `kube-gc plan`.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanAnswer {
     /// The plan.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::collector::Collector;
@@ -39,8 +40,7 @@ impl StuckQuery {
 
 /// The answer of `kube-gc stuck`. It says the same whether lists or a collector's `/debug/stuck`
 /// have filled it.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckAnswer {
     #[serde(flatten)]

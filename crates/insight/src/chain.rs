@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::graph::NodeView;
@@ -19,8 +20,7 @@ const FOLLOWED: usize = 200;
 const LEAVES: usize = 50;
 
 /// What blocks a foreground deletion.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Chain {
     /// The objects that wait for their dependents, those nearer to the object first.
@@ -32,8 +32,7 @@ pub struct Chain {
 }
 
 /// An object that waits for its dependents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainLink {
     pub object: ObjectName,
@@ -42,8 +41,7 @@ pub struct ChainLink {
 }
 
 /// An object that blocks others and waits for no dependent.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Leaf {
     pub object: ObjectName,
@@ -56,8 +54,7 @@ pub struct Leaf {
 }
 
 /// Why an object at the end of a chain is still there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Hold {
     /// It is being deleted, and finalizers hold it.

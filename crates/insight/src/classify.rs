@@ -1,5 +1,6 @@
 //! The class of an owner reference, and the evidence for it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::graph::{OwnerView, ReferenceSnapshot};
@@ -10,8 +11,7 @@ use super::knowledge::{AbsenceEvidence, Asker, Live};
 use super::name::ObjectName;
 
 /// What the class of a reference rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Evidence {
     /// A list or a watch shows the owner.
@@ -43,8 +43,7 @@ pub enum Evidence {
 }
 
 /// An owner reference with its class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JudgedReference {
     pub owner: ObjectName,

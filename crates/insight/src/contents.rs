@@ -1,5 +1,6 @@
 //! What is left in a namespace.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::object::{DeletionState, Identity};
@@ -19,8 +20,7 @@ pub struct NamespaceContents {
 }
 
 /// A condition of a namespace that is true.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceCondition {
     pub kind: String,
@@ -28,8 +28,7 @@ pub struct NamespaceCondition {
 }
 
 /// What is left in a namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceReport {
     /// The number of objects that are left.
@@ -59,8 +58,7 @@ impl NamespaceReport {
 }
 
 /// The objects of one type that are left.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeLeft {
     pub kind: String,
@@ -70,8 +68,7 @@ pub struct TypeLeft {
 }
 
 /// The objects that one finalizer holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldObjects {
     pub finalizer: FinalizerReport,

@@ -1,5 +1,6 @@
 //! Why an object is still there, or why it goes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::graph::ObjectSnapshot;
@@ -19,8 +20,7 @@ use super::sentence;
 const LISTED_REFERENCES: usize = 64;
 
 /// What is going to happen to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Nothing.
@@ -40,8 +40,7 @@ pub enum Outcome {
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: ObjectName,

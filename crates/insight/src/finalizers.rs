@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::object::Catalog;
@@ -161,8 +162,7 @@ pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
 }
 
 /// A finalizer of an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FinalizerReport {
     pub name: String,

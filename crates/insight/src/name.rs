@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use kube_gc_core::object::{Identity, Namespace, OwnerReference};
@@ -9,8 +10,7 @@ use kube_gc_core::text::word;
 
 /// An object, as answers name it. Names, kinds and uids of references can have any length, so they
 /// are truncated.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
     pub api_version: String,
@@ -59,8 +59,7 @@ impl fmt::Display for ObjectName {
 }
 
 /// Something that could not be looked at.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unseen {
     /// A type or an object.

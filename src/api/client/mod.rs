@@ -206,7 +206,6 @@ impl Api {
 
     /// A client whose connections can become something else than HTTP. Watches use HTTP/2, and the
     /// connections of single requests are pooled by their own rules.
-    #[cfg(feature = "commands")]
     pub(super) fn upgradable(&self) -> kube::Client {
         self.0.clients.lists.clone()
     }

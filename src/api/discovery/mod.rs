@@ -10,7 +10,6 @@ mod document;
 mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-#[cfg(feature = "commands")]
 mod names;
 mod select;
 mod services;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -76,8 +77,7 @@ pub struct Reach {
 }
 
 /// A decision of the collector.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Decision {
     /// When it was carried out.
@@ -91,8 +91,7 @@ pub struct Decision {
 }
 
 /// What keeps the collector from finishing with an object.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(serialize = "camelCase"))]
 pub struct Stuck {
     /// The reason, as in the metrics.

@@ -1,12 +1,12 @@
 //! What can be wrong with an owner reference, and what follows from it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::name::ObjectName;
 
 /// What is wrong with an owner reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// The owner does not exist, and no known object has its uid.
@@ -74,8 +74,7 @@ impl Class {
 
 /// What follows for an object from all of its references, by the collector's verdict. The worst
 /// comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CheckEffect {
     /// The collector deletes the object.
@@ -104,8 +103,7 @@ impl CheckEffect {
 }
 
 /// An owner reference with which something is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Of the object, not of this reference alone.

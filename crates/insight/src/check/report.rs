@@ -1,5 +1,6 @@
 //! The answer: what is wrong, the worst first.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::finding::{CheckEffect, Finding};
@@ -7,8 +8,7 @@ use super::object::CheckedObject;
 use super::survey::Survey;
 
 /// The answer.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckReport {
     /// The first findings, the worst first.
@@ -26,8 +26,7 @@ pub struct CheckReport {
 }
 
 /// A number of objects of each effect.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EffectCounts {
     pub deletes: usize,

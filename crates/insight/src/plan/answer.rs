@@ -1,5 +1,6 @@
 //! The answer: what happens to every object if one is deleted.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::finalizers::FinalizerReport;
@@ -8,8 +9,7 @@ use crate::neighbourhood::State;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// It goes.
@@ -42,8 +42,7 @@ impl Effect {
 }
 
 /// The plan of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
@@ -79,8 +78,7 @@ pub struct Plan {
 }
 
 /// What the brake would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Forecast {
     /// The settings of the collector are not known.
@@ -99,8 +97,7 @@ pub enum Forecast {
 }
 
 /// The policy, as kubectl spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Cascade {
     Background,
@@ -119,8 +116,7 @@ impl From<PropagationPolicy> for Cascade {
 }
 
 /// What happens to the objects of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeEffects {
     pub kind: String,
@@ -161,8 +157,7 @@ impl TypeEffects {
 }
 
 /// What happens to an object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemas", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedObject {
     #[serde(flatten)]
