@@ -9,7 +9,7 @@ use super::exit::Exit;
 use super::report;
 use crate::app::{Error, ErrorKind};
 use crate::config::{ConfigError, Loader, Settings};
-use crate::demo::{self, Afterwards, Format, LoadOptions, Options};
+use crate::demo::{self, Format, Options};
 use crate::telemetry::logging;
 use kube_gc_core::object::PropagationPolicy;
 
@@ -127,10 +127,9 @@ impl DemoArgs {
     fn options(&self) -> Result<Options, Error> {
         let settings = self.settings().map_err(|error| Error::new(ErrorKind::Settings, error))?;
         logging::init(&settings.log).map_err(|error| Error::new(ErrorKind::Internal, error))?;
-        let policy = self.policy.into();
         Ok(Options {
-            load: self.objects.map(|objects| LoadOptions { objects, policy }),
-            afterwards: if self.once { Afterwards::Exit } else { Afterwards::KeepRunning },
+            load: self.objects.map(|objects| (objects, self.policy.into())),
+            once: self.once,
             output: self.output,
             api_listen: self.api_listen,
             kubeconfig: self.kubeconfig.clone(),

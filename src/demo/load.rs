@@ -7,12 +7,8 @@ use http::Method;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::LoadOptions;
-use super::environment::Environment;
-use super::output::Output;
-use super::recorder::Recorder;
-use super::report::{Load, Memory};
-use super::user::User;
+use super::cluster::{Cluster, Recorder, User};
+use super::output::{Load, Memory, Output};
 use crate::http::IdleQuery;
 use kube_gc_core::object::{GroupResource, PropagationPolicy, ResourceVersion};
 
@@ -26,17 +22,18 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Creates the objects, deletes their owner, and reports the cost.
 pub async fn run(
-    environment: &Environment,
+    cluster: &Cluster,
     recorder: &Recorder,
     output: &mut Output,
-    LoadOptions { objects, policy }: LoadOptions,
+    objects: u32,
+    policy: PropagationPolicy,
 ) -> Result<(), String> {
-    let user = environment.user();
+    let user = &cluster.user;
     let start = resident();
     let started = Instant::now();
     let newest = create(user, output, objects).await?;
     let seed_seconds = started.elapsed().as_secs_f64();
-    wait_until_seen(environment, newest).await?;
+    wait_until_seen(cluster, newest).await?;
     let full = resident();
 
     recorder.restart();
@@ -62,7 +59,7 @@ pub async fn run(
     output.clear_progress();
     let collect_seconds = started.elapsed().as_secs_f64();
     let requests = recorder.total();
-    output.load(&Load {
+    let load = Load {
         objects,
         policy: policy.as_str(),
         seed_seconds,
@@ -71,7 +68,9 @@ pub async fn run(
         requests,
         requests_per_object: requests as f64 / f64::from(objects),
         memory: Memory { start, full, end: resident() },
-    });
+    };
+    output.text(|| load.text());
+    output.event("load", &load);
     Ok(())
 }
 
@@ -109,12 +108,12 @@ async fn create(user: &User, output: &mut Output, objects: u32) -> Result<u64, S
 }
 
 /// Waits until the graph contains this version.
-async fn wait_until_seen(environment: &Environment, newest: u64) -> Result<(), String> {
+async fn wait_until_seen(cluster: &Cluster, newest: u64) -> Result<(), String> {
     let seen = vec![(GroupResource::new("", "configmaps"), ResourceVersion::number(newest))];
     let query = IdleQuery { seen, parked_ok: true };
     let started = Instant::now();
     loop {
-        let report = environment.collector().idle(query.clone()).await;
+        let report = cluster.collector().idle(query.clone()).await;
         if report.idle {
             return Ok(());
         }
@@ -130,7 +129,7 @@ async fn is_done(user: &User, policy: PropagationPolicy) -> Result<bool, String>
     let list = user.send_ok(Method::GET, &format!("{COLLECTION}?limit=500"), None).await?.body;
     let items = list["items"].as_array().map_or(&[][..], Vec::as_slice);
     Ok(if policy == PropagationPolicy::Orphan {
-        !items.is_empty() && items.iter().all(|fixture| fixture["metadata"]["ownerReferences"].is_null())
+        !items.is_empty() && items.iter().all(|item| item["metadata"]["ownerReferences"].is_null())
     } else {
         items.is_empty()
     })

@@ -21,13 +21,133 @@ use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::fixtures::{self, GIB, IMAGES, KEEP, NAMESPACE, NODE, PODS, Pod, Sandbox};
-use super::report::{Item, Overview, Pass, Plan, Removal};
+use super::output::{Item, Overview, Pass, Plan, Removal};
 use crate::api::{Api, ApiSettings, WriteGate};
-use crate::demo::user::User;
+use crate::demo::cluster::User;
 use crate::node::{self, Look, NodeCollector, NodeOptions, PodSource, Presence, StateFile};
 
-const HOUR: Duration = Duration::from_secs(3600);
+/// A gibibyte.
+pub const GIB: u64 = 1 << 30;
+/// The namespace of the pods.
+const NAMESPACE: &str = "shop";
+/// The node.
+const NODE: &str = "demo-node";
+/// The size of the disk, and what is on it apart from images and containers.
+const DISK: u64 = 100 * GIB;
+pub const OTHER: u64 = 20 * GIB;
+/// What `keep` names.
+const KEEP: &str = "registry.example.com/base/*";
+/// The image that is unused until something starts it in the second scenario.
+pub const LATE: &str = "registry.example.com/shop/checkout:1";
+
+/// An image.
+pub struct Image {
+    pub name: &'static str,
+    gib: u64,
+    /// Whether a registry has it under a digest.
+    pub from_registry: bool,
+    pub pinned: bool,
+    /// How many hours ago it was detected, and last used if ever.
+    pub detected: u32,
+    used: Option<u32>,
+}
+
+const fn image(name: &'static str, gib: u64, detected: u32) -> Image {
+    Image { name, gib, from_registry: true, pinned: false, detected, used: None }
+}
+
+/// The images.
+pub const IMAGES: [Image; 11] = [
+    image("registry.example.com/shop/web:3", 4, 72),
+    image("registry.example.com/shop/web:2", 6, 400),
+    image("registry.example.com/shop/importer:1", 8, 300),
+    Image { used: Some(20), ..image(LATE, 10, 500) },
+    image("registry.example.com/shop/cart:7", 6, 1),
+    Image { used: Some(700), ..image("registry.example.com/shop/report:1", 7, 900) },
+    Image { used: Some(90), ..image("registry.example.com/shop/search:4", 8, 800) },
+    Image { used: Some(900), ..image("registry.example.com/base/tools:1", 9, 950) },
+    Image { from_registry: false, ..image("localhost/debug:dev", 6, 600) },
+    image("registry.example.com/shop/new:1", 3, 0),
+    Image { pinned: true, ..image("registry.k8s.io/pause:3.10", 1, 1000) },
+];
+
+/// A pod, and what is left of it on the node.
+struct Pod {
+    name: &'static str,
+    /// `status.phase`; `None` if the API server does not have it.
+    phase: Option<&'static str>,
+    sandbox: Option<Sandbox>,
+    containers: &'static [Container],
+    /// The image that its spec names.
+    image: &'static str,
+}
+
+/// The sandbox of a pod.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sandbox {
+    Ready,
+    Stopped,
+}
+
+/// A container of a pod.
+struct Container {
+    name: &'static str,
+    image: &'static str,
+    state: ContainerState,
+    /// How many hours ago it was created.
+    created: u32,
+    /// How many gibibytes it has written.
+    written: u64,
+}
+
+const fn exited(image: &'static str, created: u32, written: u64) -> Container {
+    Container { name: "app", image, state: ContainerState::ContainerExited, created, written }
+}
+
+/// The pods. Their containers are in the order of their creation.
+const PODS: [Pod; 4] = [
+    Pod {
+        name: "web",
+        phase: Some("Running"),
+        sandbox: Some(Sandbox::Ready),
+        containers: &[
+            exited("registry.example.com/shop/web:2", 90, 1),
+            exited("registry.example.com/shop/web:2", 80, 1),
+            exited("registry.example.com/shop/web:2", 75, 0),
+            Container {
+                name: "app",
+                image: "registry.example.com/shop/web:3",
+                state: ContainerState::ContainerRunning,
+                created: 70,
+                written: 1,
+            },
+        ],
+        image: "registry.example.com/shop/web:3",
+    },
+    Pod {
+        name: "importer",
+        phase: Some("Succeeded"),
+        sandbox: Some(Sandbox::Stopped),
+        containers: &[exited("registry.example.com/shop/importer:1", 48, 0)],
+        image: "registry.example.com/shop/importer:1",
+    },
+    // Its node was cut off when it was deleted.
+    Pod {
+        name: "checkout-old",
+        phase: None,
+        sandbox: Some(Sandbox::Stopped),
+        containers: &[exited(LATE, 200, 0)],
+        image: LATE,
+    },
+    // Bound to this node a moment ago: its image is there, its container is not.
+    Pod {
+        name: "cart",
+        phase: Some("Pending"),
+        sandbox: None,
+        containers: &[],
+        image: "registry.example.com/shop/cart:7",
+    },
+];
 
 /// The node.
 pub struct Host {
@@ -78,10 +198,10 @@ impl Host {
         let now = node::now();
         let settings = kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() };
         let server = ApiServer::new(settings);
-        let uids = create_pods(&User::new(server.client())).await?;
+        let uids = create_pods(&User(server.client())).await?;
         let logs = Logs::new()?;
-        let mut world = World::new(Disk::new(fixtures::DISK, 10_000_000));
-        world.disk.other = Space { bytes: fixtures::OTHER, inodes: 0 };
+        let mut world = World::new(Disk::new(DISK, 10_000_000));
+        world.disk.other = Space { bytes: OTHER, inodes: 0 };
         let mut ledger = Ledger::default();
         let images = add_images(&mut world, &mut ledger, now);
         for pod in &PODS {
@@ -291,6 +411,10 @@ fn status(phase: &str) -> Value {
     json!({ "phase": phase, "containerStatuses": [{ "name": "app", "state": state }] })
 }
 
+fn ago(now: Timestamp, hours: u32) -> Timestamp {
+    now.minus(Duration::from_secs(3600) * hours)
+}
+
 fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMap<&'static str, String> {
     let mut ids = BTreeMap::new();
     for (number, image) in (1_u64..).zip(&IMAGES) {
@@ -303,9 +427,9 @@ fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMa
             pinned: image.pinned,
             handler: String::new(),
         });
-        let ago = |hours: u64| now.minus(HOUR * u32::try_from(hours).unwrap_or(u32::MAX));
-        let record = Record { first_detected: ago(image.detected), last_used: image.used.map(ago) };
-        ledger.set(&id, record);
+        let first_detected = ago(now, image.detected);
+        let last_used = image.used.map(|hours| ago(now, hours));
+        ledger.set(&id, Record { first_detected, last_used });
         ids.insert(image.name, id);
     }
     ids
@@ -319,7 +443,6 @@ fn add_pod(
     logs: &Logs,
     now: Timestamp,
 ) -> Result<(), String> {
-    let ago = |hours: u64| now.minus(HOUR * u32::try_from(hours).unwrap_or(u32::MAX)).nanos();
     let Some(sandbox) = pod.sandbox else { return Ok(()) };
     let metadata = PodSandboxMetadata {
         name: pod.name.to_owned(),
@@ -327,11 +450,11 @@ fn add_pod(
         namespace: NAMESPACE.to_owned(),
         attempt: 0,
     };
-    let created_at = ago(pod.containers.first().map_or(0, |container| container.created));
+    let created = pod.containers.first().map_or(0, |container| container.created);
     let sandbox = world.add_sandbox(NewSandbox {
         pod: metadata,
         stopped: sandbox == Sandbox::Stopped,
-        created_at,
+        created_at: ago(now, created).nanos(),
         ..NewSandbox::default()
     });
     for (attempt, container) in (0..).zip(pod.containers) {
@@ -341,7 +464,7 @@ fn add_pod(
             attempt,
             image: images.get(container.image).cloned().unwrap_or_default(),
             state: container.state,
-            created_at: ago(container.created),
+            created_at: ago(now, container.created).nanos(),
             image_volumes: Vec::new(),
             log_path: logs.log(pod, uid, container.name, attempt)?,
             written: Space { bytes: container.written * GIB, inodes: 10 },
