@@ -7,9 +7,9 @@ use clap_complete::CompleteEnv;
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
 use super::exit::Exit;
-use super::insight::print;
 use super::invoked::Invoked;
 use super::report;
+use super::text::print;
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::text::escape::Escaped;
 
@@ -105,8 +105,8 @@ fn answer(mut command: Command, mut words: Vec<OsString>) -> String {
 
 fn printed(text: &str) -> Exit {
     match print(text) {
-        Ok(()) => Exit::Success,
-        Err(error) => report(&Error::new(ErrorKind::Internal, error)),
+        Ok(_) => Exit::Success,
+        Err(error) => report(&error),
     }
 }
 

@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args};
 
 use super::exit::Exit;
 use super::report;
+use super::shared::Cascade;
 use crate::app::{Error, ErrorKind};
 use crate::config::{ConfigError, Loader, Settings};
 use crate::demo::{self, Format, Options};
 use crate::telemetry::logging;
-use kube_gc_core::object::PropagationPolicy;
 
 /// The end of `kube-gc demo --help`.
 const EXAMPLES: &str = "\
@@ -59,7 +59,7 @@ pub struct DemoArgs {
 
     /// Propagation policy for the owner of --objects
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, requires = "objects")]
-    policy: Policy,
+    policy: Cascade,
 
     /// Address of the Kubernetes API [default: any free port on loopback]
     ///
@@ -82,28 +82,6 @@ pub struct DemoArgs {
     /// Show the log of the collector on standard error: -v for decisions, -vv for details
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
-}
-
-/// A propagation policy, spelled as in kubectl's `--cascade`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Policy {
-    /// The owner is deleted first, its dependents follow.
-    #[default]
-    Background,
-    /// The owner stays until its dependents are gone.
-    Foreground,
-    /// The dependents stay.
-    Orphan,
-}
-
-impl From<Policy> for PropagationPolicy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Background => Self::Background,
-            Policy::Foreground => Self::Foreground,
-            Policy::Orphan => Self::Orphan,
-        }
-    }
 }
 
 /// Runs the demo. Errors are on standard error.
@@ -183,7 +161,7 @@ mod tests {
     fn a_policy_requires_a_load() {
         assert!(parse("kube-gc demo --policy orphan").is_err());
         let args = parse("kube-gc demo --objects 5 --policy orphan -o json").unwrap();
-        assert_eq!((args.objects, args.policy, args.output), (Some(5), Policy::Orphan, Format::Json));
+        assert_eq!((args.objects, args.policy, args.output), (Some(5), Cascade::Orphan, Format::Json));
         assert!(parse("kube-gc demo --objects 0").is_err());
     }
 }

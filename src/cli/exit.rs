@@ -57,22 +57,6 @@ Exit codes:
   70  a part of the graph panicked; restart it";
 
 impl Exit {
-    #[cfg(test)]
-    const ALL: [Self; 12] = [
-        Self::Success,
-        Self::Failure,
-        Self::Usage,
-        Self::Kubeconfig,
-        Self::Unreachable,
-        Self::Credentials,
-        Self::Forbidden,
-        Self::Incomplete,
-        Self::NoSuchObject,
-        Self::Unanswered,
-        Self::Address,
-        Self::Panicked,
-    ];
-
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -102,10 +86,25 @@ impl From<Exit> for ExitCode {
 mod tests {
     use super::*;
 
+    const ALL: [Exit; 12] = [
+        Exit::Success,
+        Exit::Failure,
+        Exit::Usage,
+        Exit::Kubeconfig,
+        Exit::Unreachable,
+        Exit::Credentials,
+        Exit::Forbidden,
+        Exit::Incomplete,
+        Exit::NoSuchObject,
+        Exit::Unanswered,
+        Exit::Address,
+        Exit::Panicked,
+    ];
+
     #[test]
     fn every_code_is_documented_in_the_help_and_in_the_documentation() {
         let page = include_str!("../../docs/operations.md");
-        for exit in Exit::ALL {
+        for exit in ALL {
             let code = exit.code();
             let (_, meaning) = HELP
                 .lines()

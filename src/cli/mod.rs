@@ -4,14 +4,15 @@ mod completion;
 #[cfg(feature = "demo")]
 mod demo;
 mod exit;
-mod insight;
 mod invoked;
 #[cfg(all(test, feature = "node"))]
-mod man;
+mod man_tests;
 #[cfg(feature = "node")]
 mod node;
+mod questions;
 mod run;
 mod shared;
+mod text;
 
 use std::process::ExitCode;
 
@@ -45,7 +46,7 @@ enum Command {
     /// Watch a cluster and collect its garbage, until SIGTERM or SIGINT
     Run(run::RunArgs),
     #[command(flatten)]
-    Question(insight::Question),
+    Question(questions::Question),
     /// Collect one node: dead containers, sandboxes, logs and unused images, over CRI
     #[cfg(feature = "node")]
     Node(node::NodeArgs),

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::exit::Exit;
 use super::report;
-use super::shared::{ConnectionArgs, LogArgs, begin, ended};
+use super::shared::{ConnectionArgs, LogArgs, begin, ended, name};
 use crate::app::{self, RunOptions};
 use crate::config::{ConfigError, DecisionLines, Loader, Settings};
 
@@ -146,12 +146,6 @@ impl RunArgs {
             log_decisions,
             log,
         } = self;
-        let log_decisions = log_decisions.map(|lines| match lines {
-            DecisionLines::Auto => "auto",
-            DecisionLines::All => "all",
-            DecisionLines::Summaries => "summaries",
-            DecisionLines::None => "none",
-        });
         let loader = Loader::new()
             .file(config.as_deref())
             .environment(environment)
@@ -162,7 +156,7 @@ impl RunArgs {
             .flag("--delete-workers", "workers.delete", *delete_workers)
             .flag("--orphan-workers", "workers.orphan", *orphan_workers)
             .flag("--discovery-interval", "discovery.interval", discovery_interval.as_deref())
-            .flag("--log-decisions", "log.decisions", log_decisions);
+            .flag("--log-decisions", "log.decisions", log_decisions.as_ref().and_then(name));
         log.add_to(loader).load()
     }
 }

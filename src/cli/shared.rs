@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::Exit;
 use crate::app::{Error, ErrorKind, Target};
 use crate::config::{ConfigError, Loader, LogFormat, Settings};
 use crate::telemetry::logging::{self, verbose_filter};
+use kube_gc_core::object::PropagationPolicy;
 
 /// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
 #[derive(Args, Clone, Debug, Default)]
@@ -44,6 +45,28 @@ impl ConnectionArgs {
     }
 }
 
+/// A propagation policy, as kubectl spells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Cascade {
+    /// The object goes at once, and its dependents follow.
+    #[default]
+    Background,
+    /// The dependents that block it go first.
+    Foreground,
+    /// The dependents stay, without their reference to it.
+    Orphan,
+}
+
+impl From<Cascade> for PropagationPolicy {
+    fn from(cascade: Cascade) -> Self {
+        match cascade {
+            Cascade::Background => Self::Background,
+            Cascade::Foreground => Self::Foreground,
+            Cascade::Orphan => Self::Orphan,
+        }
+    }
+}
+
 /// How much to log, and in which format.
 #[derive(Args, Clone, Debug, Default)]
 pub struct LogArgs {
@@ -63,16 +86,17 @@ impl LogArgs {
     /// Adds these flags to the sources of the configuration.
     pub fn add_to(&self, loader: Loader) -> Loader {
         let Self { log_format, verbose } = self;
-        let log_format = log_format.map(|format| match format {
-            LogFormat::Text => "text",
-            LogFormat::Json => "json",
-        });
-        loader.flag("--log-format", "log.format", log_format).flag(
+        loader.flag("--log-format", "log.format", log_format.as_ref().and_then(name)).flag(
             "--verbose",
             "log.filter",
             verbose_filter(*verbose),
         )
     }
+}
+
+/// The name of a value on the command line, which is that in the settings.
+pub fn name(value: &impl ValueEnum) -> Option<String> {
+    Some(value.to_possible_value()?.get_name().to_owned())
 }
 
 /// Starts the log as the loaded settings say.

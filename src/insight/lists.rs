@@ -8,9 +8,8 @@ use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::error::InsightError;
-use super::glob::TypeFilter;
-use super::session::Session;
+use super::InsightError;
+use super::session::{ObjectArgument, Session, TypeFilter};
 use crate::api::ApiError;
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
@@ -66,13 +65,13 @@ impl Watcher<'_> {
 
 /// What one question has read.
 pub(super) struct Lists<'a> {
-    session: &'a Session,
+    pub session: &'a Session,
+    pub watcher: &'a Watcher<'a>,
     graph: LocalGraph,
     knowledge: Knowledge,
     limits: ViewLimits,
     /// The most live reads.
     pub most_reads: usize,
-    interrupted: CancellationToken,
     /// What could not be read.
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
@@ -89,14 +88,13 @@ struct Listed {
 }
 
 impl<'a> Lists<'a> {
-    pub fn new(session: &'a Session, limits: ViewLimits, watcher: &Watcher<'_>) -> Self {
+    pub fn new(session: &'a Session, limits: ViewLimits, watcher: &'a Watcher<'a>) -> Self {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
         let unseen = session.undiscovered();
-        let interrupted = watcher.interrupted.clone();
         let knowledge = Knowledge::default();
-        Self { session, graph, knowledge, limits, most_reads: MOST_READS, interrupted, unseen, left_out: 0 }
+        Self { session, watcher, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
     }
 
     /// Shows so many dependents of each owner and type from now on.
@@ -105,14 +103,35 @@ impl<'a> Lists<'a> {
         self.knowledge.forget_graph();
     }
 
-    /// A fact that is known already.
-    pub fn learn(&mut self, fact: Fact) {
-        self.knowledge.learn(fact);
+    /// The object of a question. One that is named by its uid alone is searched for.
+    pub(super) async fn root(
+        &mut self,
+        object: &ObjectArgument,
+        filter: &TypeFilter,
+    ) -> Result<Identity, InsightError> {
+        if let Some((identity, live)) = self.watcher.wait(self.session.named(object)).await? {
+            self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
+            return Ok(identity);
+        }
+        let ObjectArgument::Uid(uid) = object else {
+            return Err(InsightError::NoSuchObject("there is no such object".to_owned()));
+        };
+        self.list(None, filter).await;
+        self.graph.observed(uid).ok_or_else(|| {
+            let unseen = self.unseen.len();
+            let but = if unseen == 0 {
+                String::new()
+            } else {
+                format!(" among what can be listed ({unseen} types cannot)")
+            };
+            InsightError::NoSuchObject(format!("there is no object with the uid {}{but}", uid.shown()))
+        })
     }
 
     /// Lists what may depend on an object in this namespace, or on a cluster-scoped one. Earlier
     /// answers of the graph are forgotten.
-    pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter, watcher: &Watcher<'_>) {
+    pub async fn list(&mut self, namespace: Option<&Namespace>, filter: &TypeFilter) {
+        let watcher = self.watcher;
         let mut types = self.session.types(namespace);
         let all = types.len();
         types.retain(|resource| filter.admits(&resource.group_resource));
@@ -159,11 +178,6 @@ impl<'a> Lists<'a> {
         }));
         self.unseen.sort();
         self.knowledge.forget_graph();
-    }
-
-    /// An object that was listed, by its uid.
-    pub fn with_uid(&self, uid: &Uid) -> Option<Identity> {
-        self.graph.observed(uid)
     }
 
     /// The version of an object in the list.
@@ -233,7 +247,7 @@ impl<'a> Lists<'a> {
 
     /// Finds out what a question needs.
     async fn find_out(&mut self, needs: Vec<Need>) {
-        let (session, interrupted) = (self.session, &self.interrupted);
+        let (session, interrupted) = (self.session, &self.watcher.interrupted);
         let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
         let mut reads = futures::stream::iter(reads)
             .map(async |identity| {
@@ -247,12 +261,15 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The objects that could not be read.
-    pub fn unread(&self) -> impl Iterator<Item = Unseen> {
-        self.knowledge.failed_reads().map(|(identity, why)| Unseen {
+    /// What could not be listed or read.
+    pub fn incomplete(&mut self) -> Vec<Unseen> {
+        let mut incomplete = std::mem::take(&mut self.unseen);
+        incomplete.extend(self.knowledge.failed_reads().map(|(identity, why)| Unseen {
             what: kube_gc_insight::ObjectName::from(identity).to_string(),
             why: why.to_owned(),
-        })
+        }));
+        incomplete.sort();
+        incomplete
     }
 }
 

@@ -2,32 +2,43 @@
 //! reads of the API server, or a running collector. The rules are in `crates/insight`.
 //! Nothing here writes.
 
-mod answer;
-mod check;
+mod answers;
 mod collector;
-mod error;
-mod glob;
 mod lists;
-mod object;
-mod of_collector;
-mod plan;
 #[cfg(test)]
-mod schemas;
-mod selection;
+mod schemas_tests;
 mod session;
 mod source;
-mod standing;
-mod stuck;
-mod watch;
+mod tree;
 
-pub use answer::{ExplainAnswer, Hidden, NodeExtra, TreeAnswer, TreeQuery};
-pub use check::{CheckAnswer, CheckQuery};
-pub use collector::{Collector, CollectorError, Credentials, Decision, Stuck};
-pub use error::InsightError;
-pub use glob::TypeFilter;
+use crate::api::ApiError;
+
+pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
+pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
 pub use lists::Watcher;
-pub use object::ObjectArgument;
-pub use plan::{PlanAnswer, PlanArgument};
-pub use session::Session;
-pub use source::{From, Source, SourceChoice};
-pub use stuck::{StuckAnswer, StuckQuery};
+pub use session::{ObjectArgument, Session, TypeFilter};
+pub use source::Source;
+pub use tree::{Hidden, NodeExtra, TreeAnswer, TreeQuery};
+
+/// Why a question has no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum InsightError {
+    /// The API server cannot be asked.
+    #[error("{0}")]
+    Api(ApiError),
+    /// The collector has no answer.
+    #[error("{0}")]
+    Collector(#[from] CollectorError),
+    /// Somebody ended the command before anything was known.
+    #[error("interrupted before anything was known")]
+    Interrupted,
+    /// The server does not understand a label selector.
+    #[error("the server does not understand the selector: {0}")]
+    Selector(String),
+    /// The server has no such type.
+    #[error("the server has no type {0:?}; `kubectl api-resources` lists its types")]
+    NoSuchType(String),
+    /// There is no such object.
+    #[error("{0}")]
+    NoSuchObject(String),
+}

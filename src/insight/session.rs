@@ -1,11 +1,16 @@
-//! One command's view of a cluster: what it serves, and how objects are named.
+//! One command's view of a cluster: what it serves, how objects are named, and which types and objects
+//! are meant.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::error::InsightError;
-use super::object::ObjectArgument;
-use crate::api::{Api, Discovered, GroupFailure};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope};
+use futures::StreamExt as _;
+
+use super::InsightError;
+use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
+use crate::api::{Api, Discovered, ErrorClass, GroupFailure};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use kube_gc_core::text::bounded;
 use kube_gc_insight::{LiveObject, Unseen};
 
 /// What a command knows of the cluster.
@@ -87,5 +92,232 @@ impl Session {
             ObjectArgument::Named { of_type, name } => self.find(of_type, name).await.map(Some),
             ObjectArgument::Uid(_) => Ok(None),
         }
+    }
+}
+
+/// The object of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ObjectArgument {
+    /// A type, in any form that kubectl knows, and a name.
+    Named {
+        /// `TYPE`, `TYPE.GROUP` or `TYPE.VERSION.GROUP`.
+        of_type: String,
+        /// The object's name.
+        name: String,
+    },
+    /// A uid.
+    Uid(Uid),
+}
+
+/// Why arguments name no object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}; an object is TYPE/NAME, TYPE NAME or uid:UID")]
+pub struct ObjectArgumentError(String);
+
+impl ObjectArgument {
+    /// Reads one or two arguments.
+    ///
+    /// # Errors
+    ///
+    /// They name no object, or more than one.
+    pub fn read(arguments: &[String]) -> Result<Self, ObjectArgumentError> {
+        let (of_type, name) = match arguments {
+            [one] => {
+                if let Some(uid) = one.strip_prefix("uid:") {
+                    let uid =
+                        Uid::parse(uid).ok_or_else(|| ObjectArgumentError("the uid is empty".into()))?;
+                    return Ok(Self::Uid(uid));
+                }
+                one.split_once('/').ok_or_else(|| ObjectArgumentError(format!("{one:?} has no name")))?
+            }
+            [of_type, name] if !of_type.contains('/') && !name.contains('/') => {
+                (of_type.as_str(), name.as_str())
+            }
+            _ => return Err(ObjectArgumentError("more than one object is named".into())),
+        };
+        if of_type.is_empty() || name.is_empty() || name.contains('/') {
+            return Err(ObjectArgumentError(format!("{of_type}/{name} is not a type and a name")));
+        }
+        Ok(Self::Named { of_type: of_type.to_owned(), name: name.to_owned() })
+    }
+}
+
+/// Patterns of types as kubectl writes them, such as `pods`, `*.example.com` or `*`.
+#[derive(Clone, Debug, Default)]
+pub struct TypeFilter {
+    /// Only these; empty for all.
+    pub only: Vec<String>,
+    /// None of these.
+    pub without: Vec<String>,
+}
+
+impl TypeFilter {
+    /// Whether it leaves nothing out.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.only.is_empty() && self.without.is_empty()
+    }
+
+    /// Whether objects of a type are looked at.
+    #[must_use]
+    pub fn admits(&self, resource: &GroupResource) -> bool {
+        let name = resource.to_string();
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, &name));
+        (self.only.is_empty() || any(&self.only)) && !any(&self.without)
+    }
+}
+
+/// Whether a text matches a pattern, in which `*` stands for any text and `?` for one character.
+fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    let (mut p, mut t) = (0, 0);
+    // Where the last `*` was, and up to where it has matched so far.
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(&wanted) if wanted == '?' || wanted == text[t] => {
+                p += 1;
+                t += 1;
+            }
+            _ => {
+                // Let the last `*` match one more.
+                let Some((at, matched)) = star else { return false };
+                star = Some((at, matched + 1));
+                (p, t) = (at + 1, matched + 1);
+            }
+        }
+    }
+    pattern[p..].iter().all(|&rest| rest == '*')
+}
+
+/// The status of a request that the server does not understand.
+const BAD_REQUEST: u16 = 400;
+
+/// The objects that a selector names.
+#[derive(Debug, Default)]
+pub(super) struct Selection {
+    pub uids: HashSet<Uid>,
+    /// The types that could not be listed.
+    pub unseen: Vec<Unseen>,
+}
+
+impl Selection {
+    /// Adds what could not be listed, unless it is named already.
+    pub fn add_unseen_to(&self, unseen: &mut Vec<Unseen>) {
+        for missing in &self.unseen {
+            if !unseen.iter().any(|known| known.what == missing.what) {
+                unseen.push(missing.clone());
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Lists the objects that a selector names; `None` if there is no selector.
+    ///
+    /// # Errors
+    ///
+    /// The server does not understand the selector.
+    pub(super) async fn select(
+        &self,
+        namespace: Option<&Namespace>,
+        filter: &TypeFilter,
+        selector: Option<&str>,
+        watcher: &Watcher<'_>,
+    ) -> Result<Option<Selection>, InsightError> {
+        let Some(selector) = selector else { return Ok(None) };
+        let mut types = self.types(namespace);
+        types.retain(|resource| filter.admits(&resource.group_resource));
+        let mut lists = futures::stream::iter(types)
+            .map(async |resource| {
+                let mut uids = Vec::new();
+                let list = self
+                    .api
+                    .list_selected(&resource, namespace, Some(selector), |facts| uids.push(facts.uid));
+                let listed = watcher.interrupted.run_until_cancelled(list).await;
+                (resource, uids, listed)
+            })
+            .buffer_unordered(AT_ONCE);
+        let mut selection = Selection::default();
+        while let Some((resource, uids, listed)) = lists.next().await {
+            selection.uids.extend(uids);
+            let why = match listed {
+                Some(Ok(_)) => continue,
+                Some(Err(error)) if error.class == ErrorClass::Refused && error.code == Some(BAD_REQUEST) => {
+                    return Err(InsightError::Selector(bounded(&error)));
+                }
+                Some(Err(error)) => bounded(&error),
+                None => INTERRUPTED.to_owned(),
+            };
+            selection.unseen.push(Unseen { what: resource.group_resource.to_string(), why });
+        }
+        Ok(Some(selection))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(arguments: &[&str]) -> Result<ObjectArgument, ObjectArgumentError> {
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        ObjectArgument::read(&arguments)
+    }
+
+    #[test]
+    fn an_object_has_three_forms() {
+        let named = ObjectArgument::Named { of_type: "deployments.v1.apps".into(), name: "web".into() };
+        assert_eq!(read(&["deployments.v1.apps/web"]), Ok(named.clone()));
+        assert_eq!(read(&["deployments.v1.apps", "web"]), Ok(named));
+        assert_eq!(read(&["uid:a-b"]), Ok(ObjectArgument::Uid(Uid::parse("a-b").unwrap())));
+    }
+
+    #[test]
+    fn anything_else_is_an_error() {
+        for wrong in [
+            &["web"][..],
+            &["uid:"],
+            &["/web"],
+            &["deploy/"],
+            &["a/b/c"],
+            &["deploy/a", "deploy/b"],
+            &["a", "b", "c"],
+            &[],
+        ] {
+            assert!(read(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    /// By trying everything.
+    fn naive(pattern: &[char], text: &[char]) -> bool {
+        match (pattern.first(), text.first()) {
+            (None, None) => true,
+            (Some('*'), _) => naive(&pattern[1..], text) || (!text.is_empty() && naive(pattern, &text[1..])),
+            (Some('?'), Some(_)) => naive(&pattern[1..], &text[1..]),
+            (Some(a), Some(b)) => a == b && naive(&pattern[1..], &text[1..]),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn patterns_match_what_they_say(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            prop_assert_eq!(matches(&pattern, &text), naive(&chars(&pattern), &chars(&text)));
+        }
+    }
+
+    #[test]
+    fn a_type_is_left_out_or_the_only_one() {
+        let filter = TypeFilter { only: vec!["*.example.com".into()], without: vec!["b.*".into()] };
+        let admits = |name: &str| filter.admits(&GroupResource::parse(name));
+        assert!(admits("a.example.com") && !admits("b.example.com") && !admits("pods"));
+        assert!(TypeFilter::default().admits(&GroupResource::parse("pods")));
     }
 }

@@ -1,9 +1,14 @@
-//! Which source a question is put to.
+//! Which source a question is put to, and the answers of a collector.
 
-use super::collector::{Collector, CollectorOptions, Credentials, Endpoint, SearchScope, find};
-use super::error::InsightError;
-use super::lists::Watcher;
-use super::session::Session;
+use super::answers::{Answer, ExplainAnswer, PlanArgument};
+use super::collector::{Collector, Events, Page, Reach, Record, SearchScope, find};
+use super::lists::{Lists, Watcher};
+use super::session::{ObjectArgument, Session};
+use super::tree::{MOST_ROWS, TreeAnswer, TreeQuery};
+use super::{Credentials, Endpoint, InsightError};
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
+use kube_gc_insight::{Neighbourhood, ObjectName, Plan};
 
 /// What a user says about the source.
 #[derive(Clone, Debug, Default)]
@@ -24,33 +29,6 @@ pub enum Source {
     },
 }
 
-/// What a user may choose.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum From {
-    /// A collector if there is a URL, or if one is found, and else lists.
-    #[default]
-    Auto,
-    /// Lists.
-    Lists,
-    /// A collector.
-    Collector,
-}
-
-/// All that a user says about the source.
-#[derive(Clone, Debug, Default)]
-pub struct SourceChoice {
-    /// The source.
-    pub from: From,
-    /// The URL of a collector.
-    pub url: Option<String>,
-    /// The namespace of a collector.
-    pub namespace: Option<String>,
-    /// What it takes to be answered.
-    pub credentials: Credentials,
-    /// Whether `auto` looks for a collector without being told of one.
-    pub looks: bool,
-}
-
 /// What answers a question.
 #[derive(Debug)]
 pub struct Chosen {
@@ -60,40 +38,6 @@ pub struct Chosen {
     pub note: Option<String>,
     /// Whether lists answer what the collector does not.
     pub is_optional: bool,
-}
-
-impl Source {
-    /// The source that a user has chosen.
-    ///
-    /// # Errors
-    ///
-    /// The choices contradict each other, or the address cannot be used.
-    pub fn choose(choice: SourceChoice) -> Result<Self, String> {
-        let SourceChoice { from, url, namespace, credentials, looks } = choice;
-        if let (From::Lists, Some(_)) = (from, &url) {
-            return Err("--from lists asks no collector, and --collector names one".to_owned());
-        }
-        if let Some(url) = url {
-            let endpoint = Endpoint::new(&CollectorOptions { url, credentials });
-            return Ok(Self::Collector(Box::new(endpoint.map_err(|error| error.to_string())?)));
-        }
-        let is_meant = namespace.is_some() || credentials != Credentials::default();
-        let required = match from {
-            From::Lists if is_meant => return Err("--from lists asks no collector".to_owned()),
-            From::Lists => return Ok(Self::Lists),
-            From::Auto if !looks && !is_meant => return Ok(Self::Lists),
-            From::Auto => is_meant,
-            From::Collector => true,
-        };
-        // Whoever may create pods somewhere can pretend to be a collector there. Such a pod gets no
-        // token, and answers only who asks for any collector.
-        let place = if from == From::Collector && namespace.is_none() && credentials.token.is_none() {
-            SearchScope::Everywhere
-        } else {
-            SearchScope::Namespace(namespace)
-        };
-        Ok(Self::Found { place, credentials, required })
-    }
 }
 
 impl Chosen {
@@ -159,42 +103,164 @@ fn from_lists(error: &dyn std::fmt::Display) -> String {
     format!("From lists: {error}")
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The object of a question to a collector.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectRef {
+    uid: Uid,
+    /// Unless it is named by its uid alone.
+    resource: Option<GroupResource>,
+}
 
-    fn choose(from: From, change: impl FnOnce(&mut SourceChoice)) -> Result<Source, String> {
-        let mut choice = SourceChoice { from, looks: true, ..SourceChoice::default() };
-        change(&mut choice);
-        Source::choose(choice)
+impl Session {
+    /// Finds the object for a question to a collector, which knows objects by their uids.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub(super) async fn object_ref(&self, object: &ObjectArgument) -> Result<ObjectRef, InsightError> {
+        Ok(match object {
+            ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
+            ObjectArgument::Named { of_type, name } => {
+                let (identity, _) = self.find(of_type, name).await?;
+                let resource = Some(identity.resource.group_resource.clone());
+                ObjectRef { uid: identity.uid, resource }
+            }
+        })
     }
 
-    #[test]
-    fn a_url_is_asked_unless_lists_are_wanted() {
-        let with_url = |from| choose(from, |choice| choice.url = Some("http://127.0.0.1:1".to_owned()));
-        for from in [From::Auto, From::Collector] {
-            assert!(matches!(with_url(from), Ok(Source::Collector(_))));
+    /// Asks a collector about an object that people name.
+    async fn page_about<P, E: Into<InsightError>>(
+        &self,
+        object: &ObjectArgument,
+        watcher: &Watcher<'_>,
+        ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<P>, E>,
+    ) -> Result<(ObjectRef, P), InsightError> {
+        let object = watcher.wait(self.object_ref(object)).await?;
+        let page = Box::pin(watcher.wait(ask(&object))).await?;
+        let page = page.ok_or_else(|| not_in_the_graph(&object.uid))?;
+        Ok((object, page))
+    }
+
+    /// What belongs to an object, from a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn tree_from(
+        &self,
+        collector: &Collector,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+    ) -> Result<TreeAnswer, InsightError> {
+        let ask =
+            async |of: &ObjectRef| collector.neighbourhood(&of.uid, of.resource.as_ref(), reach(query)).await;
+        let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
+        if query.compares(&page.answer)
+            && let Some(most) = query.candidates().nth(1)
+        {
+            let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
+            let found = collector.neighbourhood(&object.uid, object.resource.as_ref(), wider);
+            // All that fits on one page.
+            if let Some(found) = Box::pin(watcher.wait(found)).await?
+                && found.rest.next.is_none()
+            {
+                page = found;
+            }
         }
-        assert!(with_url(From::Lists).unwrap_err().contains("--collector names one"));
+        Ok(self.tree_of(page, query, watcher).await)
     }
 
-    #[test]
-    fn a_collector_is_looked_for_where_nobody_can_pretend_to_be_one() {
-        let found = |from, change: fn(&mut SourceChoice)| match choose(from, change) {
-            Ok(Source::Found { place, required, .. }) => Some((place, required)),
-            Ok(Source::Lists) => None,
-            other => panic!("{other:?}"),
-        };
-        let (usual, named) = (SearchScope::Namespace(None), SearchScope::Namespace(Some("a".to_owned())));
-        assert_eq!(found(From::Lists, |_| {}), None);
-        assert_eq!(found(From::Auto, |choice| choice.looks = false), None);
-        assert_eq!(found(From::Auto, |_| {}), Some((usual.clone(), false)));
-        assert_eq!(found(From::Collector, |_| {}), Some((SearchScope::Everywhere, true)));
-        let name: fn(&mut SourceChoice) = |choice| choice.namespace = Some("a".to_owned());
-        assert_eq!(found(From::Auto, name), Some((named.clone(), true)));
-        assert_eq!(found(From::Collector, name), Some((named, true)));
-        let token: fn(&mut SourceChoice) = |choice| choice.credentials.token = Some("/a".into());
-        assert_eq!(found(From::Collector, token), Some((usual, true)));
-        assert!(choose(From::Lists, token).unwrap_err().contains("asks no collector"));
+    /// What belongs to an object, now and whenever it changes.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub(super) async fn follow(
+        &self,
+        collector: &Collector,
+        object: &ObjectRef,
+        query: &TreeQuery,
+    ) -> Result<Events<Neighbourhood>, InsightError> {
+        Ok(collector.follow(&object.uid, object.resource.as_ref(), reach(query)).await?)
     }
+
+    /// The answer that a page of a collector stands for. The graph does not keep finalizers and
+    /// the server's tables, so these are read.
+    pub(super) async fn tree_of(
+        &self,
+        page: Page<Neighbourhood>,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+    ) -> TreeAnswer {
+        let Page { answer: mut shown, rest } = page;
+        self.identify(&mut shown);
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await }
+    }
+
+    /// Why an object is still there, and what the collector has done about it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn explain_from(
+        &self,
+        collector: &Collector,
+        object: &ObjectArgument,
+        watcher: &Watcher<'_>,
+    ) -> Result<ExplainAnswer, InsightError> {
+        let ask = async |of: &ObjectRef| collector.explain(&of.uid, of.resource.as_ref()).await;
+        let (_, Page { answer, rest }) = self.page_about(object, watcher, ask).await?;
+        let Record { incomplete, decisions, stuck } = rest;
+        Ok(ExplainAnswer { explanation: answer, incomplete, left_out: 0, decisions: Some(decisions), stuck })
+    }
+
+    /// What happens to every object if one is deleted, from a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer, or its graph does not have the object.
+    pub async fn plan_from(
+        &self,
+        collector: &Collector,
+        asked: &PlanArgument,
+        watcher: &Watcher<'_>,
+    ) -> Result<Answer<Plan>, InsightError> {
+        let ask = async |of: &ObjectRef| {
+            collector.plan(&of.uid, of.resource.as_ref(), asked.policy, asked.listed).await
+        };
+        let (_, page) = self.page_about(&asked.object, watcher, ask).await?;
+        Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
+    }
+
+    /// Finds the identities that names stand for, which answers of a collector leave out.
+    fn identify(&self, shown: &mut Neighbourhood) {
+        for node in &mut shown.nodes {
+            node.identity = self.identity(&node.name);
+        }
+    }
+
+    fn identity(&self, name: &ObjectName) -> Option<Identity> {
+        let resource = self.discovered.catalog.resolve(&name.api_version, &name.kind)?;
+        let namespace = name.namespace.as_deref().and_then(Namespace::parse);
+        let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
+        fits.then(|| Uid::parse(&name.uid)).flatten().map(|uid| Identity {
+            resource: std::sync::Arc::clone(resource),
+            namespace,
+            name: name.name.as_str().into(),
+            uid,
+        })
+    }
+}
+
+const fn reach(query: &TreeQuery) -> Reach {
+    let TreeQuery { up, down, most, limit, .. } = query;
+    Reach { up: *up, down: *down, most: *most, limit: *limit }
+}
+
+fn not_in_the_graph(uid: &Uid) -> InsightError {
+    InsightError::NoSuchObject(format!(
+        "the graph of the collector has no object with the uid {}; --from lists asks the API server",
+        uid.shown()
+    ))
 }

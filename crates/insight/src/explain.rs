@@ -1,20 +1,21 @@
-//! Why an object is still there, or why it goes.
+//! Why an object is still there: the verdict on it, what blocks its foreground deletion, and what is
+//! left in a namespace.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
-use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::Identity;
+use crate::finalizers::FinalizerReport;
+use crate::judge::{Evidence, JudgedReference, classify, snapshot, verdict};
+use crate::knowledge::{Asker, Live};
+use crate::name::{ObjectName, Unseen};
+use crate::sentence;
+use kube_gc_core::graph::{NodeView, ObjectSnapshot};
+use kube_gc_core::object::{DeletionState, Identity, Key};
+use kube_gc_core::text::LISTED;
 use kube_gc_core::verdict::{Decision, Precheck, ReferenceClass, decide, precheck};
-
-use super::chain::{Chain, chain};
-use super::classify::{Evidence, JudgedReference, classify};
-use super::contents::NamespaceReport;
-use super::finalizers::FinalizerReport;
-use super::judge::snapshot;
-use super::knowledge::{Asker, Live};
-use super::name::ObjectName;
-use super::sentence;
 
 /// The most owner references that an explanation lists.
 const LISTED_REFERENCES: usize = 64;
@@ -170,4 +171,323 @@ impl Explanation {
         self.verdict = sentence::deletion(&self.object, before, &self.finalizers);
         self.advice.extend(sentence::advice_on_finalizers(before, &self.finalizers));
     }
+}
+
+/// The most objects of a chain that are followed.
+const FOLLOWED: usize = 200;
+/// The most objects at its end that are looked at.
+const LEAVES: usize = 50;
+
+/// What blocks a foreground deletion.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Chain {
+    /// The objects that wait for their dependents, those nearer to the object first.
+    pub links: Vec<ChainLink>,
+    /// The objects at the end, which wait for no dependent.
+    pub leaves: Vec<Leaf>,
+    /// Whether there are more objects than were followed.
+    pub truncated: bool,
+}
+
+/// An object that waits for its dependents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainLink {
+    pub object: ObjectName,
+    /// The number of dependents that block it.
+    pub waits_for: usize,
+}
+
+/// An object that blocks others and waits for no dependent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaf {
+    pub object: ObjectName,
+    /// The object that it blocks.
+    pub blocks: ObjectName,
+    pub hold: Hold,
+    pub finalizers: Vec<FinalizerReport>,
+    /// When it was deleted; `null` if it is not being deleted, or if that is not known.
+    pub deleted: Option<String>,
+}
+
+/// Why an object at the end of a chain is still there.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema, IntoStaticStr,
+)]
+#[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
+pub enum Hold {
+    /// It is being deleted, and finalizers hold it.
+    Finalizers,
+    /// It is being deleted, and no finalizer holds it: its grace period has not ended.
+    GracePeriod,
+    /// It is being deleted, and its dependents are being released.
+    Orphaning,
+    /// Nothing blocks it any more: the collector removes its finalizer.
+    Unblocked,
+    /// The collector deletes it next.
+    ToBeDeleted,
+    /// The collector removes its reference to what it blocks, because another owner keeps it.
+    ToBeReleased,
+    /// The collector cannot decide about it, because an owner cannot be resolved.
+    Undecided,
+    /// It could not be looked at.
+    Unknown,
+}
+
+/// Follows what blocks an object, level by level.
+pub(super) fn chain(asker: &mut Asker<'_>, root: &Identity) -> Chain {
+    let mut chain = Chain::default();
+    let mut seen: HashSet<Key> = HashSet::from([root.key()]);
+    let mut level = vec![root.clone()];
+    let mut ends: Vec<(Identity, DeletionState, ObjectName)> = Vec::new();
+    while !level.is_empty() {
+        let mut below = Vec::new();
+        for owner in level {
+            let Some(view) = asker.node(&owner.key()) else { continue };
+            let blocking = view.map_or(0, |view| view.blocking);
+            if blocking == 0 {
+                // It waited for dependents when its owner was looked at.
+                continue;
+            }
+            chain.links.push(ChainLink { object: (&owner).into(), waits_for: blocking });
+            let shown = view.into_iter().flat_map(|view| &view.dependents).filter(|shown| shown.blocking);
+            let mut count = 0;
+            for dependent in shown {
+                count += 1;
+                if !seen.insert(dependent.identity.key()) {
+                    continue;
+                }
+                if seen.len() > FOLLOWED {
+                    chain.truncated = true;
+                    break;
+                }
+                let waits = dependent.deletion == DeletionState::DeletingDependents
+                    && waits_for_dependents(asker, &dependent.identity);
+                if waits {
+                    below.push(dependent.identity.clone());
+                } else {
+                    ends.push((dependent.identity.clone(), dependent.deletion, (&owner).into()));
+                }
+            }
+            chain.truncated |= count < blocking;
+        }
+        level = below;
+    }
+    chain.truncated |= ends.len() > LEAVES;
+    ends.truncate(LEAVES);
+    chain.leaves = ends
+        .into_iter()
+        .map(|(identity, deletion, blocks)| leaf(asker, &identity, deletion, blocks))
+        .collect();
+    chain
+}
+
+fn waits_for_dependents(asker: &mut Asker<'_>, identity: &Identity) -> bool {
+    let blocking = |view: Option<&NodeView>| view.is_some_and(|view| view.blocking > 0);
+    // If that is not known yet, the question is asked again.
+    asker.node(&identity.key()).is_some_and(blocking)
+}
+
+/// What is known of an object that waits for no dependent.
+pub(super) fn leaf(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    deletion: DeletionState,
+    blocks: ObjectName,
+) -> Leaf {
+    let mut leaf =
+        Leaf { object: identity.into(), blocks, hold: Hold::Unknown, finalizers: Vec::new(), deleted: None };
+    if let Some(Live::Found(live)) = asker.live(identity) {
+        leaf.finalizers = FinalizerReport::of(&live.details, asker.catalog());
+        leaf.deleted.clone_from(&live.details.deleted);
+    }
+    leaf.hold = match deletion {
+        DeletionState::Terminating if leaf.finalizers.is_empty() => Hold::GracePeriod,
+        DeletionState::Terminating => Hold::Finalizers,
+        DeletionState::Orphaning => Hold::Orphaning,
+        // The collector removes its own finalizer, and others hold it after that.
+        DeletionState::DeletingDependents if leaf.finalizers.len() > 1 => Hold::Finalizers,
+        DeletionState::DeletingDependents => Hold::Unblocked,
+        DeletionState::Live => match verdict(asker, &identity.key()) {
+            Some(Some(Decision::Delete { .. })) => Hold::ToBeDeleted,
+            Some(Some(Decision::RemoveReferences { .. })) => Hold::ToBeReleased,
+            Some(Some(Decision::Park(_) | Decision::Report { .. })) => Hold::Undecided,
+            Some(Some(Decision::Keep(_)) | None) | None => Hold::Unknown,
+        },
+    };
+    leaf
+}
+
+/// What is known of a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamespaceContents {
+    /// All objects in it that could be listed.
+    pub objects: Vec<(Identity, DeletionState)>,
+    /// What the namespace controller says.
+    pub conditions: Vec<NamespaceCondition>,
+    /// Parts of the API that do not answer. A namespace only goes after all of them have.
+    pub silent_apis: Vec<Unseen>,
+}
+
+/// A condition of a namespace that is true.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceCondition {
+    pub kind: String,
+    pub message: String,
+}
+
+/// What is left in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceReport {
+    /// The number of objects that are left.
+    pub left: usize,
+    /// How many of them are being deleted.
+    pub being_deleted: usize,
+    pub by_type: Vec<TypeLeft>,
+    /// The finalizers that hold objects, those of most objects first.
+    pub held: Vec<HeldObjects>,
+    /// How many objects were not read, because there are too many.
+    pub not_read: usize,
+    pub conditions: Vec<NamespaceCondition>,
+    pub silent_apis: Vec<Unseen>,
+}
+
+impl NamespaceReport {
+    /// Whether one finalizer holds everything, and nothing else keeps the namespace.
+    pub(super) fn is_held_by_one(&self) -> bool {
+        // These conditions say that something is left, and not why.
+        let says_what_is_left = |condition: &NamespaceCondition| {
+            matches!(&*condition.kind, "NamespaceContentRemaining" | "NamespaceFinalizersRemaining")
+        };
+        matches!(&self.held[..], [only] if only.count == self.left)
+            && self.silent_apis.is_empty()
+            && self.conditions.iter().all(says_what_is_left)
+    }
+}
+
+/// The objects of one type that are left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TypeLeft {
+    pub kind: String,
+    /// Resource and group as kubectl writes them.
+    pub resource: String,
+    pub count: usize,
+}
+
+/// The objects that one finalizer holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldObjects {
+    pub finalizer: FinalizerReport,
+    /// When whoever set it did so first on one of them, as far as that was read.
+    pub first_set: Option<String>,
+    /// When the same manager last wrote any object of the namespace, as far as that was read.
+    pub last_write: Option<String>,
+    pub count: usize,
+    /// The first of them.
+    pub objects: Vec<ObjectName>,
+}
+
+/// The most objects whose finalizers are read.
+const READ: usize = 100;
+/// The most objects that are named for each finalizer.
+const NAMED: usize = 5;
+
+/// Explains a namespace. One that is not being deleted is explained like any object.
+pub fn explain_namespace(
+    asker: &mut Asker<'_>,
+    identity: &Identity,
+    contents: &NamespaceContents,
+) -> Explanation {
+    let mut explanation = explain(asker, identity);
+    if explanation.deleted.is_none() {
+        return explanation;
+    }
+    let report = report(asker, contents);
+    explanation.outcome = Outcome::Waits;
+    explanation.verdict = sentence::namespace(&explanation.object, &report);
+    explanation.advice = sentence::advice_on_namespace(&report);
+    explanation.namespace = Some(report);
+    explanation
+}
+
+fn report(asker: &mut Asker<'_>, contents: &NamespaceContents) -> NamespaceReport {
+    let NamespaceContents { objects, conditions, silent_apis } = contents;
+    let mut by_type: BTreeMap<String, TypeLeft> = BTreeMap::new();
+    for (identity, _) in objects {
+        let resource = identity.resource.group_resource.to_string();
+        let of_type = by_type.entry(resource.clone()).or_insert_with(|| TypeLeft {
+            kind: identity.resource.kind.to_string(),
+            resource,
+            count: 0,
+        });
+        of_type.count += 1;
+    }
+    let mut deleted: Vec<&Identity> = objects
+        .iter()
+        .filter(|(_, deletion)| deletion.is_being_deleted())
+        .map(|(identity, _)| identity)
+        .collect();
+    // The graph has them in no order.
+    deleted.sort_by(|a, b| place(a).cmp(&place(b)));
+    let mut held: BTreeMap<String, HeldObjects> = BTreeMap::new();
+    let mut writes: HashMap<String, String> = HashMap::new();
+    for identity in deleted.iter().take(READ) {
+        let Some(Live::Found(live)) = asker.live(identity) else { continue };
+        for setter in &live.details.setters {
+            if let Some(time) = &setter.last_write {
+                let last = writes.entry(setter.manager.clone()).or_default();
+                *last = std::mem::take(last).max(time.clone());
+            }
+        }
+        for finalizer in FinalizerReport::of(&live.details, asker.catalog()) {
+            let set = finalizer.set_by.clone();
+            let of_finalizer = held.entry(finalizer.name.clone()).or_insert_with(|| HeldObjects {
+                finalizer,
+                first_set: None,
+                last_write: None,
+                count: 0,
+                objects: Vec::new(),
+            });
+            if let Some(set) = set.filter(|set| is_by(&of_finalizer.finalizer, &set.manager)) {
+                let first = of_finalizer.first_set.take().into_iter().chain(set.time).min();
+                of_finalizer.first_set = first;
+            }
+            of_finalizer.count += 1;
+            if of_finalizer.objects.len() < NAMED {
+                of_finalizer.objects.push(ObjectName::from(*identity));
+            }
+        }
+    }
+    let mut held: Vec<HeldObjects> = held.into_values().collect();
+    for of_finalizer in &mut held {
+        let manager = of_finalizer.finalizer.set_by.as_ref().map(|setter| &setter.manager);
+        of_finalizer.last_write = manager.and_then(|manager| writes.get(manager).cloned());
+    }
+    held.sort_by_key(|of_finalizer| std::cmp::Reverse(of_finalizer.count));
+    held.truncate(LISTED);
+    NamespaceReport {
+        left: objects.len(),
+        being_deleted: deleted.len(),
+        by_type: by_type.into_values().collect(),
+        held,
+        not_read: deleted.len().saturating_sub(READ),
+        conditions: conditions.clone(),
+        silent_apis: silent_apis.clone(),
+    }
+}
+
+fn place(identity: &Identity) -> impl Ord + '_ {
+    (&identity.resource.group_resource, &identity.name, &identity.uid)
+}
+
+/// Whether this manager set a finalizer.
+fn is_by(finalizer: &FinalizerReport, manager: &str) -> bool {
+    finalizer.set_by.as_ref().is_some_and(|setter| setter.manager == manager)
 }

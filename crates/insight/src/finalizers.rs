@@ -2,13 +2,13 @@
 
 use std::borrow::Cow;
 
+use Pattern::{EndsWith, Exactly, StartsWith};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::knowledge::{Details, FinalizerSetter};
 use kube_gc_core::object::Catalog;
 use kube_gc_core::text::word;
-
-use super::knowledge::{Details, FinalizerSetter};
 
 /// What a finalizer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,6 @@ enum Pattern {
     StartsWith(&'static str),
     EndsWith(&'static str),
 }
-
-use Pattern::{EndsWith, Exactly, StartsWith};
 
 /// The first pattern that matches counts.
 const KNOWN: &[(Pattern, &str, &str)] = &[

@@ -1,15 +1,22 @@
-//! One object as a worker would see it, and what the collector would decide about it.
+//! The class of an owner reference with the evidence for it, and the verdict on an object.
 
 use std::sync::Arc;
 
-use kube_gc_core::graph::{
-    DependentSummary, ForegroundProgress, Generation, NodePresence, NodeView, ObjectSnapshot,
-};
-use kube_gc_core::object::{Catalog, DeletionState, Identity, Key, ObjectFacts};
-use kube_gc_core::verdict::{Decision, Precheck, decide, precheck};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::classify::{classify, resolve};
-use super::knowledge::{Asker, Live};
+use crate::knowledge::{AbsenceEvidence, Asker, Live};
+use crate::name::ObjectName;
+use kube_gc_core::graph::{
+    DependentSummary, ForegroundProgress, Generation, NodePresence, NodeView, ObjectSnapshot, OwnerView,
+    ReferenceSnapshot,
+};
+use kube_gc_core::object::{
+    Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope, Uid,
+};
+use kube_gc_core::verdict::{
+    Decision, GraphClass, Precheck, ReferenceClass, decide, from_graph, from_live, from_state, precheck,
+};
 
 /// The object as a worker would see it; without a monitor for its type, from a live read.
 pub(super) fn snapshot(asker: &mut Asker<'_>, identity: &Identity) -> Option<ObjectSnapshot> {
@@ -64,4 +71,123 @@ pub(super) fn verdict(asker: &mut Asker<'_>, key: &Key) -> Option<Option<Decisio
     let judged: Option<Vec<_>> = all.into_iter().collect();
     let classes: Vec<_> = judged?.iter().map(|reference| reference.class).collect();
     Some(Some(decide(object, &classes)))
+}
+
+/// What the class of a reference rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", tag = "kind")]
+pub enum Evidence {
+    /// A list or a watch shows the owner.
+    Watched,
+    /// The graph remembers a proof of the owner's absence.
+    Remembered,
+    /// A live read shows the owner.
+    Read,
+    /// A live read got the owner's own 404.
+    NotFound,
+    /// A live read shows that another object has the owner's name.
+    #[serde(rename_all = "camelCase")]
+    OtherUid { uid: String },
+    /// The server does not serve the kind in this `apiVersion`.
+    #[serde(rename_all = "camelCase")]
+    NotServed {
+        /// An `apiVersion` in which it serves the kind.
+        served_as: Option<String>,
+    },
+    /// Discovery could not read this part of the API.
+    Undiscovered,
+    /// The owner's kind is namespaced, and the dependent is cluster-scoped.
+    Namespaced,
+    /// The live read failed.
+    #[serde(rename_all = "camelCase")]
+    Failed { error: String },
+    /// The owner was not looked up, because there are too many.
+    NotAsked,
+}
+
+/// An owner reference with its class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct JudgedReference {
+    pub owner: ObjectName,
+    pub controller: bool,
+    pub block_owner_deletion: bool,
+    pub class: ReferenceClass,
+    pub evidence: Evidence,
+    /// The identity that the reference names, if its kind resolves.
+    #[serde(skip)]
+    pub identity: Option<Identity>,
+}
+
+/// Classifies a reference as a worker of the delete pool does: by the graph, and by a live read
+/// where the graph does not know. `None` if the question needs more facts.
+pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<JudgedReference> {
+    let identity = seen.owner.identity();
+    let (class, evidence) = match from_graph(&seen.owner) {
+        GraphClass::Known(class) => (class, known(asker.catalog(), class, &seen.reference)),
+        GraphClass::AskPartition(identity) => match from_state(identity, asker.owner(identity)?) {
+            GraphClass::Known(class) => (class, known(asker.catalog(), class, &seen.reference)),
+            GraphClass::ConfirmWaiting(identity)
+            | GraphClass::NeedsLookup(identity)
+            | GraphClass::AskPartition(identity) => by_reading(asker, identity)?,
+        },
+        GraphClass::ConfirmWaiting(identity) | GraphClass::NeedsLookup(identity) => {
+            by_reading(asker, identity)?
+        }
+    };
+    Some(JudgedReference {
+        owner: identity.map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),
+        controller: seen.reference.controller,
+        block_owner_deletion: seen.reference.block_owner_deletion,
+        class,
+        evidence,
+        identity: identity.cloned(),
+    })
+}
+
+fn by_reading(asker: &mut Asker<'_>, identity: &Identity) -> Option<(ReferenceClass, Evidence)> {
+    Some(match asker.live(identity)? {
+        Live::Found(live) => (from_live(&live.facts), Evidence::Read),
+        Live::Absent(AbsenceEvidence::NotFound) => (ReferenceClass::Absent, Evidence::NotFound),
+        Live::Absent(AbsenceEvidence::OtherUid(uid)) => {
+            (ReferenceClass::Absent, Evidence::OtherUid { uid: Uid::shown(uid).to_string() })
+        }
+        Live::Failed(error) => (ReferenceClass::Unresolved, Evidence::Failed { error: error.clone() }),
+        Live::NotAsked => (ReferenceClass::Unresolved, Evidence::NotAsked),
+    })
+}
+
+/// The evidence for a class that is known without a request.
+fn known(catalog: &Catalog, class: ReferenceClass, reference: &OwnerReference) -> Evidence {
+    match class {
+        ReferenceClass::Solid | ReferenceClass::Waiting => Evidence::Watched,
+        ReferenceClass::Absent | ReferenceClass::Orphaned => Evidence::Remembered,
+        ReferenceClass::InvalidScope => Evidence::Namespaced,
+        ReferenceClass::Unresolved if catalog.is_unread(&reference.api_version) => Evidence::Undiscovered,
+        ReferenceClass::Unresolved => {
+            let mut same = catalog.types().filter(|served| served.kind.eq_ignore_ascii_case(&reference.kind));
+            Evidence::NotServed { served_as: same.next().map(|served| served.api_version()) }
+        }
+    }
+}
+
+/// What a reference of an object that no partition shows refers to.
+pub(super) fn resolve(
+    catalog: &Catalog,
+    namespace: Option<&Namespace>,
+    reference: &OwnerReference,
+) -> ReferenceSnapshot {
+    let owner = match catalog.resolve(&reference.api_version, &reference.kind) {
+        None => OwnerView::Unresolved,
+        Some(resource) if resource.scope == Scope::Namespaced && namespace.is_none() => {
+            OwnerView::InvalidScope
+        }
+        Some(resource) => OwnerView::Remote(Identity {
+            resource: std::sync::Arc::clone(resource),
+            namespace: namespace.filter(|_| resource.scope == Scope::Namespaced).cloned(),
+            name: (&*reference.name).into(),
+            uid: reference.uid.clone(),
+        }),
+    };
+    ReferenceSnapshot { reference: reference.clone(), owner }
 }

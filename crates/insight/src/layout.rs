@@ -1,8 +1,9 @@
-//! A neighbourhood as the rows of a tree: owners above, dependents below.
+//! A neighbourhood as the rows of a tree, and in pages.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::neighbourhood::{Edge, More, Neighbourhood};
+use crate::name::ObjectName;
+use crate::neighbourhood::{Edge, More, Neighbourhood};
 
 /// A row of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,4 +121,115 @@ impl Neighbourhood {
     pub fn not_shown(&self, owner: usize) -> impl Iterator<Item = &More> {
         self.more.iter().filter(move |more| more.owner == owner)
     }
+}
+
+/// The objects of a neighbourhood from the place `after` on, at most `limit` of them, and where the
+/// next page begins.
+///
+/// The root is on every page, and so is the other object of each reference of a new object, if it
+/// was on an earlier page. Each reference is on the page of its later object. `whole` must have
+/// every object up to the end of the page, and one more if there is a next page.
+#[must_use]
+pub fn page(whole: &Neighbourhood, after: usize, limit: usize) -> (Neighbourhood, Option<usize>) {
+    let mut of_node: HashMap<usize, Vec<&Edge>> = HashMap::new();
+    for edge in &whole.edges {
+        of_node.entry(edge.dependent.max(edge.owner)).or_default().push(edge);
+    }
+    // The root is new on the first page, and known on the others.
+    let mut shown: BTreeSet<usize> = BTreeSet::from([0]);
+    let mut edges = Vec::new();
+    let mut end = after;
+    let mut dropped = false;
+    while end < whole.nodes.len() {
+        let own = of_node.get(&end).map_or(&[][..], Vec::as_slice);
+        let mut with = shown.clone();
+        with.insert(end);
+        with.extend(own.iter().map(|edge| edge.dependent.min(edge.owner)));
+        if with.len() <= limit {
+            shown = with;
+            edges.extend(own.iter().copied());
+        } else if end == after || end == 0 {
+            // A page has a new object at least, with as many of its references as there is room for.
+            shown.insert(end);
+            for edge in own {
+                let other = edge.dependent.min(edge.owner);
+                if shown.contains(&other) || shown.len() < limit {
+                    shown.insert(other);
+                    edges.push(edge);
+                } else {
+                    dropped = true;
+                }
+            }
+        } else {
+            break;
+        }
+        end += 1;
+    }
+    let next = (end < whole.nodes.len()).then_some(end);
+    let places: HashMap<usize, usize> = shown.iter().enumerate().map(|(new, &old)| (old, new)).collect();
+    let mut page = Neighbourhood {
+        nodes: shown.iter().map(|&place| whole.nodes[place].clone()).collect(),
+        edges: edges.into_iter().filter_map(|edge| moved(edge, &places)).collect(),
+        more: Vec::new(),
+        truncated: whole.truncated || dropped,
+    };
+    page.more = rest(whole, end, &places);
+    (page, next)
+}
+
+/// Adds a page to those before it. What is not shown is that of the last page for each owner on it.
+pub fn join(whole: &mut Neighbourhood, page: Neighbourhood) {
+    let known = whole.nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place));
+    let mut known: HashMap<ObjectName, usize> = known.collect();
+    let mut places = Vec::with_capacity(page.nodes.len());
+    for node in page.nodes {
+        let place = *known.entry(node.name.clone()).or_insert(whole.nodes.len());
+        if place == whole.nodes.len() {
+            whole.nodes.push(node);
+        }
+        places.push(place);
+    }
+    let place = |place: usize| places.get(place).copied();
+    whole.edges.extend(page.edges.into_iter().filter_map(|edge| {
+        Some(Edge { dependent: place(edge.dependent)?, owner: place(edge.owner)?, ..edge })
+    }));
+    whole.more.retain(|more| !places.contains(&more.owner));
+    whole
+        .more
+        .extend(page.more.into_iter().filter_map(|more| Some(More { owner: place(more.owner)?, ..more })));
+    whole.truncated = page.truncated;
+}
+
+/// A reference at the places of its objects on the page.
+fn moved(edge: &Edge, places: &HashMap<usize, usize>) -> Option<Edge> {
+    let (dependent, owner) = (*places.get(&edge.dependent)?, *places.get(&edge.owner)?);
+    Some(Edge { dependent, owner, ..edge.clone() })
+}
+
+/// What is not shown on this page nor on an earlier one, of the owners on this page.
+fn rest(whole: &Neighbourhood, end: usize, places: &HashMap<usize, usize>) -> Vec<More> {
+    let on_page = |more: &More| Some(More { owner: *places.get(&more.owner)?, ..more.clone() });
+    let mut rest: Vec<More> = whole.more.iter().filter_map(on_page).collect();
+    // Dependents on later pages. References to owners have a class, those to dependents have none.
+    let later = whole.edges.iter().filter(|edge| edge.class.is_none() && edge.dependent >= end);
+    for edge in later {
+        let Some(&owner) = places.get(&edge.owner) else { continue };
+        let node = &whole.nodes[edge.dependent];
+        let Some(resource) = &node.name.resource else { continue };
+        let deleted = usize::from(node.state.is_being_deleted());
+        match rest.iter_mut().find(|more| more.owner == owner && more.resource == *resource) {
+            Some(more) => {
+                more.count += 1;
+                more.being_deleted += deleted;
+            }
+            None => rest.push(More {
+                owner,
+                kind: node.name.kind.clone(),
+                resource: resource.clone(),
+                count: 1,
+                being_deleted: deleted,
+            }),
+        }
+    }
+    rest
 }

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::explain::{Chain, Hold, NamespaceReport};
+use crate::finalizers::FinalizerReport;
+use crate::judge::{Evidence, JudgedReference};
+use crate::knowledge::AbsenceEvidence;
+use crate::name::ObjectName;
 use kube_gc_core::text::{LISTED, Thousands, listed};
 use kube_gc_core::verdict::{Decision, IdleReason, KeepReason, Precheck, ReferenceClass};
-
-use super::chain::{Chain, Hold};
-use super::classify::{Evidence, JudgedReference};
-use super::contents::NamespaceReport;
-use super::finalizers::FinalizerReport;
-use super::knowledge::AbsenceEvidence;
-use super::name::ObjectName;
 
 /// The verdict on an object that does not exist.
 pub(super) fn absent(object: &ObjectName, evidence: &AbsenceEvidence) -> String {
@@ -278,7 +276,7 @@ pub(super) fn advice_on_namespace(report: &NamespaceReport) -> Vec<String> {
 }
 
 /// A number of things.
-fn counted(number: usize, what: &str) -> String {
+pub(super) fn counted(number: usize, what: &str) -> String {
     let plural = if number == 1 || what.ends_with('s') { "" } else { "s" };
     format!("{} {what}{plural}", Thousands(number))
 }

@@ -1,14 +1,18 @@
-//! `kube-gc node`: one file per subcommand.
+//! `kube-gc node`: its subcommands. `table` has their text.
 
-mod arguments;
-mod once;
-mod plan;
-mod run;
 mod table;
 
-use clap::{Args, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::Exit;
+use super::report;
+use super::shared::{ConnectionArgs, LogArgs, begin, ended};
+use super::text::print;
+use crate::app::{self, Error, ErrorKind, Target};
+use crate::config::Loader;
 
 /// The end of `kube-gc node --help`.
 const EXAMPLES: &str = "\
@@ -36,18 +40,221 @@ pub struct NodeArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum NodeCommand {
     /// Show what would be removed from this node, what stays, and why; remove nothing
-    Plan(plan::PlanArgs),
+    Plan(PlanArgs),
     /// Collect this node once: dead containers, sandboxes, logs, unused images
-    Once(once::OnceArgs),
+    Once(OnceArgs),
     /// Collect this node again and again, until SIGTERM or SIGINT
-    Run(run::RunArgs),
+    Run(RunArgs),
 }
 
 /// Runs a subcommand of `kube-gc node`.
 pub fn run(args: &NodeArgs) -> Exit {
-    match &args.command {
-        NodeCommand::Plan(args) => plan::run(args),
-        NodeCommand::Once(args) => once::run(args),
-        NodeCommand::Run(args) => run::run(args),
+    let ended = match &args.command {
+        NodeCommand::Plan(args) => args.plan(),
+        NodeCommand::Once(args) => args.once(),
+        NodeCommand::Run(args) => args.run(),
+    };
+    ended.unwrap_or_else(|error| report(&error))
+}
+
+/// Where the node is described, and how it is reached.
+#[derive(Args, Clone, Debug, Default)]
+struct CommonArgs {
+    /// Socket of the container runtime, such as unix:///run/containerd/containerd.sock
+    ///
+    /// The default is the only one that exists of those of containerd, k3s, CRI-O and
+    /// cri-dockerd.
+    #[arg(long, value_name = "SOCKET")]
+    runtime_endpoint: Option<String>,
+
+    /// Name of this node in the API server [default: the hostname in lower case]
+    ///
+    /// With a wrong name, none of its pods would be known. kube-gc notices that, and then
+    /// takes no pod for gone.
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+
+    #[command(flatten)]
+    connection: ConnectionArgs,
+
+    /// TOML file with settings, those of `[node]` among them
+    ///
+    /// It needs to contain only what differs from the defaults. Unknown keys are errors.
+    #[arg(long, value_name = "FILE", env = "KUBE_GC_CONFIG")]
+    config: Option<PathBuf>,
+
+    #[command(flatten)]
+    log: LogArgs,
+}
+
+impl CommonArgs {
+    /// The sources of the configuration. A subcommand adds its own flags.
+    fn loader(&self) -> Loader {
+        let Self {
+            // The connection is not a setting.
+            connection: _,
+            runtime_endpoint,
+            node,
+            config,
+            log,
+        } = self;
+        let loader = Loader::new()
+            .file(config.as_deref())
+            .environment(std::env::vars_os())
+            .flag("--runtime-endpoint", "node.runtime_endpoint", runtime_endpoint.as_deref())
+            .flag("--node", "node.name", node.as_deref());
+        log.add_to(loader)
+    }
+
+    /// Which API server to ask.
+    fn target(&self) -> Target {
+        self.connection.target()
+    }
+}
+
+/// The end of `kube-gc node plan --help`.
+const PLAN_EXAMPLES: &str = "\
+Examples:
+  Everything on this node, with pods and ids
+    kube-gc node plan -o wide
+
+  What would be removed, for a script
+    kube-gc node plan -o json | jq -r '.entries[] | select(.decision == \"remove\") | .id'
+
+The plan is what `kube-gc node once` would do now. It needs the same rights as once: the
+socket usually belongs to root. It writes nothing, not even the ages of images, so images
+that no earlier pass has seen count as seen just now, and stay for `node.images.min_age`.";
+
+/// The arguments of `kube-gc node plan`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::HELP))]
+struct PlanArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Format of the plan: a table, a table with pods and ids, or JSON
+    ///
+    /// docs/node-plan.schema.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// The format of a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A table.
+    #[default]
+    Table,
+    /// A table with pods and whole ids.
+    Wide,
+    /// JSON.
+    Json,
+}
+
+impl PlanArgs {
+    /// Plans and shows the plan.
+    fn plan(&self) -> Result<Exit, Error> {
+        let settings = begin(self.common.loader().load())?;
+        let report = app::node::plan(&self.common.target(), &settings)?;
+        print(&match self.output {
+            Format::Table => table::plan(&report, false),
+            Format::Wide => table::plan(&report, true),
+            Format::Json => table::json(&report).map_err(|error| Error::new(ErrorKind::Internal, error))?,
+        })?;
+        Ok(Exit::Success)
+    }
+}
+
+/// The end of `kube-gc node once --help`.
+const ONCE_EXAMPLES: &str = "\
+Examples:
+  Collect by the rules: images only if the disk is fuller than `node.high`
+    kube-gc node once
+
+  Remove unused images until a third of the disk is free
+    kube-gc node once --free 33
+
+  Show what that would remove
+    kube-gc node once --free 33 --dry-run";
+
+/// The arguments of `kube-gc node once`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::HELP))]
+struct OnceArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Remove unused images until so much of their file system is free, whatever the thresholds
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=99))]
+    free: Option<u8>,
+
+    /// Show the plan of the pass instead of carrying it out
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl OnceArgs {
+    /// Collects once and says what came of it.
+    fn once(&self) -> Result<Exit, Error> {
+        let loader = self.common.loader();
+        let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
+        let report = app::node::once(&self.common.target(), &settings, self.free)?;
+        let Some(result) = &report.result else {
+            print(&table::plan(&report, false))?;
+            return Ok(Exit::Success);
+        };
+        print(&table::result(&report, result))?;
+        let is_complete = result.is_complete() && !report.plan.leaves_due;
+        Ok(if is_complete { Exit::Success } else { Exit::Incomplete })
+    }
+}
+
+/// The end of `kube-gc node run --help`.
+const RUN_EXAMPLES: &str = "\
+Examples:
+  A dry run: plan again and again, show the plan at /debug/node, remove nothing
+    kube-gc node run --dry-run
+
+  Beside a kubelet, only unused images
+    KUBE_GC__NODE__BESIDE_KUBELET=images kube-gc node run
+
+Dead containers, sandboxes and logs are collected every `node.period`, images every
+`node.images.period`. config/default.toml documents all settings.";
+
+/// The arguments of `kube-gc node run`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::HELP))]
+struct RunArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    /// Plan and report, but remove nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Address for /livez, /readyz and /metrics [default: 127.0.0.1:8080]
+    ///
+    /// Port 0 selects a free port, which the log names.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+
+    /// Address for /debug/node [default: 127.0.0.1:8081]
+    ///
+    /// Anyone who can connect can read it, unless `access.listeners` restricts access.
+    #[arg(long, value_name = "ADDR:PORT")]
+    debug_listen: Option<SocketAddr>,
+}
+
+impl RunArgs {
+    /// Collects until a signal.
+    fn run(&self) -> Result<Exit, Error> {
+        let Self { common, dry_run, listen, debug_listen } = self;
+        let loader = common
+            .loader()
+            .flag("--dry-run", "dry_run", dry_run.then_some(true))
+            .flag("--listen", "http.listen", listen.map(|address| address.to_string()))
+            .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()));
+        let settings = begin(loader.load())?;
+        Ok(ended(app::node::run(&common.target(), &settings)))
     }
 }

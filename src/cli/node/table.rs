@@ -1,25 +1,13 @@
 //! Plans and results as text.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use kube_gc_core::text::escape::{Escaped, escape_json};
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
-use crate::app::{Error, ErrorKind};
+use crate::cli::text::{Cell, Look};
 use crate::node::{PassResult, Report};
-
-/// Writes to standard output. A reader that has gone is no error.
-pub fn print(text: &str) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Error::new(ErrorKind::Internal, format!("cannot write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// A plan as indented JSON.
 pub fn json(report: &Report) -> Result<String, serde_json::Error> {
@@ -36,10 +24,14 @@ pub fn json(report: &Report) -> Result<String, serde_json::Error> {
 /// A plan for people.
 pub fn plan(report: &Report, wide: bool) -> String {
     let plan = &report.plan;
-    let mut rows = vec![header(wide)];
-    rows.extend(plan.entries.iter().map(|entry| row(entry, wide)));
-    let mut text =
-        if plan.entries.is_empty() { "Nothing to decide about.\n".to_owned() } else { columns(&rows) };
+    let (pod, id) = (wide.then_some("POD"), wide.then_some("ID"));
+    let names =
+        [Some("DECISION"), Some("WHAT"), Some("NAME"), pod, id, Some("SIZE"), Some("RULE"), Some("REASON")];
+    let look = Look { is_coloured: false, ..Look::new(wide, true) };
+    let mut text = look.table(&names, plan.entries.iter().map(|entry| row(entry, wide)));
+    if text.is_empty() {
+        text.push_str("Nothing to decide about.\n");
+    }
     text.push('\n');
     filesystem(&mut text, plan);
     let _ = writeln!(text, "\n{}", removals(plan));
@@ -118,16 +110,7 @@ fn notes(text: &mut String, report: &Report) {
 /// The longest id in a narrow table; runtimes find a container by as much.
 const SHORT_ID: usize = 13;
 
-fn header(wide: bool) -> Vec<String> {
-    let names: &[&str] = if wide {
-        &["DECISION", "WHAT", "NAME", "POD", "ID", "SIZE", "RULE", "REASON"]
-    } else {
-        &["DECISION", "WHAT", "NAME", "SIZE", "RULE", "REASON"]
-    };
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn row(entry: &Entry, wide: bool) -> Vec<String> {
+fn row(entry: &Entry, wide: bool) -> [Cell; 8] {
     let Entry { what: kind, id, name, pod, decision, rule, reason, bytes, order: _ } = entry;
     let decision = match decision {
         Action::Remove => "remove",
@@ -138,15 +121,20 @@ fn row(entry: &Entry, wide: bool) -> Vec<String> {
         _ if wide => String::new(),
         _ => short(id),
     });
+    let pod = pod.as_ref().filter(|pod| !pod.name.is_empty());
+    let pod = pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
     let size = bytes.map(|bytes| Bytes(bytes).to_string()).unwrap_or_default();
-    let mut row = vec![decision.to_owned(), what(*kind).to_owned(), name];
-    if wide {
-        let pod = pod.as_ref().filter(|pod| !pod.name.is_empty());
-        row.push(pod.map(|pod| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default());
-        row.push(id.clone());
-    }
-    row.extend([size, rule.to_string(), reason.to_string()]);
-    row.iter().map(|cell| if cell.is_empty() { "-".to_owned() } else { Escaped(cell).to_string() }).collect()
+    let cells = [
+        decision.to_owned(),
+        what(*kind).to_owned(),
+        name,
+        pod,
+        id.clone(),
+        size,
+        rule.to_string(),
+        reason.to_string(),
+    ];
+    cells.map(|cell| Cell::new(if cell.is_empty() { "-" } else { cell.as_str() }))
 }
 
 /// The beginning of an id, without the name of its algorithm.
@@ -163,25 +151,6 @@ const fn what(what: What) -> &'static str {
         What::LogSymlink => "log symlink",
         What::Image => "image",
     }
-}
-
-/// Rows with columns of equal width; the last one has any.
-fn columns(rows: &[Vec<String>]) -> String {
-    let count = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-    let widths: Vec<usize> = (0..count).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        for (column, cell) in row.iter().enumerate() {
-            if column + 1 == count {
-                text.push_str(cell);
-            } else {
-                let _ = write!(text, "{cell:<width$}  ", width = widths[column]);
-            }
-        }
-        text.push('\n');
-    }
-    text
 }
 
 /// What fills the file system of the images.

@@ -1,16 +1,483 @@
-//! The debug pages of a running collector as a source of answers.
+//! The debug pages of a running collector as a source of answers: its pages, its streams, and how one
+//! is found.
 
-mod client;
 mod connection;
-mod endpoint;
-mod events;
-mod find;
-
-pub use client::{Collector, Decision, Page, Reach, Record, Stuck};
-pub use connection::CollectorError;
-pub use endpoint::{CollectorOptions, Credentials, Endpoint};
-pub use events::Events;
-pub use find::{SearchScope, find};
-
 #[cfg(test)]
 mod tests;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use futures::{Stream, StreamExt as _};
+use http::header::CONTENT_TYPE;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
+use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
+use kube_gc_core::text::bounded;
+use kube_gc_insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
+
+pub use connection::{CollectorError, Credentials, Endpoint};
+
+/// The most objects of one page.
+const PAGE: usize = 200;
+/// The most dependents of a type of which a page can show several levels.
+const MOST_OF_A_TYPE: usize = 200;
+/// The most objects that the page of a plan lists.
+const MOST_PLANNED: usize = 100_000;
+
+/// A collector that has answered.
+#[derive(Clone, Debug)]
+pub struct Collector {
+    endpoint: Endpoint,
+    is_standby: bool,
+}
+
+impl fmt::Display for Collector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.endpoint.fmt(f)
+    }
+}
+
+/// A page: an answer, and what the collector adds to it in the same JSON object.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Page<A, R = Rest> {
+    #[serde(flatten)]
+    pub answer: A,
+    #[serde(flatten)]
+    pub rest: R,
+}
+
+/// What a collector adds to an answer.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct Rest {
+    /// What it could not look at.
+    pub incomplete: Vec<Unseen>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// What a collector adds to an explanation.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Record {
+    /// What it could not look at.
+    pub incomplete: Vec<Unseen>,
+    /// What it has decided.
+    pub decisions: Vec<Decision>,
+    /// What keeps it from finishing with the object.
+    pub stuck: Option<Stuck>,
+}
+
+/// What a neighbourhood shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Reach {
+    /// How far up.
+    pub up: usize,
+    /// How far down.
+    pub down: usize,
+    /// The most dependents of each parent and type.
+    pub most: usize,
+    /// The most objects.
+    pub limit: usize,
+}
+
+/// A decision of the collector.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all(serialize = "camelCase"))]
+pub struct Decision {
+    /// When it was carried out.
+    pub at: String,
+    /// What was to be done.
+    pub action: String,
+    /// What came of it.
+    pub outcome: String,
+    /// The server's error.
+    pub error: Option<String>,
+}
+
+/// What keeps the collector from finishing with an object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all(serialize = "camelCase"))]
+pub struct Stuck {
+    /// The reason, as in the metrics.
+    pub reason: String,
+    /// Since when.
+    pub since: String,
+    /// Failed attempts in a row.
+    pub attempts: Option<u32>,
+    /// The time until the next attempt.
+    pub next_retry_seconds: Option<f64>,
+    /// The last error, or what it waits for.
+    pub message: String,
+    /// What a person can do.
+    pub hint: String,
+}
+
+impl Collector {
+    /// Asks a collector whether it is one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be reached, or is none.
+    pub async fn at(endpoint: Endpoint) -> Result<Self, CollectorError> {
+        let at = endpoint.to_string();
+        let Some(body) = endpoint.get("/debug/summary").await? else {
+            // Older ones have other pages.
+            let monitors = endpoint.get("/debug/monitors").await?;
+            let is_kube_gc = monitors.is_some_and(|body| serde_json::from_slice::<Vec<Value>>(&body).is_ok());
+            return Err(if is_kube_gc {
+                CollectorError::OtherVersion { at, why: "it has no page /debug/summary".to_owned() }
+            } else {
+                CollectorError::NotKubeGc { at, why: "it has no page /debug/summary".to_owned() }
+            });
+        };
+        match serde_json::from_slice::<Value>(&body) {
+            Ok(summary) if summary.get("decisions_total").is_some() => {
+                let is_standby = summary.get("role").and_then(Value::as_str) == Some("standby");
+                Ok(Self { endpoint, is_standby })
+            }
+            _ => {
+                Err(CollectorError::NotKubeGc { at, why: "its /debug/summary is something else".to_owned() })
+            }
+        }
+    }
+
+    /// Whether another replica works.
+    #[must_use]
+    pub const fn is_standby(&self) -> bool {
+        self.is_standby
+    }
+
+    /// What belongs to an object, from as many pages as it takes. `None` if the graph does not have
+    /// the object.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn neighbourhood(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        reach: Reach,
+    ) -> Result<Option<Page<Neighbourhood>>, CollectorError> {
+        let question = question("/debug/neighbourhood", uid, resource) + &reach.parameters();
+        let mut whole: Option<Page<Neighbourhood>> = None;
+        let mut after = String::new();
+        loop {
+            let page: Option<Page<Neighbourhood>> = self.page(&format!("{question}{after}")).await?;
+            let Some(page) = page else { return Ok(whole) };
+            let next = page.rest.next.clone();
+            let all = match &mut whole {
+                None => whole.insert(page),
+                Some(all) => {
+                    join(&mut all.answer, page.answer);
+                    let incomplete = &mut all.rest.incomplete;
+                    incomplete.extend(page.rest.incomplete);
+                    incomplete.sort();
+                    incomplete.dedup();
+                    all
+                }
+            };
+            match next {
+                Some(next) if all.answer.nodes.len() < reach.limit => after = format!("&after={next}"),
+                Some(_) | None => return Ok(whole),
+            }
+        }
+    }
+
+    /// Why an object is still there. `None` if the graph does not have it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn explain(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+    ) -> Result<Option<Page<Explanation, Record>>, CollectorError> {
+        self.page(&question("/debug/explain", uid, resource)).await
+    }
+
+    /// What happens to every object if one is deleted, and what the brake of the collector does.
+    /// Lists at most so many objects. `None` if the graph does not have the object.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn plan(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        policy: PropagationPolicy,
+        listed: usize,
+    ) -> Result<Option<Page<Plan>>, CollectorError> {
+        let policy = match policy {
+            PropagationPolicy::Background => "background",
+            PropagationPolicy::Foreground => "foreground",
+            PropagationPolicy::Orphan => "orphan",
+        };
+        let limit = listed.clamp(1, MOST_PLANNED);
+        self.page(&format!("{}&policy={policy}&limit={limit}", question("/debug/plan", uid, resource))).await
+    }
+
+    /// What was deleted longer ago than this, by what holds it.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn causes(
+        &self,
+        namespace: Option<&Namespace>,
+        older: Duration,
+    ) -> Result<Page<StuckReport>, CollectorError> {
+        let namespace = namespace.map(|namespace| format!("&namespace={}", encoded(namespace.as_str())));
+        let path = format!("/debug/stuck/causes?older={}{}", older.as_secs(), namespace.unwrap_or_default());
+        let page = self.page(&path).await?;
+        page.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stuck/causes"))
+    }
+
+    /// What belongs to an object, now and whenever it changes.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn follow(
+        &self,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
+        reach: Reach,
+    ) -> Result<Events<Neighbourhood>, CollectorError> {
+        let question = question("/debug/stream", uid, resource) + &reach.parameters();
+        let answer = self.endpoint.ask(&question).await?;
+        let answer = answer.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stream"))?;
+        let is_stream = answer
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+        if !is_stream {
+            let at = self.endpoint.to_string();
+            return Err(CollectorError::NotKubeGc { at, why: "its /debug/stream is no stream".to_owned() });
+        }
+        Ok(Events::new(self.endpoint.clone(), answer.into_body(), "neighbourhood"))
+    }
+
+    async fn page<A: DeserializeOwned, R: DeserializeOwned>(
+        &self,
+        path: &str,
+    ) -> Result<Option<Page<A, R>>, CollectorError> {
+        let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
+        serde_json::from_slice(&body).map(Some).map_err(|error| self.endpoint.other_version(error))
+    }
+}
+
+impl Reach {
+    /// As parameters. A collector shows many dependents of a type only for one level.
+    fn parameters(self) -> String {
+        let Self { up, down, most, limit } = self;
+        let most = if down > 1 { most.min(MOST_OF_A_TYPE) } else { most };
+        format!("&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE))
+    }
+}
+
+/// The beginning of a question about an object.
+fn question(page: &str, uid: &Uid, resource: Option<&GroupResource>) -> String {
+    let resource = resource.map(|resource| format!("&resource={}", encoded(&resource.to_string())));
+    format!("{page}?uid={}{}", encoded(&uid.to_string()), resource.unwrap_or_default())
+}
+
+/// A text in a query: what is not surely harmless is encoded.
+fn encoded(text: &str) -> String {
+    use std::fmt::Write as _;
+    text.bytes().fold(String::new(), |mut encoded, byte| {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
+}
+
+/// The longest line of a stream.
+const LONGEST: usize = 16 << 20;
+
+/// The events of one name of a stream, which are pages.
+#[derive(Debug)]
+pub struct Events<A> {
+    endpoint: Endpoint,
+    body: Incoming,
+    lines: Lines,
+    name: &'static str,
+    data: PhantomData<A>,
+}
+
+impl<A: DeserializeOwned> Events<A> {
+    pub(super) fn new(endpoint: Endpoint, body: Incoming, name: &'static str) -> Self {
+        Self { endpoint, body, lines: Lines::default(), name, data: PhantomData }
+    }
+
+    /// The next event. `None` at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// The connection is lost, or the event is not understood.
+    pub async fn next(&mut self) -> Result<Option<Page<A>>, CollectorError> {
+        loop {
+            while let Some((name, data)) = self.lines.event() {
+                if name == self.name {
+                    let page = serde_json::from_str(&data).map(Some);
+                    return page.map_err(|error| self.endpoint.other_version(error));
+                }
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(self.endpoint.unreachable(&error)),
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data()
+                        && !self.lines.add(&bytes)
+                    {
+                        return Err(self.endpoint.unreachable(&"a line of its stream is too long"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What has been read of a stream and makes no event yet.
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    name: String,
+    data: String,
+}
+
+impl Lines {
+    /// Adds bytes. False if a line is too long.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        self.text.extend_from_slice(bytes);
+        self.text.len() + self.data.len() <= LONGEST
+    }
+
+    /// The next complete event: its name and its data.
+    fn event(&mut self) -> Option<(String, String)> {
+        loop {
+            let end = memchr::memchr(b'\n', &self.text)?;
+            let line: Vec<u8> = self.text.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            if line.is_empty() {
+                let event = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+                if !event.1.is_empty() {
+                    return Some(event);
+                }
+                continue;
+            }
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => value.clone_into(&mut self.name),
+                "data" if self.data.is_empty() => value.clone_into(&mut self.data),
+                "data" => {
+                    self.data.push('\n');
+                    self.data.push_str(value);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The label of a collector's pods.
+const LABEL: &str = "app.kubernetes.io/name=kube-gc";
+/// The namespace of a collector, unless it is installed elsewhere.
+const NAMESPACE: &str = "kube-gc";
+/// The most pods that are asked.
+const MOST_ASKED: usize = 16;
+/// How many pods are asked at the same time.
+const AT_ONCE: usize = 4;
+
+/// Where a collector is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchScope {
+    /// In this namespace; `None` for `kube-gc`.
+    Namespace(Option<String>),
+    /// In all namespaces, that called `kube-gc` first. Who may create pods in any namespace can be
+    /// found there, so no token is sent.
+    Everywhere,
+}
+
+/// The collector that works, or else one that could take over.
+///
+/// # Errors
+///
+/// There is none, or none that answers.
+pub async fn find(
+    api: &Api,
+    place: &SearchScope,
+    credentials: &Credentials,
+) -> Result<Collector, CollectorError> {
+    let (pods, place) = pods(api, place).await?;
+    if pods.is_empty() {
+        return Err(CollectorError::NotFound { why: format!("{place} has no running pod labelled {LABEL}") });
+    }
+    let mut endpoints = Vec::new();
+    for pod in &pods {
+        let endpoint = Endpoint::of_pod(api, pod, credentials);
+        endpoints.push(endpoint.map_err(|error| CollectorError::NotFound { why: error.to_string() })?);
+    }
+    first_that_works(futures::stream::iter(endpoints.into_iter().map(Collector::at)).buffered(AT_ONCE)).await
+}
+
+/// The first collector that works, or else the first standby, or else the first error.
+async fn first_that_works(
+    answers: impl Stream<Item = Result<Collector, CollectorError>>,
+) -> Result<Collector, CollectorError> {
+    let mut answers = std::pin::pin!(answers);
+    let (mut standby, mut failed) = (None, None);
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(collector) if collector.is_standby() => standby = standby.or(Some(collector)),
+            Ok(collector) => return Ok(collector),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    let none = || CollectorError::NotFound { why: "none of its pods has answered".to_owned() };
+    standby.ok_or_else(|| failed.unwrap_or_else(none))
+}
+
+/// The pods to ask, in order, and where they were looked for.
+async fn pods(api: &Api, place: &SearchScope) -> Result<(Vec<LabelledPod>, String), CollectorError> {
+    let denied = |error: &ApiError| error.class == ErrorClass::Denied;
+    let namespace = match place {
+        SearchScope::Namespace(named) => named.as_deref().unwrap_or(NAMESPACE),
+        SearchScope::Everywhere => match api.pods_labelled(None, LABEL).await {
+            Ok(pods) => return Ok((in_order(pods), "no namespace".to_owned())),
+            Err(error) if denied(&error) => NAMESPACE,
+            Err(error) => return Err(CollectorError::NotFound { why: bounded(error) }),
+        },
+    };
+    let listed = api.pods_labelled(Some(namespace), LABEL).await.map_err(|error| {
+        let why = bounded(&error);
+        if denied(&error) { CollectorError::PodsForbidden(why) } else { CollectorError::NotFound { why } }
+    })?;
+    Ok((in_order(listed), format!("namespace {}", bounded(namespace))))
+}
+
+/// Those that can answer: first those in the usual namespace, then those that are ready.
+fn in_order(mut pods: Vec<LabelledPod>) -> Vec<LabelledPod> {
+    fn place(pod: &LabelledPod) -> impl Ord + '_ {
+        (pod.namespace != NAMESPACE, !pod.ready, &pod.namespace, &pod.name)
+    }
+    pods.retain(|pod| pod.runs);
+    pods.sort_by(|a, b| place(a).cmp(&place(b)));
+    pods.truncate(MOST_ASKED);
+    pods
+}

@@ -30,12 +30,11 @@ async fn server(pages: &[(&'static str, &'static str, &'static str)]) -> String 
 
 async fn asked(pages: &[(&'static str, &'static str, &'static str)]) -> Result<Collector, CollectorError> {
     let url = server(pages).await;
-    let options = CollectorOptions { url, ..CollectorOptions::default() };
-    Collector::at(Endpoint::new(&options).unwrap()).await
+    Collector::at(Endpoint::new(&url, &Credentials::default()).unwrap()).await
 }
 
 /// What a collector in this role answers; `nothing` is none.
-pub(super) async fn collector_in_role(role: &str) -> Result<Collector, CollectorError> {
+async fn collector_in_role(role: &str) -> Result<Collector, CollectorError> {
     let page = match role {
         "standby" => r#"{"decisions_total":3,"role":"standby"}"#,
         "leader" => r#"{"decisions_total":3,"role":"leader"}"#,
@@ -66,4 +65,102 @@ async fn refusals_say_what_to_do() {
     assert!(error.to_string().ends_with("(403): user x may not"), "{error}");
     let error = asked(&[("/debug/summary", "503 Service Unavailable", "busy")]).await.unwrap_err();
     assert!(error.to_string().ends_with("answers 503: busy"), "{error}");
+}
+
+#[test]
+fn any_uid_is_one_parameter() {
+    let uid = Uid::parse("a&limit=1#?%/\u{e9} b").unwrap();
+    let resource = GroupResource::new("batch", "jobs");
+    assert_eq!(
+        question("/debug/explain", &uid, Some(&resource)),
+        "/debug/explain?uid=a%26limit%3D1%23%3F%25%2F%C3%A9%20b&resource=jobs.batch"
+    );
+}
+
+#[test]
+fn what_a_collector_says_is_understood() {
+    let page = r#"{"object":{"apiVersion":"v1","kind":"Pod","resource":"pods","namespace":"a","name":"b","uid":"c"},
+        "outcome":"waits","verdict":"v","deleted":null,"references":[{"owner":{"apiVersion":"v1","kind":"Pod",
+        "resource":null,"namespace":null,"name":"o","uid":"u"},"controller":true,"blockOwnerDeletion":false,
+        "class":"absent","evidence":{"kind":"otherUid","uid":"x"}}],"referenceCount":1,"finalizers":[{"name":"orphan",
+        "remover":"the garbage collector","when":"w","setBy":{"manager":"m","time":null},"apiIsServed":null}],
+        "chain":{"links":[],"leaves":[],"truncated":false},"namespace":null,"advice":[],"dependsOnUnseen":false,
+        "incomplete":[],"decisions":[{"at":"t","object":{},"action":"delete","policy":null,"finalizer":null,
+        "outcome":"denied","error":"403","owners":[],"owner":null}],"stuck":{"object":{},"reason":"denied",
+        "since":"t","waiting_seconds":1.5,"attempts":2,"next_retry_seconds":0.5,"message":"m","hint":"h"}}"#;
+    let page: Page<Explanation, Record> = serde_json::from_str(page).unwrap();
+    let Record { decisions, stuck, .. } = page.rest;
+    assert_eq!((decisions[0].outcome.as_str(), stuck.unwrap().attempts), ("denied", Some(2)));
+    assert_eq!(page.answer.finalizers[0].set_by.as_ref().unwrap().manager, "m");
+}
+
+/// An explanation also has a field `stuck`, which is something else.
+#[test]
+fn the_number_of_stuck_objects_is_understood() {
+    let page = r#"{"groups":[],"stuck":2,"beingDeleted":3,"notRead":0,"incomplete":[]}"#;
+    let page: Page<StuckReport> = serde_json::from_str(page).unwrap();
+    assert_eq!((page.answer.stuck, page.answer.being_deleted), (2, 3));
+}
+
+#[test]
+fn events_come_in_any_pieces() {
+    let stream =
+        "retry: 1000\r\nevent: a\r\ndata: 1\r\n\r\n: heartbeat\n\nevent:b\ndata:2\ndata: 3\n\ndata: 4\n\n";
+    for size in 1..stream.len() {
+        let mut lines = Lines::default();
+        let mut events = Vec::new();
+        for piece in stream.as_bytes().chunks(size) {
+            assert!(lines.add(piece));
+            events.extend(std::iter::from_fn(|| lines.event()));
+        }
+        let expected = [("a", "1"), ("b", "2\n3"), ("", "4")];
+        assert_eq!(events, expected.map(|(name, data)| (name.to_owned(), data.to_owned())), "{size}");
+    }
+}
+
+#[test]
+fn a_line_without_end_is_given_up() {
+    let mut lines = Lines::default();
+    assert!(lines.add(&vec![b'x'; LONGEST]));
+    assert!(!lines.add(b"x"));
+}
+
+#[tokio::test]
+async fn the_leader_is_asked_before_a_standby() {
+    let first = async |roles: &[&str]| {
+        let mut answers = Vec::new();
+        for role in roles {
+            answers.push(collector_in_role(role).await);
+        }
+        let found = first_that_works(futures::stream::iter(answers)).await;
+        found.map(|collector| collector.is_standby())
+    };
+    assert_eq!(first(&["standby", "leader"]).await, Ok(false));
+    assert_eq!(first(&["standby", "alone"]).await, Ok(false));
+    assert_eq!(first(&["nothing", "standby", "standby"]).await, Ok(true));
+    assert!(matches!(first(&["nothing"]).await, Err(CollectorError::NotKubeGc { .. })));
+    assert!(matches!(first(&[]).await, Err(CollectorError::NotFound { .. })));
+}
+
+#[test]
+fn pods_in_the_usual_namespace_that_are_ready_come_first() {
+    let pod = |namespace: &str, name: &str, runs, ready| LabelledPod {
+        namespace: namespace.into(),
+        name: name.into(),
+        runs,
+        ready,
+        debug_port: None,
+    };
+    let mut pods = vec![
+        pod("a", "evil", true, true),
+        pod(NAMESPACE, "a", true, false),
+        pod(NAMESPACE, "b", true, true),
+        pod(NAMESPACE, "gone", false, true),
+    ];
+    let names =
+        |pods: Vec<LabelledPod>| -> Vec<String> { in_order(pods).into_iter().map(|pod| pod.name).collect() };
+    assert_eq!(names(pods.clone()), ["b", "a", "evil"]);
+    pods.extend((0..100).map(|number| pod("a", &format!("x{number}"), true, true)));
+    let asked = names(pods);
+    assert_eq!((asked.len(), asked[0].as_str()), (MOST_ASKED, "b"));
 }

@@ -45,7 +45,7 @@ impl Case {
     /// Counts the planned effects.
     pub fn count(&self, counts: &mut Counts) {
         for object in &self.plan.objects {
-            *counts.entry(object.effect.as_str()).or_default() += 1;
+            *counts.entry(object.effect.into_str()).or_default() += 1;
         }
     }
 
@@ -61,7 +61,7 @@ impl Case {
                 Some(planned) => self.is_as_planned(Compared { planned, before, after, shown, moment }),
                 None => self.is_untouched(before, after, moment),
             };
-            let effect = planned.map_or("untouched", |planned| planned.effect.as_str());
+            let effect = planned.map_or("untouched", |planned| planned.effect.into_str());
             differences.extend(difference.map(|what| {
                 format!("{}: {} is planned to be {effect}, and {what} ({moment:?})", self.title, before.name)
             }));

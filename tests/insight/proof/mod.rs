@@ -173,10 +173,10 @@ async fn plans_of_random_graphs_come_true() -> Result<()> {
     }
     // The proof means something only if everything happens, and little is left open.
     for effect in [Effect::Deleted, Effect::Held, Effect::Blocks, Effect::Orphaned, Effect::Kept] {
-        ensure!(counts.get(effect.as_str()).is_some_and(|count| *count > 0), "seed {seed}: {counts:?}");
+        ensure!(counts.get(effect.into_str()).is_some_and(|count| *count > 0), "seed {seed}: {counts:?}");
     }
     let all: usize = counts.values().sum();
-    let unknown = counts.get(Effect::Unknown.as_str()).copied().unwrap_or_default();
+    let unknown = counts.get(Effect::Unknown.into_str()).copied().unwrap_or_default();
     ensure!(unknown * 20 < all, "seed {seed}: too much is unknown: {counts:?}");
     // If one of both never happened, the plan could be sure.
     let is_open = unsure.iter().all(|count| *count > 0) || of < GRAPHS[0];

@@ -5,16 +5,199 @@
 //! live reads, and classifies its references. The effect of an object is the collector's verdict
 //! on it.
 
-mod finding;
-mod hint;
 mod object;
-mod odd;
-mod report;
-mod rings;
 mod survey;
 
-pub use finding::{CheckEffect, Class, Finding};
+use schemars::JsonSchema;
+use serde::Serialize;
+use strum::IntoStaticStr;
+
+use crate::name::ObjectName;
+use kube_gc_core::object::OwnerReference;
+
 pub use object::{CheckedObject, check_object};
-pub use report::{CheckReport, EffectCounts};
-pub use rings::Circles;
-pub use survey::{Survey, Suspect};
+pub use survey::{Circles, Survey, Suspect};
+
+/// What is wrong with an owner reference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Class {
+    /// The owner does not exist, and no known object has its uid.
+    Absent,
+    /// The owner's name belongs to another object now.
+    Recreated,
+    /// The object with this uid is in another namespace.
+    OtherNamespace,
+    /// The object with this uid has another name.
+    OtherName,
+    /// The object with this uid is of another kind.
+    OtherKind,
+    /// The server does not serve the kind, or that part of the API does not answer.
+    Unresolved,
+    /// The server serves the kind, but not in this version of its group.
+    UnservedVersion,
+    /// The object is cluster-scoped, and the owner's kind is namespaced.
+    InvalidScope,
+    /// Different objects, or references to different objects, have one uid.
+    Collision,
+    /// An earlier reference names the same owner.
+    Duplicate,
+    /// The object names itself.
+    #[serde(rename = "self")]
+    #[strum(serialize = "self")]
+    Itself,
+    /// The object is in a circle of objects that own each other.
+    Ring,
+}
+
+/// What follows for an object from all of its references, by the collector's verdict. The worst
+/// comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum CheckEffect {
+    /// The collector deletes the object.
+    Deletes,
+    /// The collector never decides about the object, so it stays when its owners are gone.
+    Leaks,
+    /// The verdict depends on an owner that could not be looked at.
+    Unknown,
+    /// The object stays. The collector may remove references from it.
+    Odd,
+}
+
+/// An owner reference with which something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Of the object, not of this reference alone.
+    pub effect: CheckEffect,
+    pub class: Class,
+    pub object: ObjectName,
+    /// The owner as the reference names it.
+    pub owner: ObjectName,
+    /// What the reference may mean: the object that has its uid, or else its name.
+    pub found: Option<ObjectName>,
+    /// An `apiVersion` in which the server serves the owner's kind, if not in the reference's.
+    pub served_as: Option<String>,
+    /// What a person can do.
+    pub hint: String,
+    /// The place among the object's references.
+    #[serde(skip)]
+    pub place: usize,
+}
+
+impl Finding {
+    /// The order in which findings are shown.
+    pub(super) fn rank(&self) -> impl Ord + '_ {
+        let ObjectName { namespace, kind, name, uid, .. } = &self.object;
+        (self.effect, namespace, kind, name, uid, self.place, self.class)
+    }
+}
+
+/// What a hint depends on.
+#[derive(Debug)]
+pub(super) struct Facts<'a> {
+    pub effect: CheckEffect,
+    pub reference: &'a OwnerReference,
+    pub served_as: Option<&'a str>,
+    /// The number of objects in the circle.
+    pub circle: usize,
+    /// Whether another object has the uid.
+    pub has_found: bool,
+    /// Whether that part of the API does not answer.
+    pub is_unread: bool,
+}
+
+pub(super) fn hint(class: Class, facts: &Facts<'_>) -> String {
+    match class {
+        Class::Absent => match facts.effect {
+            CheckEffect::Deletes => "remove the reference to keep the object".to_owned(),
+            CheckEffect::Odd => "the collector removes this reference".to_owned(),
+            CheckEffect::Leaks | CheckEffect::Unknown => "remove the reference".to_owned(),
+        },
+        Class::Recreated => "restored? name the new uid".to_owned(),
+        Class::OtherNamespace => "an owner must be in the same namespace".to_owned(),
+        Class::OtherName => "name the owner as it is".to_owned(),
+        Class::OtherKind => "name the owner's apiVersion and kind".to_owned(),
+        Class::Unresolved | Class::UnservedVersion => match facts.served_as {
+            _ if facts.is_unread => "this API does not answer".to_owned(),
+            Some(version) if *version == *facts.reference.api_version => {
+                "the case of the kind is wrong".to_owned()
+            }
+            Some(version) => format!("served as {version}"),
+            None => "install its API again, or remove the reference".to_owned(),
+        },
+        Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner".to_owned(),
+        Class::Collision if facts.has_found => "different objects have this uid".to_owned(),
+        Class::Collision => "another reference with this uid names another object".to_owned(),
+        Class::Duplicate => "an earlier reference names the same owner".to_owned(),
+        Class::Itself => "the object keeps itself: remove the reference".to_owned(),
+        Class::Ring => format!("{} objects keep each other: remove a reference", facts.circle),
+    }
+}
+
+/// The answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckReport {
+    /// The first findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// The number of all findings.
+    pub finding_count: usize,
+    /// The number of objects that were looked at.
+    pub objects: usize,
+    /// The number of their owner references.
+    pub references: usize,
+    /// The number of references with findings.
+    pub broken_references: usize,
+    /// The number of objects with findings.
+    pub broken_objects: EffectCounts,
+}
+
+/// A number of objects of each effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EffectCounts {
+    pub deletes: usize,
+    pub leaks: usize,
+    pub unknown: usize,
+    pub odd: usize,
+}
+
+impl CheckReport {
+    #[must_use]
+    pub fn new(survey: &Survey) -> Self {
+        Self { objects: survey.objects, references: survey.references, ..Self::default() }
+    }
+
+    /// Adds what is wrong with an object. The findings beyond the first `most` are only counted.
+    pub fn add(&mut self, checked: CheckedObject, most: usize) {
+        let CheckedObject { effect, findings, .. } = checked;
+        if findings.is_empty() {
+            return;
+        }
+        let mut places: Vec<usize> = findings.iter().map(|finding| finding.place).collect();
+        places.sort_unstable();
+        places.dedup();
+        self.broken_references += places.len();
+        self.finding_count += findings.len();
+        *match effect {
+            CheckEffect::Deletes => &mut self.broken_objects.deletes,
+            CheckEffect::Leaks => &mut self.broken_objects.leaks,
+            CheckEffect::Unknown => &mut self.broken_objects.unknown,
+            CheckEffect::Odd => &mut self.broken_objects.odd,
+        } += 1;
+        self.findings.extend(findings);
+        if self.findings.len() > most.saturating_mul(2) {
+            self.keep_first(most);
+        }
+    }
+
+    /// Sorts the findings.
+    pub fn keep_first(&mut self, most: usize) {
+        self.findings.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        self.findings.truncate(most);
+    }
+}

@@ -1,16 +1,34 @@
-//! The answer: what happens to every object if one is deleted.
+//! The answer, in words too, and whether the brake would engage.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::finalizers::FinalizerReport;
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
+use crate::sentence::counted;
+use kube_gc_core::brake::Limits;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
+use kube_gc_core::text::Thousands;
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    IntoStaticStr,
+)]
 #[serde(rename_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Effect {
     /// It goes.
     Deleted,
@@ -24,21 +42,6 @@ pub enum Effect {
     Kept,
     /// It goes or stays.
     Unknown,
-}
-
-impl Effect {
-    /// For people.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Deleted => "deleted",
-            Self::Held => "held",
-            Self::Blocks => "blocks",
-            Self::Orphaned => "orphaned",
-            Self::Kept => "kept",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 /// The plan of a deletion.
@@ -200,4 +203,131 @@ pub(super) fn is_precious(resource: &GroupResource, effect: Effect) -> bool {
         _ => false,
     };
     is_precious && matches!(effect, Effect::Deleted | Effect::Held | Effect::Unknown)
+}
+
+impl Plan {
+    /// Compares the deletions of the collector with the limits of its brake. What users, the
+    /// namespace controller and the API server delete does not count there.
+    ///
+    /// `population` says how many objects a type has, if that is known.
+    pub fn forecast(&mut self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) {
+        self.brake = if limits.is_off() { Forecast::Off } else { self.reached(limits, population) };
+    }
+
+    fn reached(&self, limits: &Limits, population: impl Fn(&GroupResource) -> Option<u64>) -> Forecast {
+        let total: u64 = self.by_collector.iter().map(|(_, count)| count).sum();
+        if let Some(most) = limits.per_minute
+            && total > u64::from(most.get())
+        {
+            let why = format!("the collector deletes {total} objects, and may delete {most} in a minute");
+            return Forecast::Engages { why };
+        }
+        if let (Some(most), Some((count, namespace))) = (limits.namespace_per_minute, &self.most_in_namespace)
+            && *count > u64::from(most.get())
+        {
+            let why = format!(
+                "the collector deletes {count} objects in the namespace {namespace}, and may delete {most} there in a minute"
+            );
+            return Forecast::Engages { why };
+        }
+        let mut is_known = true;
+        if let Some(share) = limits.share {
+            for (resource, count) in &self.by_collector {
+                let Some(of) = population(resource) else {
+                    // The floor is certain.
+                    is_known &= *count <= u64::from(share.floor);
+                    continue;
+                };
+                let most = share.of(of);
+                if *count > most {
+                    let why = format!(
+                        "the collector deletes {count} of {of} {resource}, and may delete {most} ({} %)",
+                        share.percent
+                    );
+                    return Forecast::Engages { why };
+                }
+            }
+        }
+        if is_known { Forecast::Passes } else { Forecast::Unknown }
+    }
+}
+
+/// The plan in one sentence.
+pub(super) fn verdict(plan: &Plan, root: Effect, after: Option<&ObjectName>) -> String {
+    let object = &plan.object;
+    let sum = |of: fn(&TypeEffects) -> usize| plan.by_type.iter().map(of).sum::<usize>();
+    let (held, blocks) = (sum(|of| of.held), sum(|of| of.blocks));
+    let (orphaned, kept) = (sum(|of| of.orphaned), sum(|of| of.kept));
+    let how = match plan.cascade {
+        Cascade::Background => "is deleted at once, and its dependents follow",
+        Cascade::Foreground => "is deleted after the dependents that block it",
+        Cascade::Orphan => "is deleted, and its dependents are released",
+    };
+    let mut text = format!("{object} {how}");
+    text.push_str(&match plan.deletes.saturating_sub(1) {
+        0 => "; no other object goes".to_owned(),
+        others => format!(
+            "; {} with it",
+            counted(others, "other object") + if others == 1 { " goes" } else { " go" }
+        ),
+    });
+    let mut add = |count: usize, what: &str| {
+        if count > 0 {
+            text.push_str(&format!(", {} {what}", Thousands(count)));
+        }
+    };
+    add(held, if held == 1 { "is held by finalizers" } else { "are held by finalizers" });
+    add(blocks, if blocks == 1 { "blocks it" } else { "block it" });
+    add(orphaned, if orphaned == 1 { "is orphaned" } else { "are orphaned" });
+    add(kept, if kept == 1 { "is kept by another owner" } else { "are kept by other owners" });
+    add(plan.perhaps_deletes, "may go or stay");
+    text.push('.');
+    if root == Effect::Held {
+        text.push_str(&format!(" {object} itself stays until its finalizers are removed."));
+    } else if let Some(after) = after {
+        text.push_str(&format!(" {object} waits for {after}."));
+    }
+    if plan.truncated {
+        text.push_str(" There are more objects than were looked at.");
+    }
+    text
+}
+
+/// The verdict on an object that does not exist, or that could not be read.
+pub(super) fn not_there(object: &ObjectName, state: State) -> String {
+    match state {
+        State::Absent => format!("{object} does not exist."),
+        _ => format!("{object} could not be looked at."),
+    }
+}
+
+/// What nobody can know beforehand.
+pub(super) fn notes(plan: &Plan) -> Vec<String> {
+    let mut notes = vec![
+        "Admission webhooks may refuse a deletion, and controllers may create objects anew: a plan cannot know."
+            .to_owned(),
+    ];
+    let goes = |name: &str| {
+        let name = GroupResource::parse(name).to_string();
+        plan.by_type.iter().any(|of| of.resource == name && of.deleted + of.held > 0)
+    };
+    if goes("pods") {
+        notes.push("A running Pod stays for its grace period.".to_owned());
+    }
+    if goes("namespaces") {
+        notes.push(
+            "The namespace controller of kube-controller-manager deletes what is in a namespace, whatever its owners."
+                .to_owned(),
+        );
+    }
+    if goes("customresourcedefinitions.apiextensions.k8s.io") {
+        notes.push("The API server deletes the objects of a type before its definition goes.".to_owned());
+    }
+    if goes("persistentvolumeclaims") {
+        notes.push(
+            "What happens to the data behind a PersistentVolumeClaim depends on the reclaim policy of its volume."
+                .to_owned(),
+        );
+    }
+    notes
 }

@@ -6,16 +6,11 @@ use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
+use crate::plan::answer::{self, Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::outcomes::{Cause, Delays, Outcomes, of_outside, verdict};
+use crate::plan::walk::{Index, Outside, Owner, Visited, Walk, as_definition};
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER};
-use kube_gc_core::verdict::ReferenceClass;
-
-use super::answer::{Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
-use super::delay::{Cause, Delays};
-use super::outcomes::Outcomes;
-use super::outside::Outside;
-use super::sentence;
-use super::stay::{Stay, stay};
-use super::walk::{Index, Owner, Visited, Walk, as_definition};
+use kube_gc_core::verdict::{Decision, ReferenceClass};
 
 /// The finalizer of a definition, which the API server removes when its type has no objects.
 const DEFINITION_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -56,12 +51,12 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
         _ => None,
     };
     if state != State::Live {
-        plan.verdict = sentence::not_there(&plan.object, state);
+        plan.verdict = answer::not_there(&plan.object, state);
         plan.depends_on_unseen |= state != State::Absent;
         return plan;
     }
     let Some(outcomes) = Outcomes::of(asker, walk) else { return plan };
-    let judge = Judge::new(asker, walk, outcomes);
+    let judge = Judge::new(asker, walk, &outcomes);
     judge.write(asker, &mut plan, limit);
     plan
 }
@@ -69,33 +64,31 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
 /// All that decides about the effects.
 struct Judge<'a> {
     walk: &'a Walk,
-    outcomes: Outcomes,
-    delays: Delays,
+    outcomes: &'a Outcomes,
+    delays: Delays<'a>,
     holds: Vec<bool>,
     /// The objects that stay and that something happens to, by place.
     stays: Vec<(Index, Stay)>,
 }
 
 impl<'a> Judge<'a> {
-    fn new(asker: &mut Asker<'_>, walk: &'a Walk, outcomes: Outcomes) -> Self {
-        let holds: Vec<bool> = (0..)
-            .zip(&walk.visited)
-            .map(|(place, visited)| holds(asker, place, visited, &outcomes))
-            .collect();
+    fn new(asker: &mut Asker<'_>, walk: &'a Walk, outcomes: &'a Outcomes) -> Self {
+        let holds: Vec<bool> =
+            (0..).zip(&walk.visited).map(|(place, visited)| holds(asker, place, visited, outcomes)).collect();
         // A first look at what delays is enough to know which deletions are in the foreground.
-        let modes = Delays::of(walk, &outcomes, &holds, &[]);
+        let modes = Delays::of(walk, outcomes, &holds, &[]);
         let mut stays = Vec::new();
         for place in 0..walk.visited.len() {
             if !outcomes.may[place]
                 && let Ok(place) = Index::try_from(place)
-                && let Some(stay) = stay(walk, &outcomes, &modes, place)
+                && let Some(stay) = stay(walk, outcomes, &modes, place)
             {
                 stays.push((place, stay));
             }
         }
         let blockers: Vec<Index> =
             stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(place, _)| *place).collect();
-        let delays = Delays::of(walk, &outcomes, &holds, &blockers);
+        let delays = Delays::of(walk, outcomes, &holds, &blockers);
         Self { walk, outcomes, delays, holds, stays }
     }
 
@@ -159,8 +152,8 @@ impl<'a> Judge<'a> {
         order.truncate(limit);
         plan.objects = order.into_iter().filter_map(|(_, place)| self.object(asker, place)).collect();
         let after = self.after(0);
-        plan.verdict = sentence::verdict(plan, self.effect(0).unwrap_or(Effect::Unknown), after.as_ref());
-        plan.notes = sentence::notes(plan);
+        plan.verdict = answer::verdict(plan, self.effect(0).unwrap_or(Effect::Unknown), after.as_ref());
+        plan.notes = answer::notes(plan);
     }
 
     /// Whether an object may go, and an owner of it could not be looked at.
@@ -323,4 +316,87 @@ fn foreign(asker: &mut Asker<'_>, visited: &Visited) -> Option<Vec<FinalizerRepo
             && !(is_definition && name == DEFINITION_FINALIZER)
     });
     Some(all)
+}
+
+/// An object that stays.
+struct Stay {
+    effect: Effect,
+    loses: Vec<Index>,
+    may_lose: Vec<Index>,
+    why: Option<&'static str>,
+}
+
+/// What happens to an object that stays; `None` if nothing does.
+fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays<'_>, place: Index) -> Option<Stay> {
+    let visited = &walk.visited[place as usize];
+    let goes = |owner: Index| outcomes.may[owner as usize];
+    let touched: Vec<Index> = visited
+        .references
+        .iter()
+        .filter_map(|reference| match reference.owner {
+            Owner::Visited(owner) if goes(owner) => Some(owner),
+            Owner::Visited(_) | Owner::Other(_) => None,
+        })
+        .collect();
+    let namesake = visited.references.iter().any(|reference| reference.namesake.is_some_and(goes));
+    if touched.is_empty() && !namesake {
+        return None;
+    }
+    let mut outside = outcomes.outside[place as usize].iter();
+    let classes: Vec<ReferenceClass> = visited
+        .references
+        .iter()
+        .map(|reference| match reference.owner {
+            Owner::Visited(owner) if !goes(owner) => ReferenceClass::Solid,
+            Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
+            Owner::Visited(_) => ReferenceClass::Absent,
+            Owner::Other(_) => {
+                outside.next().map_or(ReferenceClass::Unresolved, |&outside| of_outside(outside, true))
+            }
+        })
+        .collect();
+    let blocking: Vec<bool> = visited.references.iter().map(|reference| reference.blocking).collect();
+    let decision = verdict(visited, &blocking, &classes);
+    let removed: &[usize] = match &decision {
+        Decision::RemoveReferences { remove, .. } => remove,
+        _ => &[],
+    };
+    let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
+    // While another owner is still there, the reference to one that has gone is removed.
+    let has_other = touched.len() > 1 || outcomes.outside[place as usize].contains(&Outside::Leaving);
+    let mut blocks = false;
+    for (index, reference) in visited.references.iter().enumerate() {
+        let Owner::Visited(owner) = reference.owner else {
+            // It is not owned by what has another name, and may block it.
+            let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
+            may_lose.push(owner);
+            blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+            continue;
+        };
+        if !goes(owner) {
+            continue;
+        }
+        let surely = removed.contains(&index) && outcomes.sure[owner as usize];
+        match surely {
+            true => loses.push(owner),
+            false if removed.contains(&index) || has_other => may_lose.push(owner),
+            false => {}
+        }
+        blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+    }
+    let is_released = may_lose.iter().any(|&owner| walk.orphans(owner));
+    let is_garbage = matches!(decision, Decision::Delete { .. });
+    if touched.is_empty() && (is_garbage || !(blocks || is_released)) {
+        return None;
+    }
+    let keeps = classes.contains(&ReferenceClass::Solid);
+    let (effect, why) = match decision {
+        _ if keeps => (Effect::Kept, None),
+        _ if blocks => {
+            (Effect::Blocks, Some("the collector cannot decide about it: an owner cannot be resolved"))
+        }
+        Decision::RemoveReferences { .. } => (Effect::Orphaned, None),
+        _ => (Effect::Kept, Some("the collector cannot decide about it: an owner cannot be resolved")),
+    };
+    Some(Stay { effect, loses, may_lose, why })
 }

@@ -2,23 +2,14 @@
 //!
 //! | File | Contents |
 //! |---|---|
-//! | `walk` | collects all objects that the deletion may concern |
-//! | `outside` | what is known of their other owners |
-//! | `outcomes` | which objects go, by the collector's own verdict |
-//! | `delay` | what delays those that go |
-//! | `stay` | what happens to those that stay |
-//! | `judge`, `answer` | the effect on each object, and the answer |
-//! | `forecast` | whether the brake would engage |
-//! | `sentence` | the answer in words |
+//! | `walk` | collects all objects that the deletion may concern, and what is known of their other owners |
+//! | `outcomes` | which objects go, by the collector's own verdict, and what delays those |
+//! | `judge` | what happens to those that stay, and the effect on each object |
+//! | `answer` | the answer, in words too, and whether the brake would engage |
 
 mod answer;
-mod delay;
-mod forecast;
 mod judge;
 mod outcomes;
-mod outside;
-mod sentence;
-mod stay;
 mod walk;
 
 pub use answer::{Cascade, Effect, Forecast, Plan, PlannedObject, TypeEffects};

@@ -7,12 +7,10 @@
 use std::sync::Arc;
 
 use crate::knowledge::Asker;
+use crate::plan::walk::{Index, Outside, Owner, Visited, Walk, outside};
 use kube_gc_core::graph::{ForegroundProgress, Generation, ObjectSnapshot, OwnerView, ReferenceSnapshot};
-use kube_gc_core::object::{DeletionState, OwnerReference};
+use kube_gc_core::object::{DeletionState, OwnerReference, PropagationPolicy};
 use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
-
-use super::outside::{Outside, outside};
-use super::walk::{Index, Owner, Visited, Walk};
 
 /// The references between the objects that were visited, by owner.
 #[derive(Debug)]
@@ -205,4 +203,222 @@ pub(super) fn verdict(visited: &Visited, blocking: &[bool], classes: &[Reference
         foreground: ForegroundProgress::Unblocked,
     };
     decide(&snapshot, classes)
+}
+
+/// What delays an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// An object that was visited.
+    Visited(Index),
+    /// One of the owners of this object that are being deleted already.
+    OwnerOf(Index),
+}
+
+/// How an object may be deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Mode {
+    /// Perhaps in the foreground.
+    foreground: bool,
+    /// In the foreground, in any order of events.
+    surely: bool,
+}
+
+/// What delays each object, by its place.
+#[derive(Debug)]
+pub(super) struct Delays<'a> {
+    walk: &'a Walk,
+    outcomes: &'a Outcomes,
+    modes: Vec<Mode>,
+    /// Its deletion begins late, because an owner is still there.
+    late: Vec<Option<Cause>>,
+    /// Once its deletion has begun, it stays for a while.
+    lingers: Vec<Option<Cause>>,
+    /// What it waits for besides its own finalizers.
+    blocked: Vec<Option<Cause>>,
+    /// What has been found and not been followed yet: an object, and whether it is late or lingers.
+    open: Vec<(Index, bool)>,
+}
+
+impl<'a> Delays<'a> {
+    /// Finds out what delays the objects that may go. `holds` says which are held by finalizers of
+    /// others, and `blockers` are objects that stay and never stop blocking their owners.
+    pub(super) fn of(walk: &'a Walk, outcomes: &'a Outcomes, holds: &[bool], blockers: &[Index]) -> Self {
+        let nothing = vec![None; walk.visited.len()];
+        let mut delays = Self {
+            walk,
+            outcomes,
+            modes: modes(walk, outcomes),
+            late: nothing.clone(),
+            lingers: nothing.clone(),
+            blocked: nothing,
+            open: Vec::new(),
+        };
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let index = place as usize;
+            if !outcomes.may[index] {
+                continue;
+            }
+            // A grace period, if it is no finalizer.
+            let waits = place != 0 && visited.deletion == DeletionState::Terminating;
+            if holds[index] || waits {
+                delays.linger(place, Cause::Visited(place));
+            }
+            let leaving = outcomes.outside[index].contains(&Outside::Leaving);
+            if leaving && !delays.has_begun(place) {
+                delays.begin_late(place, Cause::OwnerOf(place));
+            }
+        }
+        for &blocker in blockers {
+            delays.hold_owners(blocker, Cause::Visited(blocker));
+        }
+        while let Some((place, is_late)) = delays.open.pop() {
+            if is_late {
+                delays.spread_late(place);
+            } else {
+                delays.spread_lingering(place);
+            }
+        }
+        delays
+    }
+
+    /// Whether an object may be deleted in the foreground.
+    pub(super) fn is_foreground(&self, place: Index) -> bool {
+        self.modes[place as usize].foreground
+    }
+
+    /// What an object waits for, besides its own finalizers.
+    pub(super) fn of_object(&self, place: Index) -> Option<Cause> {
+        self.blocked[place as usize].or(self.late[place as usize])
+    }
+
+    /// Whether it is deleted whatever its owners do.
+    fn has_begun(&self, place: Index) -> bool {
+        place == 0 || self.walk.visited[place as usize].deletion.is_being_deleted()
+    }
+
+    fn begin_late(&mut self, place: Index, cause: Cause) {
+        if self.late[place as usize].is_none() {
+            self.late[place as usize] = Some(cause);
+            self.open.push((place, true));
+        }
+    }
+
+    fn linger(&mut self, place: Index, cause: Cause) {
+        if cause != Cause::Visited(place) {
+            self.blocked[place as usize].get_or_insert(cause);
+        }
+        if self.lingers[place as usize].is_none() {
+            self.lingers[place as usize] = Some(cause);
+            self.open.push((place, false));
+        }
+    }
+
+    /// The owner of these is still there, and not deleted yet.
+    fn spread_late(&mut self, owner: Index) {
+        let Some(cause) = self.late[owner as usize] else { return };
+        let outcomes = self.outcomes;
+        for &(dependent, _) in outcomes.dependents.of_owner(owner) {
+            self.wait_for_owner(dependent, cause);
+        }
+        for content in outcomes.contents(owner) {
+            if outcomes.may[content as usize] && !self.has_begun(content) {
+                self.begin_late(content, cause);
+            }
+        }
+        self.keep_container(owner, cause);
+    }
+
+    /// The object is being deleted and still there.
+    fn spread_lingering(&mut self, place: Index) {
+        let Some(cause) = self.lingers[place as usize] else { return };
+        let outcomes = self.outcomes;
+        self.hold_owners(place, cause);
+        self.keep_container(place, cause);
+        // While it waits for blocking dependents only, its other dependents go.
+        let waits_for_dependents = self.is_foreground(place) && cause != Cause::Visited(place);
+        let is_container = outcomes.contents(place).next().is_some();
+        if waits_for_dependents && !is_container {
+            return;
+        }
+        for &(dependent, blocking) in outcomes.dependents.of_owner(place) {
+            // Before it waits for others, it waits for those that block it.
+            if !(self.modes[place as usize].surely && blocking) {
+                self.wait_for_owner(dependent, cause);
+            }
+        }
+    }
+
+    fn wait_for_owner(&mut self, dependent: Index, cause: Cause) {
+        let is_contained = self.walk.visited[dependent as usize].container.is_some();
+        let goes_at_once = self.has_begun(dependent) || is_contained;
+        if self.outcomes.may[dependent as usize] && !goes_at_once {
+            self.begin_late(dependent, cause);
+        }
+    }
+
+    /// An object that is still there blocks the owners that wait for it.
+    fn hold_owners(&mut self, place: Index, cause: Cause) {
+        let walk = self.walk;
+        for reference in &walk.visited[place as usize].references {
+            let owner = match reference.owner {
+                Owner::Visited(owner) => Some(owner),
+                Owner::Other(_) => reference.namesake,
+            };
+            if let Some(owner) = owner
+                && owner != place
+                && reference.blocking
+                && self.outcomes.may[owner as usize]
+                && self.is_foreground(owner)
+            {
+                self.linger(owner, cause);
+            }
+        }
+    }
+
+    /// A namespace stays until nothing is in it, and a definition until its type has no objects.
+    fn keep_container(&mut self, place: Index, cause: Cause) {
+        if let Some(container) = self.walk.visited[place as usize].container {
+            self.linger(container, cause);
+        }
+    }
+}
+
+/// How the objects that may go are deleted: the root by its policy, others in the foreground if an
+/// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
+fn modes(walk: &Walk, outcomes: &Outcomes) -> Vec<Mode> {
+    let mut modes = vec![Mode::default(); walk.visited.len()];
+    let mut open = Vec::new();
+    for (place, visited) in (0..).zip(&walk.visited) {
+        let asked_for = match (place, visited.deletion) {
+            (0, _) => walk.query.policy == PropagationPolicy::Foreground,
+            (_, DeletionState::DeletingDependents) => true,
+            (_, DeletionState::Live) => {
+                visited.finalizers.foreground && !walk.orphans(place) && !walk.goes_with_namespace(place)
+            }
+            (_, DeletionState::Terminating | DeletionState::Orphaning) => false,
+        };
+        if asked_for && outcomes.may[place as usize] {
+            modes[place as usize] = Mode { foreground: true, surely: true };
+            open.push(place);
+        }
+    }
+    while let Some(owner) = open.pop() {
+        for &(place, blocking) in outcomes.dependents.of_owner(owner) {
+            let visited = &walk.visited[place as usize];
+            let goes = outcomes.may[place as usize] && visited.deletion == DeletionState::Live && place != 0;
+            if !goes || walk.orphans(place) || !visited.has_dependents {
+                continue;
+            }
+            let surely = modes[owner as usize].surely
+                && blocking
+                && visited.references.len() == 1
+                && visited.container.is_none();
+            let mode = &mut modes[place as usize];
+            if !mode.foreground || (surely && !mode.surely) {
+                *mode = Mode { foreground: true, surely: surely || mode.surely };
+                open.push(place);
+            }
+        }
+    }
+    modes
 }

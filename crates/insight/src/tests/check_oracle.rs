@@ -350,7 +350,7 @@ proptest! {
         cluster.live.clear();
         for object in &objects {
             for reference in &object.facts.owners {
-                let seen = classify::resolve(catalog(), object.facts.namespace.as_ref(), reference);
+                let seen = judge::resolve(catalog(), object.facts.namespace.as_ref(), reference);
                 if let (Some(identity), Some(live)) = (seen.owner.identity(), oracle.read(object, reference)) {
                     cluster.live.insert(identity.clone(), live);
                 }

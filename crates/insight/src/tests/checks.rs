@@ -21,7 +21,7 @@ pub fn check(cluster: &mut Cluster) -> CheckReport {
 fn rows(cluster: &mut Cluster) -> Vec<String> {
     let row = |finding: &Finding| {
         let Finding { effect, class, object, hint, .. } = finding;
-        format!("{} {} {object}: {hint}", effect.as_str(), class.as_str())
+        format!("{} {} {object}: {hint}", effect.into_str(), class.into_str())
     };
     check(cluster).findings.iter().map(row).collect()
 }

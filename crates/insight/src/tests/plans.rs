@@ -16,7 +16,7 @@ fn effects(plan: &Plan) -> Vec<String> {
         .map(|object| {
             let after =
                 object.after.as_ref().map(|after| format!(" after {}", after.name)).unwrap_or_default();
-            format!("{} {}{after}", object.name.name, object.effect.as_str())
+            format!("{} {}{after}", object.name.name, object.effect.into_str())
         })
         .collect();
     all.sort();

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::super::remaining::Remaining;
+use super::super::Remaining;
 use super::super::stuck::{StuckReport, stuck};
 use super::*;
 use kube_gc_core::graph::SearchQuery;

@@ -60,16 +60,16 @@ fn answer() -> TreeAnswer {
     TreeAnswer { shown, incomplete: Vec::new(), left_out: 0, extras, hidden }
 }
 
-fn look(columns: &[String]) -> Look<'_> {
-    let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
-    Look { columns, wide: false, headers: true, style: Style::plain(), now, down: 32, all: false }
+fn table(answer: &TreeAnswer, change: fn(&mut View<'_>)) -> String {
+    let mut view = View { answer, columns: &["Ready".to_owned()], down: 32, all: false };
+    change(&mut view);
+    view.table(&Look::plain(false, "2026-01-01T00:12:00Z"))
 }
 
 #[test]
 fn a_tree_has_columns_and_notes() {
-    let columns = ["Ready".to_owned()];
     assert_eq!(
-        table(&answer(), &look(&columns)),
+        table(&answer(), |_| {}),
         "\
 NAME                             STATE                  READY  AGE
 Application/shop                 live                               owner
@@ -84,16 +84,11 @@ example.com/drain, deleted 12m ago
 
 #[test]
 fn what_is_not_shown_says_how_to_see_it() {
-    let columns = ["Ready".to_owned()];
-    let last = |change: fn(&mut Look<'_>)| {
-        let mut look = look(&columns);
-        change(&mut look);
-        table(&answer(), &look).lines().last().unwrap().to_owned()
-    };
-    assert!(last(|look| look.down = 1).ends_with("≥4d  --down 2 shows them"));
-    assert!(last(|look| look.all = true).ends_with("≥4d"));
+    let last = |change: fn(&mut View<'_>)| table(&answer(), change).lines().last().unwrap().to_owned();
+    assert!(last(|view| view.down = 1).ends_with("≥4d  --down 2 shows them"));
+    assert!(last(|view| view.all = true).ends_with("≥4d"));
     let nothing = TreeAnswer { hidden: HashMap::new(), ..answer() };
-    let text = table(&nothing, &look(&columns));
+    let text = table(&nothing, |_| {});
     assert!(text.contains("212 more Pods           live                               --all"), "{text}");
 }
 
@@ -111,7 +106,7 @@ fn hostile_names_cannot_leave_their_place() {
     let hostile = "a\"];\n b \u{1b}[31m\\\u{202e}";
     answer.shown.nodes[0].name.name = hostile.into();
     answer.shown.nodes[0].name.kind = "K\"\n".into();
-    for text in [table(&answer, &look(&[])), names(&answer.shown), dot(&answer.shown)] {
+    for text in [table(&answer, |view| view.columns = &[]), names(&answer.shown), dot(&answer.shown)] {
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
         assert!(text.lines().count() <= 12, "{text}");
     }

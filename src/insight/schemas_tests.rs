@@ -7,8 +7,9 @@ use schemars::transform::{RecursiveTransform, RestrictFormats, Transform as _};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
-use super::{CheckAnswer, ExplainAnswer, PlanAnswer, StuckAnswer, TreeAnswer};
-use kube_gc_insight::Document;
+use super::answers::Answer;
+use super::{ExplainAnswer, TreeAnswer};
+use kube_gc_insight::{CheckReport, Document, Plan, StuckReport};
 
 /// The schema of what a command prints.
 fn schema<A: JsonSchema>(kind: &'static str, title: &str, command: &str) -> Value {
@@ -69,7 +70,11 @@ fn the_schemas_are_those_of_the_answers() {
     for (name, schema) in [
         (
             "check.json",
-            schema::<CheckAnswer>("Check", "Owner references with which something is wrong", "kube-gc check"),
+            schema::<Answer<CheckReport>>(
+                "Check",
+                "Owner references with which something is wrong",
+                "kube-gc check",
+            ),
         ),
         (
             "explanation.json",
@@ -77,11 +82,15 @@ fn the_schemas_are_those_of_the_answers() {
         ),
         (
             "plan.json",
-            schema::<PlanAnswer>("Plan", "What happens to every object if one is deleted", "kube-gc plan"),
+            schema::<Answer<Plan>>("Plan", "What happens to every object if one is deleted", "kube-gc plan"),
         ),
         (
             "stuck.json",
-            schema::<StuckAnswer>("Stuck", "What was deleted long ago and is still there", "kube-gc stuck"),
+            schema::<Answer<StuckReport>>(
+                "Stuck",
+                "What was deleted long ago and is still there",
+                "kube-gc stuck",
+            ),
         ),
         ("tree.json", schema::<TreeAnswer>("Tree", "What belongs to an object", "kube-gc tree")),
     ] {

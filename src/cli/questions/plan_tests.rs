@@ -1,3 +1,5 @@
+use clap::Parser;
+
 use super::*;
 use kube_gc_core::object::{GroupResource, Identity, ResourceType, Scope, Uid};
 use kube_gc_insight::{Cascade, FinalizerReport, State};
@@ -80,8 +82,8 @@ fn plan() -> Plan {
     }
 }
 
-const fn look(wide: bool) -> Look {
-    Look { wide, headers: true, style: Style::plain() }
+fn look(wide: bool) -> Look {
+    Look::plain(wide, "2026-01-01T00:00:00Z")
 }
 
 #[test]
@@ -146,4 +148,24 @@ fn hostile_texts_cannot_leave_their_place() {
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
         assert!(text.lines().count() <= lines, "{text}");
     }
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    plan: PlanArgs,
+}
+
+fn refused(more: &[&str]) -> String {
+    let line = ["plan", "pod/a", "--config", "/nowhere/kube-gc.toml"].iter().chain(more);
+    Line::parse_from(line).plan.run().unwrap_err().message
+}
+
+/// The file may not exist, and what it says would not matter.
+#[test]
+fn a_configuration_beside_a_collector_is_refused_before_it_is_read() {
+    let why = refused(&["--collector", "http://127.0.0.1:1"]);
+    assert!(why.contains("needs --from lists"), "{why}");
+    let why = refused(&[]);
+    assert!(why.contains("/nowhere/kube-gc.toml"), "{why}");
 }

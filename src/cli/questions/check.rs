@@ -1,0 +1,286 @@
+//! `kube-gc check`: what is wrong with owner references.
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::{ListsArgs, ScopeArgs};
+use super::{Failed, Format, complete, footer, json, progress};
+use crate::app::insight::ask;
+use crate::cli::exit::Exit;
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, print};
+use crate::insight::Watcher;
+use kube_gc_core::text::Thousands;
+use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding};
+
+/// The end of `kube-gc check --help`.
+const EXAMPLES: &str = "\
+Examples:
+  Which owner references of a namespace are wrong?
+    kube-gc check -n shop
+
+  Fail in CI if anything in the cluster would be deleted
+    kube-gc check -A --fail-on deletes
+
+  The objects that would be deleted
+    kube-gc check -A -o json | jq '.findings[] | select(.effect == \"deletes\") | .object'
+
+The effect of an object is the verdict of the collector, whether one runs or not: the same code
+decides. docs/check.md explains each class.";
+
+/// The arguments of `kube-gc check`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct CheckArgs {
+    #[command(flatten)]
+    scope: ScopeArgs,
+
+    #[command(flatten)]
+    source: ListsArgs,
+
+    /// Exit with 1 if there are findings with this effect or a worse one
+    #[arg(long, value_name = "EFFECT", value_enum, default_value_t)]
+    fail_on: FailOn,
+
+    /// Format of the findings
+    ///
+    /// docs/schemas/check.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// Which findings are a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FailOn {
+    /// The collector deletes an object.
+    Deletes,
+    /// The same, or an object stays for ever.
+    #[default]
+    Leaks,
+    /// Any finding.
+    Odd,
+    /// None.
+    Never,
+}
+
+impl CheckArgs {
+    /// Finds what is wrong with owner references.
+    pub fn run(&self) -> Result<Exit, Failed> {
+        let Self { scope, source, fail_on, output } = self;
+        source.refuse_a_collector()?;
+        let query = scope.query();
+        let answer = ask(&scope.connection(), async |session, interrupted| {
+            session.check(&query, &Watcher { progress: &progress, interrupted }).await
+        })??;
+        let report = &answer.report;
+        let text = match output {
+            Format::Json => json("Check", &answer)?,
+            Format::Name => kubectl_names(report.findings.iter().map(|finding| &finding.object)),
+            Format::Table | Format::Wide => {
+                let mut look = scope.reach.look(*output);
+                look.namespaces |= scope.all_namespaces;
+                let footer = footer(&answer.incomplete, answer.left_out, None);
+                let between = if footer.is_empty() { "\n" } else { " " };
+                table(report, &look) + &summary(report) + between + &footer
+            }
+        };
+        print(&text)?;
+        if fail_on.is_met_by(report.broken_objects) {
+            return Ok(Exit::Failure);
+        }
+        Ok(complete(answer.incomplete.is_empty()))
+    }
+}
+
+impl FailOn {
+    const fn is_met_by(self, found: EffectCounts) -> bool {
+        let EffectCounts { deletes, leaks, unknown, odd } = found;
+        match self {
+            Self::Deletes => deletes > 0,
+            Self::Leaks => deletes + leaks > 0,
+            Self::Odd => deletes + leaks + unknown + odd > 0,
+            Self::Never => false,
+        }
+    }
+}
+
+/// How many characters of a uid a table shows.
+const SHORT_UID: usize = 4;
+
+/// The findings for people, the worst first.
+fn table(report: &CheckReport, look: &Look) -> String {
+    let row = |finding: &Finding| {
+        let Finding { effect, class, object, hint, .. } = finding;
+        let colour = match effect {
+            CheckEffect::Deletes => Colour::Red,
+            CheckEffect::Leaks | CheckEffect::Unknown => Colour::Yellow,
+            CheckEffect::Odd => Colour::Plain,
+        };
+        [
+            Cell::new(object.namespace.as_deref().unwrap_or_default()),
+            Cell::new(effect.into_str()).coloured(colour),
+            Cell::new(class.into_str()),
+            Cell::new(kubectl_name(object)),
+            Cell::new(&object.uid),
+            Cell::new(reference(finding, look.wide)),
+            Cell::new(hint).coloured(Colour::Dim),
+        ]
+    };
+    let (namespace, uid) = (look.namespaces.then_some("NAMESPACE"), look.wide.then_some("UID"));
+    let names =
+        [namespace, Some("EFFECT"), Some("CLASS"), Some("OBJECT"), uid, Some("REFERENCE"), Some("HINT")];
+    let mut text = look.table(&names, report.findings.iter().map(row));
+    let more = report.finding_count - report.findings.len();
+    if more > 0 {
+        text.push_str(&format!("And {} more findings.\n", Thousands(more)));
+    }
+    text
+}
+
+/// The owner as the reference names it, and what it may mean.
+fn reference(finding: &Finding, wide: bool) -> String {
+    let Finding { class, owner, found, .. } = finding;
+    let shown = |uid: &str| match uid.char_indices().nth(SHORT_UID) {
+        Some((end, _)) if !wide => format!("{}…", &uid[..end]),
+        _ => uid.to_owned(),
+    };
+    let name = match class {
+        Class::Unresolved | Class::UnservedVersion => format!("{} {owner}", owner.api_version),
+        _ => format!("{owner} {}", shown(&owner.uid)),
+    };
+    let Some(found) = found else { return name };
+    let uid = shown(&found.uid);
+    match class {
+        Class::Recreated => format!("{name}: that name is {uid} now"),
+        Class::OtherNamespace => {
+            let namespace = found.namespace.as_deref().unwrap_or_default();
+            format!("{name}: that uid is in namespace {namespace}")
+        }
+        _ => format!("{name}: that uid is {found}"),
+    }
+}
+
+/// What there is in all.
+pub fn summary(report: &CheckReport) -> String {
+    let deletes = report.broken_objects.deletes;
+    format!(
+        "{} of {} reference{}; {} object{} would be deleted.",
+        Thousands(report.broken_references),
+        Thousands(report.references),
+        if report.references == 1 { "" } else { "s" },
+        Thousands(deletes),
+        if deletes == 1 { "" } else { "s" },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_insight::ObjectName;
+
+    fn name(api_version: &str, kind: &str, name: &str, uid: &str) -> ObjectName {
+        ObjectName {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            resource: None,
+            namespace: Some("shop".into()),
+            name: name.into(),
+            uid: uid.into(),
+        }
+    }
+
+    fn report() -> CheckReport {
+        let finding = |effect, class, object, owner, found, hint: &str| Finding {
+            effect,
+            class,
+            object,
+            owner,
+            found,
+            served_as: None,
+            hint: hint.into(),
+            place: 0,
+        };
+        let web = name("apps/v1", "Deployment", "web", "1f3c0000");
+        let now = ObjectName { uid: "77a00000".into(), ..web.clone() };
+        let tls = name("extensions/v1beta1", "Ingress", "web", "u");
+        CheckReport {
+            findings: vec![
+                finding(
+                    CheckEffect::Deletes,
+                    Class::Recreated,
+                    name("v1", "ConfigMap", "prices", "p"),
+                    web,
+                    Some(now),
+                    "restored? name the new uid",
+                ),
+                finding(
+                    CheckEffect::Leaks,
+                    Class::Unresolved,
+                    name("v1", "Secret", "tls", "t"),
+                    tls,
+                    None,
+                    "served as networking.k8s.io/v1",
+                ),
+            ],
+            finding_count: 3,
+            objects: 100,
+            references: 1412,
+            broken_references: 2,
+            broken_objects: EffectCounts { deletes: 1, leaks: 1, ..EffectCounts::default() },
+        }
+    }
+
+    fn look(wide: bool) -> Look {
+        Look::plain(wide, "2026-01-01T00:00:00Z")
+    }
+
+    fn names(report: &CheckReport) -> String {
+        kubectl_names(report.findings.iter().map(|finding| &finding.object))
+    }
+
+    #[test]
+    fn findings_are_a_table() {
+        assert_eq!(
+            table(&report(), &look(false)),
+            "\
+EFFECT   CLASS       OBJECT            REFERENCE                                     HINT
+deletes  recreated   configmap/prices  Deployment/web 1f3c…: that name is 77a0… now  restored? name the new uid
+leaks    unresolved  secret/tls        extensions/v1beta1 Ingress/web                served as networking.k8s.io/v1
+And 1 more findings.
+"
+        );
+        assert_eq!(summary(&report()), "2 of 1,412 references; 1 object would be deleted.");
+        assert_eq!(names(&report()), "configmap/prices\nsecret/tls\n");
+    }
+
+    #[test]
+    fn wide_has_namespaces_and_whole_uids() {
+        let text = table(&report(), &look(true));
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[0], ["NAMESPACE", "EFFECT", "CLASS", "OBJECT", "UID", "REFERENCE", "HINT"]);
+        assert_eq!(
+            lines[1][..7],
+            ["shop", "deletes", "recreated", "configmap/prices", "p", "Deployment/web", "1f3c0000:"]
+        );
+    }
+
+    #[test]
+    fn hostile_texts_stay_in_their_cell() {
+        let mut report = report();
+        report.findings[0].owner = name("a\n", "K\u{1b}[31m", "n\u{202e}\n", "é\u{202e}\nlong");
+        report.findings[0].object.name = "x\ny".into();
+        for text in [table(&report, &look(false)), names(&report)] {
+            assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+            assert!(text.lines().count() <= 4, "{text}");
+        }
+    }
+
+    #[test]
+    fn each_threshold_includes_what_is_worse() {
+        let one = |deletes, leaks, unknown, odd| EffectCounts { deletes, leaks, unknown, odd };
+        let kinds = [one(1, 0, 0, 0), one(0, 1, 0, 0), one(0, 0, 1, 0), one(0, 0, 0, 1), one(0, 0, 0, 0)];
+        let met = |fail_on: FailOn| kinds.map(|found| fail_on.is_met_by(found));
+        assert_eq!(met(FailOn::Deletes), [true, false, false, false, false]);
+        assert_eq!(met(FailOn::Leaks), [true, true, false, false, false]);
+        assert_eq!(met(FailOn::Odd), [true, true, true, true, false]);
+        assert_eq!(met(FailOn::Never), [false; 5]);
+    }
+}

@@ -1,0 +1,344 @@
+//! `kube-gc explain`: why an object is still there.
+
+use clap::Args;
+
+use super::arguments::{Auto, CommonArgs, SourceArgs};
+use super::{Failed, Format, ask, complete, footer, json};
+use crate::cli::exit::Exit;
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, line, print};
+use crate::insight::{Decision, ExplainAnswer, Stuck};
+use kube_gc_core::text::escape::Escaped;
+use kube_gc_core::text::{Thousands, listed};
+use kube_gc_core::verdict::ReferenceClass;
+use kube_gc_insight::{
+    Evidence, Explanation, FinalizerReport, HeldObjects, Hold, JudgedReference, Leaf, Outcome,
+};
+
+/// The end of `kube-gc explain --help`.
+const EXAMPLES: &str = "\
+Examples:
+  Why is this pod not gone?
+    kube-gc explain pod/web-7d9-x -n shop
+
+  What will happen to it, for a script
+    kube-gc explain pod/web-7d9-x -n shop -o json | jq -r .outcome
+
+The verdict is that of the collector, whether one runs or not: the same code decides.
+docs/explain.md explains each part of the answer.";
+
+/// The arguments of `kube-gc explain`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Format of the answer
+    ///
+    /// docs/schemas/explanation.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+impl ExplainArgs {
+    /// Explains an object.
+    pub fn run(&self) -> Result<Exit, Failed> {
+        let Self { common, source, output } = self;
+        let (object, filter) = (common.object()?, common.reach.filter());
+        let (answer, note) = ask(
+            &common.connection(),
+            &source.source(Auto::Looks)?,
+            async |session, collector, watcher| session.explain_from(collector, &object, watcher).await,
+            async |session, watcher| session.explain(&object, &filter, watcher).await,
+        )?;
+        let explanation = &answer.explanation;
+        let text = match output {
+            Format::Json => json("Explanation", &answer)?,
+            // The objects that hold it.
+            Format::Name => {
+                let leaves = explanation.chain.leaves.iter();
+                leaves.map(|leaf| kubectl_name(&leaf.object) + "\n").collect()
+            }
+            Format::Table | Format::Wide => {
+                let look = common.reach.look(*output);
+                text(explanation, &look)
+                    + &of_collector(&answer, &look)
+                    + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+            }
+        };
+        print(&text)?;
+        Ok(complete(!explanation.depends_on_unseen))
+    }
+}
+
+/// An explanation for people: the verdict first, then what it rests on, then what to do.
+fn text(explanation: &Explanation, look: &Look) -> String {
+    let colour = match explanation.outcome {
+        Outcome::Stays | Outcome::LosesReferences => Colour::Bold,
+        Outcome::Goes | Outcome::Waits => Colour::Yellow,
+        Outcome::Undecided | Outcome::Absent | Outcome::Unknown => Colour::Red,
+    };
+    let mut text = look.paint(colour, &Escaped(&explanation.verdict).to_string()) + "\n";
+    if let Some(age) = explanation.deleted.as_deref().and_then(|time| look.age(time)) {
+        line(&mut text, format_args!("It was deleted {age} ago."));
+    }
+    references(&mut text, explanation, look);
+    finalizers(&mut text, &explanation.finalizers, look);
+    chain(&mut text, explanation, look);
+    namespace(&mut text, explanation, look);
+    if !explanation.advice.is_empty() {
+        text.push('\n');
+    }
+    for advice in &explanation.advice {
+        line(&mut text, advice);
+    }
+    text
+}
+
+/// What a collector has done about the object; empty if lists were asked.
+fn of_collector(answer: &ExplainAnswer, look: &Look) -> String {
+    let mut text = String::new();
+    let ago = |time: &str| look.age(time).map(|age| format!(" {age} ago")).unwrap_or_default();
+    if let Some(Decision { at, action, outcome, error }) = answer.decisions.iter().flatten().next() {
+        let error = error.as_deref().map(|error| format!(": {error}")).unwrap_or_default();
+        let last = format!(
+            "The last decision of the collector was {action}{}, and it was {outcome}{error}",
+            ago(at)
+        );
+        text += &format!("\n{}.\n", Escaped(last.trim_end_matches('.')));
+    }
+    if let Some(Stuck { reason, since, attempts, next_retry_seconds, message, hint }) = &answer.stuck {
+        let attempts = attempts.map(|count| format!(" after {count} attempts")).unwrap_or_default();
+        let next = match next_retry_seconds {
+            Some(seconds) if *seconds >= 1.0 => format!(" It tries again in {seconds:.0} s."),
+            Some(_) => " It tries again now.".to_owned(),
+            None => String::new(),
+        };
+        let since = ago(since);
+        let stuck =
+            format!("The collector cannot finish with it{attempts} ({reason}, since{since}): {message}.");
+        text += &format!("\n{}{next}\nWhat to do: {}.\n", Escaped(stuck), Escaped(hint));
+    }
+    text
+}
+
+fn references(text: &mut String, explanation: &Explanation, look: &Look) {
+    let row = |reference: &JudgedReference| {
+        let colour = match reference.class {
+            ReferenceClass::Solid => Colour::Plain,
+            ReferenceClass::Waiting | ReferenceClass::Orphaned => Colour::Yellow,
+            ReferenceClass::Absent | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => Colour::Red,
+        };
+        let flags = match (reference.controller, reference.block_owner_deletion) {
+            (true, true) => "controller,blocking",
+            (true, false) => "controller",
+            (false, true) => "blocking",
+            (false, false) => "-",
+        };
+        [
+            Cell::new(&reference.owner),
+            Cell::new(&reference.owner.uid),
+            Cell::new(class(reference.class)).coloured(colour),
+            Cell::new(flags),
+            Cell::new(evidence(&reference.evidence)),
+        ]
+    };
+    let uid = look.wide.then_some("UID");
+    let names = [Some("OWNER"), uid, Some("CLASS"), Some("FLAGS"), Some("EVIDENCE")];
+    look.section(text, &names, explanation.references.iter().map(row));
+    let rest = explanation.reference_count.saturating_sub(explanation.references.len());
+    if rest > 0 && !explanation.references.is_empty() {
+        line(text, format_args!("and {} more owner references", Thousands(rest)));
+    }
+}
+
+const fn class(class: ReferenceClass) -> &'static str {
+    match class {
+        ReferenceClass::Solid => "solid",
+        ReferenceClass::Waiting => "waiting",
+        ReferenceClass::Absent => "absent",
+        ReferenceClass::Orphaned => "orphaned",
+        ReferenceClass::Unresolved => "unresolved",
+        ReferenceClass::InvalidScope => "invalid scope",
+    }
+}
+
+fn evidence(evidence: &Evidence) -> String {
+    match evidence {
+        Evidence::Watched => "is in the list of its type".to_owned(),
+        Evidence::Remembered => "was seen to be deleted".to_owned(),
+        Evidence::Read => "was read just now".to_owned(),
+        Evidence::NotFound => "the server says that it does not exist".to_owned(),
+        Evidence::OtherUid { uid } => format!("that name belongs to {uid} now"),
+        Evidence::NotServed { served_as: Some(version) } => format!("not served; the server has {version}"),
+        Evidence::NotServed { served_as: None } => "the server does not have this kind".to_owned(),
+        Evidence::Undiscovered => "this part of the API does not answer".to_owned(),
+        Evidence::Namespaced => "a cluster-scoped object cannot have a namespaced owner".to_owned(),
+        Evidence::Failed { error } => error.clone(),
+        Evidence::NotAsked => "not looked at, because there are too many".to_owned(),
+    }
+}
+
+fn finalizers(text: &mut String, finalizers: &[FinalizerReport], look: &Look) {
+    let row = |finalizer: &FinalizerReport| {
+        let set_by = finalizer.set_by.as_ref();
+        let since = set_by.and_then(|setter| setter.time.as_deref());
+        let (api, colour) = match finalizer.api_is_served {
+            Some(true) => ("served", Colour::Plain),
+            Some(false) => ("not served", Colour::Red),
+            None => ("-", Colour::Plain),
+        };
+        let remover = match (&finalizer.remover, &finalizer.when) {
+            (Some(remover), Some(when)) => format!("{remover}, as soon as {when}"),
+            _ => String::new(),
+        };
+        [
+            Cell::new(&finalizer.name),
+            Cell::new(set_by.map_or("-", |setter| &setter.manager)),
+            Cell::new(ago(since, look)),
+            Cell::new(api).coloured(colour),
+            Cell::new(remover),
+        ]
+    };
+    let names = ["FINALIZER", "SET BY", "LAST WRITTEN", "API", "REMOVED BY"];
+    look.section(text, &names.map(Some), finalizers.iter().map(row));
+}
+
+/// How long ago a time was, if it is known.
+fn ago(time: Option<&str>, look: &Look) -> String {
+    time.and_then(|time| look.age(time)).map_or_else(|| "-".to_owned(), |age| format!("{age} ago"))
+}
+
+fn chain(text: &mut String, explanation: &Explanation, look: &Look) {
+    let chain = &explanation.chain;
+    let row = |leaf: &Leaf| {
+        let colour = match leaf.hold {
+            Hold::Finalizers | Hold::Undecided | Hold::Unknown => Colour::Red,
+            _ => Colour::Plain,
+        };
+        [
+            Cell::new(&leaf.object),
+            Cell::new(hold(leaf)).coloured(colour),
+            Cell::new(ago(leaf.deleted.as_deref(), look)),
+            Cell::new(&leaf.blocks),
+        ]
+    };
+    let names = ["HELD BY", "BECAUSE", "DELETED", "BLOCKS"];
+    look.section(text, &names.map(Some), chain.leaves.iter().map(row));
+    let between = chain.links.iter().skip(1);
+    let between: Vec<String> =
+        between.map(|link| format!("{} (waits for {})", link.object, link.waits_for)).collect();
+    if !between.is_empty() {
+        line(text, format_args!("In between: {}", listed(", ", between.len(), between.iter())));
+    }
+    if chain.truncated {
+        text.push_str("More objects block it than are shown.\n");
+    }
+}
+
+fn namespace(text: &mut String, explanation: &Explanation, look: &Look) {
+    let Some(report) = &explanation.namespace else { return };
+    let held = report.held.iter().map(|held| {
+        let more = held.count - held.objects.len();
+        let mut objects: Vec<String> = held.objects.iter().map(ToString::to_string).collect();
+        if more > 0 {
+            objects.push(format!("and {} more", Thousands(more)));
+        }
+        [
+            Cell::new(&held.finalizer.name),
+            Cell::new(held.count),
+            Cell::new(objects.join(", ")),
+            Cell::new(set_by(held, look)),
+        ]
+    });
+    look.section(text, &["HELD BY FINALIZER", "COUNT", "OBJECTS", "SET BY"].map(Some), held);
+    let left = report.by_type.iter().map(|left| [Cell::new(&left.resource), Cell::new(left.count)]);
+    look.section(text, &["LEFT", "COUNT"].map(Some), left);
+    let conditions = report.conditions.iter();
+    let conditions = conditions.map(|condition| [Cell::new(&condition.kind), Cell::new(&condition.message)]);
+    look.section(text, &["CONDITION", "MESSAGE"].map(Some), conditions);
+    if report.not_read > 0 {
+        line(
+            text,
+            format_args!("The finalizers of {} more objects were not read.", Thousands(report.not_read)),
+        );
+    }
+}
+
+/// Who set a finalizer, and whether that controller is still at work.
+fn set_by(held: &HeldObjects, look: &Look) -> String {
+    let ago = |time: &Option<String>| time.as_deref().and_then(|time| look.age(time));
+    let mut parts = Vec::new();
+    match held.finalizer.api_is_served {
+        Some(true) => parts.push("its API is served".to_owned()),
+        Some(false) => parts.push("its API is not served".to_owned()),
+        None => {}
+    }
+    parts.extend(ago(&held.last_write).map(|age| format!("it has not written here for {age}")));
+    let mut text = held.finalizer.set_by.as_ref().map_or_else(|| "-".to_owned(), |set| set.manager.clone());
+    text.extend(ago(&held.first_set).map(|age| format!(" {age} ago")));
+    if !parts.is_empty() {
+        text.push_str(&format!("; {}", parts.join(", and ")));
+    }
+    text
+}
+
+fn hold(leaf: &Leaf) -> String {
+    match leaf.hold {
+        Hold::Finalizers => {
+            let own = |finalizer: &&FinalizerReport| finalizer.name != "foregroundDeletion";
+            let names: Vec<&str> = leaf.finalizers.iter().filter(own).map(|one| one.name.as_str()).collect();
+            let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
+            format!("{what} {}", listed(", ", names.len(), names.iter()))
+        }
+        Hold::GracePeriod => "its grace period has not ended".to_owned(),
+        Hold::Orphaning => "its dependents are being released".to_owned(),
+        Hold::Unblocked => "nothing: the collector removes its finalizer".to_owned(),
+        Hold::ToBeDeleted => "not deleted yet: the collector deletes it".to_owned(),
+        Hold::ToBeReleased => "not released yet: another owner keeps it".to_owned(),
+        Hold::Undecided => "an owner of it cannot be resolved".to_owned(),
+        Hold::Unknown => "it could not be looked at".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_insight::FinalizerSetter;
+
+    #[test]
+    fn who_set_a_finalizer_and_when_is_said_as_far_as_it_is_known() {
+        let look = Look::plain(false, "2026-02-11T00:00:00Z");
+        let of = |manager: Option<&str>, times: [Option<&str>; 2], api_is_served| {
+            let set_by = manager.map(|manager| FinalizerSetter {
+                finalizer: "example.com/backup".into(),
+                manager: manager.into(),
+                time: None,
+                last_write: None,
+            });
+            let (remover, when) = (None, None);
+            let finalizer =
+                FinalizerReport { name: "example.com/backup".into(), remover, when, set_by, api_is_served };
+            let [first_set, last_write] = times.map(|time| time.map(str::to_owned));
+            super::set_by(
+                &HeldObjects { finalizer, first_set, last_write, count: 3, objects: Vec::new() },
+                &look,
+            )
+        };
+        let times = [Some("2026-01-01T00:00:00Z"), Some("2026-01-02T00:00:00Z")];
+        assert_eq!(
+            of(Some("backup-operator"), times, Some(true)),
+            "backup-operator 41d ago; its API is served, and it has not written here for 40d"
+        );
+        assert_eq!(
+            of(Some("backup-operator"), times, None),
+            "backup-operator 41d ago; it has not written here for 40d"
+        );
+        assert_eq!(of(Some("backup-operator"), [None, None], None), "backup-operator");
+        assert_eq!(of(None, [None, None], Some(false)), "-; its API is not served");
+        assert_eq!(of(None, [None, None], None), "-");
+    }
+}

@@ -1,0 +1,241 @@
+//! `kube-gc stuck`: what was deleted long ago and is still there.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::arguments::{Auto, ScopeArgs, SourceArgs};
+use super::{Failed, Format, ask, complete, footer, json};
+use crate::cli::exit::Exit;
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line, print};
+use crate::insight::{QueryScope, Source};
+use kube_gc_core::text::Thousands;
+use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::{StuckGroup, StuckReport};
+
+/// The end of `kube-gc stuck --help`.
+const EXAMPLES: &str = "\
+Examples:
+  What in a namespace does not go?
+    kube-gc stuck -n shop
+
+  What has not gone for an hour, in the whole cluster
+    kube-gc stuck -A --older 1h
+
+  The objects that hold the others
+    kube-gc stuck -n shop -o name
+
+docs/stuck.md explains each cause. `kube-gc explain` says more about one object.";
+
+/// The arguments of `kube-gc stuck`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct StuckArgs {
+    #[command(flatten)]
+    scope: ScopeArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// How long ago an object must have been deleted
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = humantime::parse_duration)]
+    older: Duration,
+
+    /// Format of the answer
+    ///
+    /// docs/schemas/stuck.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: Format,
+}
+
+impl StuckArgs {
+    /// Finds what was deleted long ago and is still there.
+    pub fn run(&self) -> Result<Exit, Failed> {
+        let Self { scope, older, output, .. } = self;
+        let query = scope.query();
+        let (answer, note) = ask(
+            &scope.connection(),
+            &self.source(&query)?,
+            async |session, collector, watcher| session.stuck_from(collector, &query, *older, watcher).await,
+            async |session, watcher| session.stuck(&query, *older, watcher).await,
+        )?;
+        let report = &answer.report;
+        let text = match output {
+            Format::Json => json("Stuck", &answer)?,
+            Format::Name => names(report),
+            Format::Table | Format::Wide => {
+                let mut look = scope.reach.look(*output);
+                look.namespaces = scope.all_namespaces;
+                summary(report, &humantime::format_duration(*older).to_string())
+                    + &text(report, &look)
+                    + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+            }
+        };
+        print(&text)?;
+        Ok(if report.stuck > 0 { Exit::Failure } else { complete(answer.incomplete.is_empty()) })
+    }
+
+    /// A collector has no lists of which types could be left out, and no labels.
+    fn source(&self, query: &QueryScope) -> Result<Source, Failed> {
+        let why = match (query.filter.is_empty(), &query.selector) {
+            (true, None) => return self.source.source(Auto::Looks),
+            (true, Some(_)) => "a collector knows no labels, so --selector needs --from lists",
+            (false, _) => "--kinds and --exclude choose what is listed, so they need --from lists",
+        };
+        self.source.only_lists(why)
+    }
+}
+
+/// What holds objects, that of most objects first; then what to do.
+fn text(report: &StuckReport, look: &Look) -> String {
+    let mut text = String::new();
+    let namespace = look.namespaces.then_some("NAMESPACE");
+    let names = [namespace, Some("STUCK"), Some("OLDEST"), Some("CAUSE")];
+    look.section(&mut text, &names, report.groups.iter().map(|group| row(group, look)));
+    if look.wide {
+        text.push_str(&objects(report, look));
+    }
+    // Several causes can have the same advice.
+    let mut known: HashSet<&str> = HashSet::new();
+    let advice = report.groups.iter().flat_map(|group| &group.advice);
+    let advice: Vec<&String> = advice.filter(|advice| known.insert(advice.as_str())).collect();
+    if !advice.is_empty() {
+        text.push('\n');
+    }
+    for advice in advice {
+        line(&mut text, advice);
+    }
+    text
+}
+
+fn row(group: &StuckGroup, look: &Look) -> [Cell; 4] {
+    let of = group.holders.first().or_else(|| group.objects.first());
+    let namespaces: HashSet<_> = group.holders.iter().map(|holder| &holder.namespace).collect();
+    let namespace = of.and_then(|object| object.namespace.as_deref()).unwrap_or_default();
+    let oldest = group.oldest.as_deref().and_then(|time| look.age(time));
+    [
+        Cell::new(if namespaces.len() > 1 { "(several)" } else { namespace }),
+        Cell::new(Thousands(group.object_count)).coloured(Colour::Yellow),
+        Cell::new(oldest.unwrap_or_default()),
+        Cell::new(&group.sentence),
+    ]
+}
+
+/// The first objects that wait for each cause.
+fn objects(report: &StuckReport, look: &Look) -> String {
+    let mut text = String::new();
+    for group in &report.groups {
+        text += &format!("\n{}:\n", Escaped(&group.sentence));
+        let rows = group.objects.iter().map(|object| {
+            let namespace = object.namespace.as_deref().unwrap_or_default();
+            vec![
+                Cell::new(format!("  {}", kubectl_name(object))),
+                Cell::new(namespace),
+                Cell::new(&object.uid),
+            ]
+        });
+        text.push_str(&look.columns(&rows.collect::<Vec<_>>()));
+        let more = group.object_count - group.objects.len();
+        if more > 0 {
+            line(&mut text, format_args!("  and {} more", Thousands(more)));
+        }
+    }
+    text
+}
+
+/// The answer in one line.
+pub fn summary(report: &StuckReport, older: &str) -> String {
+    let StuckReport { stuck, being_deleted, .. } = report;
+    let objects = if *being_deleted == 1 { "object that is" } else { "objects that are" };
+    // "0 of 1 object is", "1 of 2 objects is", "0 of 2 objects are".
+    let are = if *stuck == 1 || *being_deleted == 1 { "is" } else { "are" };
+    format!(
+        "{} of {} {objects} being deleted {are} stuck: deleted more than {older} ago.\n",
+        Thousands(*stuck),
+        Thousands(*being_deleted),
+    )
+}
+
+/// The names of the objects that hold others.
+fn names(report: &StuckReport) -> String {
+    kubectl_names(report.groups.iter().flat_map(|group| &group.holders))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_insight::ObjectName;
+
+    fn report(sentence: &str) -> StuckReport {
+        let receipt = ObjectName {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            resource: Some("configmaps".into()),
+            namespace: Some("shop".into()),
+            name: "receipt".into(),
+            uid: "u".into(),
+        };
+        let group = StuckGroup {
+            cause: "finalizers".into(),
+            sentence: sentence.into(),
+            holders: vec![receipt.clone()],
+            holder_count: 1,
+            objects: vec![receipt],
+            object_count: 41,
+            oldest: Some("2026-01-01T00:00:00Z".into()),
+            finalizers: Vec::new(),
+            advice: vec!["Look.".into(), "Look.".into()],
+        };
+        StuckReport { groups: vec![group], stuck: 41, being_deleted: 1200, not_read: 0 }
+    }
+
+    fn look(wide: bool) -> Look {
+        Look::plain(wide, "2026-01-01T00:12:00Z")
+    }
+
+    #[test]
+    fn causes_are_a_table_and_advice_is_given_once() {
+        let report = report("40 objects wait for ConfigMap/receipt (finalizer x)");
+        assert_eq!(
+            summary(&report, "1m") + &text(&report, &look(false)),
+            "\
+41 of 1,200 objects that are being deleted are stuck: deleted more than 1m ago.
+
+STUCK  OLDEST  CAUSE
+41     12m     40 objects wait for ConfigMap/receipt (finalizer x)
+
+Look.
+"
+        );
+        assert_eq!(names(&report), "configmap/receipt\n");
+        let wide = text(&report, &look(true));
+        assert!(wide.contains("\n  configmap/receipt  shop  u\n  and 40 more\n"), "{wide}");
+        assert!(wide.starts_with("\nNAMESPACE  STUCK"), "{wide}");
+    }
+
+    #[test]
+    fn the_summary_agrees_with_its_numbers() {
+        let said = |stuck, being_deleted| {
+            summary(&StuckReport { stuck, being_deleted, ..StuckReport::default() }, "1m")
+        };
+        for (stuck, being_deleted, expected) in [
+            (0, 0, "0 of 0 objects that are being deleted are stuck: "),
+            (0, 1, "0 of 1 object that is being deleted is stuck: "),
+            (1, 1, "1 of 1 object that is being deleted is stuck: "),
+            (0, 2, "0 of 2 objects that are being deleted are stuck: "),
+            (1, 2, "1 of 2 objects that are being deleted is stuck: "),
+            (2, 2, "2 of 2 objects that are being deleted are stuck: "),
+        ] {
+            assert_eq!(said(stuck, being_deleted), format!("{expected}deleted more than 1m ago.\n"));
+        }
+    }
+
+    #[test]
+    fn hostile_texts_stay_on_their_line() {
+        let report = report("a\n\u{1b}[31m\u{202e}");
+        for text in [text(&report, &look(true)), names(&report)] {
+            assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'), "{text}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! `kube-gc tree`: what belongs to an object.
+
+use clap::{Args, ValueEnum};
+
+use super::arguments::{Auto, CommonArgs, SourceArgs};
+use super::{Failed, Format, ask, complete, footer, json};
+use crate::app::insight;
+use crate::cli::exit::Exit;
+use crate::cli::text::{Cell, Colour, Look, Redraw, kubectl_names, print};
+use crate::insight::{Hidden, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
+use kube_gc_core::text::escape::Escaped;
+use kube_gc_insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
+
+/// The end of `kube-gc tree --help`.
+const EXAMPLES: &str = "\
+Examples:
+  What belongs to a deployment, and what it belongs to
+    kube-gc tree deploy/web -n shop
+
+  Only what it owns directly
+    kube-gc tree deploy/web -n shop --up 0 --down 1
+
+  Watch a deletion as it runs
+    kube-gc tree deploy/web -n shop --watch
+
+  As a picture
+    kube-gc tree deploy/web -n shop -o dot | dot -Tsvg > web.svg
+
+A namespaced object is looked for in its namespace alone, a cluster-scoped one everywhere.
+docs/tree.md explains the columns.";
+
+/// The most objects that a tree shows.
+const MOST_OBJECTS: usize = 1000;
+
+/// The arguments of `kube-gc tree`.
+#[derive(Args, Clone, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+pub struct TreeArgs {
+    #[command(flatten)]
+    common: CommonArgs,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Show the tree again when it changes, until Ctrl-C or the object is gone
+    #[arg(short, long)]
+    watch: bool,
+
+    /// How many levels of owners to show
+    #[arg(long, value_name = "LEVELS", default_value_t = 32)]
+    up: u8,
+
+    /// How many levels of dependents to show
+    #[arg(long, visible_alias = "depth", value_name = "LEVELS", default_value_t = 32)]
+    down: u8,
+
+    /// How many dependents to show of each parent and type
+    ///
+    /// The worst come first: stuck, being deleted, not ready. The others are counted.
+    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max: u16,
+
+    /// Show all dependents, up to 1000 objects
+    #[arg(long, conflicts_with = "max")]
+    all: bool,
+
+    /// Columns of the server's own tables to show besides AGE
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "Ready")]
+    columns: Vec<String>,
+
+    /// Format of the tree
+    ///
+    /// docs/schemas/tree.json describes the JSON.
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
+    output: TreeFormat,
+}
+
+/// The format of a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum TreeFormat {
+    /// A tree with columns.
+    #[default]
+    Table,
+    /// The same with resources, namespaces and uids.
+    Wide,
+    /// One line of JSON.
+    Json,
+    /// Only the names of objects.
+    Name,
+    /// Graphviz.
+    Dot,
+}
+
+impl TreeArgs {
+    /// Shows what belongs to an object.
+    pub fn run(&self) -> Result<Exit, Failed> {
+        let Self { common, output, .. } = self;
+        let query = TreeQuery {
+            object: common.object()?,
+            up: self.up.into(),
+            down: self.down.into(),
+            most: if self.all { MOST_OBJECTS } else { self.max.into() },
+            limit: MOST_OBJECTS,
+            filter: common.reach.filter(),
+            with_rows: matches!(output, TreeFormat::Table | TreeFormat::Wide),
+        };
+        let source = self.source.source(Auto::Lists)?;
+        if self.watch {
+            return self.watched(&query, &source);
+        }
+        let (answer, note) = ask(
+            &common.connection(),
+            &source,
+            async |session, collector, watcher| session.tree_from(collector, &query, watcher).await,
+            async |session, watcher| session.tree(&query, watcher).await,
+        )?;
+        print(&self.written(&answer, note.as_deref())?)?;
+        Ok(complete(answer.incomplete.is_empty()))
+    }
+
+    /// Shows the tree whenever it has changed.
+    fn watched(&self, query: &TreeQuery, source: &Source) -> Result<Exit, Failed> {
+        let mut screen = Redraw::new(self.output == TreeFormat::Json);
+        let (mut last, mut failed) = (None, None);
+        let ended = insight::ask(&self.common.connection(), async |session, interrupted| {
+            // Progress would be in the way of the tree.
+            let watcher = Watcher { progress: &|_, _| {}, interrupted };
+            let collector = session.choose(source, &watcher).await?.collector;
+            let show = |answer: &TreeAnswer| {
+                let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
+                let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
+                let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
+                written.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    false
+                })
+            };
+            session.watch_tree(collector.as_ref(), query, &watcher, show).await
+        })?;
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(ended.map(|()| Exit::Success)?),
+        }
+    }
+
+    fn written(&self, answer: &TreeAnswer, note: Option<&str>) -> Result<String, Failed> {
+        let format = match self.output {
+            TreeFormat::Dot => return Ok(dot(&answer.shown)),
+            TreeFormat::Json => return Ok(json("Tree", answer)?),
+            TreeFormat::Name => return Ok(names(&answer.shown)),
+            TreeFormat::Table => Format::Table,
+            TreeFormat::Wide => Format::Wide,
+        };
+        let view = View { answer, columns: &self.columns, down: self.down.into(), all: self.all };
+        let table = view.table(&self.common.reach.look(format));
+        Ok(table + &footer(&answer.incomplete, answer.left_out, note))
+    }
+}
+
+/// How many finalizers of an object a row names.
+const NAMED_FINALIZERS: usize = 3;
+
+/// A tree for people.
+struct View<'a> {
+    answer: &'a TreeAnswer,
+    /// Columns of the server's tables.
+    columns: &'a [String],
+    /// How many levels of dependents were asked for.
+    down: usize,
+    /// Whether all dependents were asked for.
+    all: bool,
+}
+
+impl View<'_> {
+    fn table(&self, look: &Look) -> String {
+        let Neighbourhood { truncated, .. } = &self.answer.shown;
+        let columns: Vec<String> = self.columns.iter().map(|name| name.to_uppercase()).collect();
+        let mut names = vec![Some("NAME"), Some("STATE")];
+        names.extend(columns.iter().map(|name| Some(name.as_str())));
+        let of_wide = ["RESOURCE", "NAMESPACE", "UID"].map(|name| look.wide.then_some(name));
+        names.extend([Some("AGE")].into_iter().chain(of_wide).chain([Some("")]));
+        let mut text = look.table(&names, rows(&self.answer.shown).iter().map(|row| self.row(row, look)));
+        if *truncated {
+            text.push_str("There are more objects than are shown or counted.\n");
+        }
+        text
+    }
+
+    fn row(&self, row: &Row, look: &Look) -> Vec<Cell> {
+        let (place, is_above) = match row.kind {
+            RowKind::Owner(place) | RowKind::Root(place) => (place, false),
+            RowKind::Dependent { place, is_above } => (place, is_above),
+            RowKind::More(place) => return self.rest(place, &row.prefix),
+        };
+        let Shown { name, state, .. } = &self.answer.shown.nodes[place];
+        let nothing = NodeExtra::default();
+        let extra = self.answer.extras.get(&place).unwrap_or(&nothing);
+        let colour = if matches!(row.kind, RowKind::Root(_)) { Colour::Bold } else { Colour::Plain };
+        let cell = |column: &str| {
+            let cells = extra.row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column));
+            Cell::new(cells.map_or("", |(_, cell)| cell.as_str()))
+        };
+        let mut cells = vec![
+            Cell::new(format_args!("{}{name}", row.prefix)).coloured(colour),
+            Cell::new(state.as_str()).coloured(of_state(*state)),
+        ];
+        cells.extend(self.columns.iter().map(|column| cell(column)));
+        let notes =
+            if is_above { "(above)".to_owned() } else { self.notes(place, row, extra, look).join(", ") };
+        cells.extend([
+            cell("Age"),
+            Cell::new(name.resource.as_deref().unwrap_or(&name.api_version)),
+            Cell::new(name.namespace.as_deref().unwrap_or_default()),
+            Cell::new(&name.uid),
+            Cell::new(notes).coloured(Colour::Dim),
+        ]);
+        cells
+    }
+
+    /// Dependents that are not shown.
+    fn rest(&self, place: usize, prefix: &str) -> Vec<Cell> {
+        let Self { answer, columns, down, all } = self;
+        let more = &answer.shown.more[place];
+        let state = match more.being_deleted {
+            0 => "live".to_owned(),
+            all if all == more.count => "terminating".to_owned(),
+            some => format!("{} live, {some} terminating", more.count.saturating_sub(some)),
+        };
+        let nothing = Hidden::default();
+        let Hidden { judged, ready, aged, oldest } = answer.hidden.get(&place).unwrap_or(&nothing);
+        // Not all of them were looked at.
+        let at_least = |known: usize| if known < more.count { "≥" } else { "" };
+        let ready = if *judged == 0 { String::new() } else { format!("{}{ready}", at_least(*judged)) };
+        let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(*aged)));
+        let distance = usize::try_from(answer.shown.nodes[more.owner].distance).unwrap_or_default();
+        let how = if distance >= *down {
+            format!("--down {} shows them", distance + 1)
+        } else if *all {
+            String::new()
+        } else {
+            "--all shows them".to_owned()
+        };
+        let name = format!("{prefix}{} more {}", more.count, plural(&more.kind, more.count));
+        let of_column = |column: &String| {
+            if column.eq_ignore_ascii_case("Ready") { ready.clone() } else { String::new() }
+        };
+        let mut cells = vec![name, state];
+        cells.extend(columns.iter().map(of_column));
+        let nothing = String::new;
+        cells.extend([oldest.unwrap_or_default(), more.resource.clone(), nothing(), nothing(), how]);
+        cells.into_iter().map(|cell| Cell::new(cell).coloured(Colour::Dim)).collect()
+    }
+
+    fn notes(&self, place: usize, row: &Row, extra: &NodeExtra, look: &Look) -> Vec<String> {
+        let shown = &self.answer.shown;
+        let mut notes = Vec::new();
+        if matches!(row.kind, RowKind::Owner(_)) {
+            notes.push("owner".to_owned());
+        }
+        notes.extend(waits(&shown.nodes[place]));
+        notes.extend(extra.details.as_ref().and_then(|details| held(details, look)));
+        for edge in shown.further_owners(place) {
+            let Shown { name, state, .. } = &shown.nodes[edge.owner];
+            let state = if *state == State::Live { String::new() } else { format!(" ({})", state.as_str()) };
+            notes.push(format!("also owned by {name}{state}"));
+        }
+        notes
+    }
+}
+
+/// The colour of a state. Its word says the same.
+const fn of_state(state: State) -> Colour {
+    match state {
+        State::Live => Colour::Plain,
+        State::Terminating | State::DeletingDependents | State::Orphaning => Colour::Yellow,
+        State::Absent | State::Unknown | State::Unresolved | State::InvalidScope => Colour::Red,
+    }
+}
+
+/// What an object waits for, as its owner references say.
+fn waits(node: &Shown) -> Option<String> {
+    match (node.state, node.waits_for) {
+        (State::DeletingDependents, 1) => Some("waits for 1 blocking dependent".to_owned()),
+        (State::DeletingDependents, count) if count > 1 => {
+            Some(format!("waits for {count} blocking dependents"))
+        }
+        (State::Orphaning, _) => Some("releases its dependents first".to_owned()),
+        _ => None,
+    }
+}
+
+/// What else holds an object that is being deleted.
+fn held(details: &Details, look: &Look) -> Option<String> {
+    let own = |name: &&String| !matches!(name.as_str(), "foregroundDeletion" | "orphan");
+    let names: Vec<&str> = details.finalizers.iter().filter(own).map(String::as_str).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let what = if names.len() == 1 { "finalizer" } else { "finalizers" };
+    let mut named: Vec<String> = names.iter().take(NAMED_FINALIZERS).map(|&name| name.to_owned()).collect();
+    if names.len() > NAMED_FINALIZERS {
+        named.push(format!("{} more", names.len() - NAMED_FINALIZERS));
+    }
+    let age = details.deleted.as_deref().and_then(|time| look.age(time));
+    let deleted = age.map(|age| format!(", deleted {age} ago")).unwrap_or_default();
+    Some(format!("{what} {}{deleted}", named.join(" and ")))
+}
+
+/// The plural of a kind.
+fn plural(kind: &str, count: usize) -> String {
+    if count == 1 {
+        return kind.to_owned();
+    }
+    match kind {
+        _ if kind.ends_with('s') => format!("{kind}es"),
+        _ => match kind.strip_suffix('y') {
+            Some(stem) if !stem.ends_with(['a', 'e', 'i', 'o', 'u']) => format!("{stem}ies"),
+            _ => format!("{kind}s"),
+        },
+    }
+}
+
+/// The names of the objects.
+fn names(shown: &Neighbourhood) -> String {
+    kubectl_names(shown.nodes.iter().map(|node| &node.name))
+}
+
+/// The objects and references for Graphviz.
+fn dot(shown: &Neighbourhood) -> String {
+    let mut text = "digraph tree {\n  rankdir=LR;\n  node [shape=box];\n".to_owned();
+    for (place, node) in shown.nodes.iter().enumerate() {
+        let shape = match node.state {
+            State::Live => "solid",
+            State::Terminating | State::DeletingDependents | State::Orphaning => "dashed",
+            State::Absent | State::Unknown | State::Unresolved | State::InvalidScope => "dotted",
+        };
+        let label = format!("{}\\n{}", quoted(&node.name.to_string()), node.state.as_str());
+        text += &format!("  n{place} [label=\"{label}\", style={shape}];\n");
+    }
+    for edge in &shown.edges {
+        let style = if edge.block_owner_deletion { "solid" } else { "dashed" };
+        text += &format!("  n{} -> n{} [style={style}];\n", edge.owner, edge.dependent);
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// A text for a string of Graphviz.
+fn quoted(text: &str) -> String {
+    Escaped(text).to_string().replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+#[path = "tree_tests.rs"]
+mod tests;

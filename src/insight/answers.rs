@@ -1,0 +1,280 @@
+//! The answers of `kube-gc explain`, `check`, `plan` and `stuck`.
+
+use std::time::{Duration, SystemTime};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::InsightError;
+use super::collector::{Collector, Decision, Stuck};
+use super::lists::{INTERRUPTED, Lists, Watcher};
+use super::session::{ObjectArgument, Selection, Session, TypeFilter};
+use kube_gc_core::brake::Limits;
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
+use kube_gc_core::text::{Thousands, bounded};
+use kube_gc_insight::{
+    CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Unseen,
+    explain, explain_namespace, plan,
+};
+
+/// The most objects that `check` and `stuck` read.
+const MOST_READS: usize = 2_000;
+/// The most findings that an answer of `check` lists. All are counted.
+const MOST_FINDINGS: usize = 10_000;
+/// How many objects are checked at a time.
+const AT_A_TIME: usize = 64;
+/// The most objects that a plan looks at.
+const MOST_OBJECTS: usize = 2_000_000;
+
+/// An answer, and what it does not rest on.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer<A> {
+    #[serde(flatten)]
+    pub report: A,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+}
+
+/// The answer of `kube-gc explain`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainAnswer {
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+    /// From a collector: its last decisions about the object, newest first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decisions: Option<Vec<Decision>>,
+    /// From a collector: what keeps it from finishing with the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Stuck>,
+}
+
+/// What `kube-gc plan` asks.
+#[derive(Clone, Debug)]
+pub struct PlanArgument {
+    /// The object.
+    pub object: ObjectArgument,
+    /// How it would be deleted.
+    pub policy: PropagationPolicy,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// The most objects to list, besides claims, namespaces and definitions.
+    pub listed: usize,
+    /// The limits of the collector's brake, if they are known.
+    pub brake: Option<Limits>,
+}
+
+/// Which objects `kube-gc check` and `stuck` look at.
+#[derive(Clone, Debug, Default)]
+pub struct QueryScope {
+    /// All namespaces and cluster-scoped objects, instead of one namespace.
+    pub everywhere: bool,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// The labels of the objects that are reported; `None` for all.
+    pub selector: Option<String>,
+}
+
+impl Session {
+    /// Why an object is still there. Lists dependents only if the answer depends on them.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn explain(
+        &self,
+        object: &ObjectArgument,
+        filter: &TypeFilter,
+        watcher: &Watcher<'_>,
+    ) -> Result<ExplainAnswer, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        let root = lists.root(object, filter).await?;
+        let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
+        let mut depends_on_lists = false;
+        let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
+        if is_namespace && explanation.deleted.is_some() {
+            explanation = lists.explain_namespace(&root, filter).await?;
+            depends_on_lists = true;
+        } else if matches!(object, ObjectArgument::Named { .. }) {
+            depends_on_lists = explanation.depends_on_dependents();
+            if depends_on_lists {
+                lists.list(root.namespace.as_ref(), filter).await;
+                explanation = lists.ask(|asker| explain(asker, &root)).await;
+            }
+        }
+        // A part of the API that cannot be discovered, or listed, may have further dependents.
+        explanation.depends_on_unseen |= depends_on_lists && !lists.unseen.is_empty();
+        let incomplete = lists.incomplete();
+        Ok(ExplainAnswer { explanation, incomplete, left_out: lists.left_out, decisions: None, stuck: None })
+    }
+
+    /// What is wrong with owner references.
+    ///
+    /// # Errors
+    ///
+    /// The server does not understand the selector. What cannot be listed or read is named in the
+    /// answer.
+    pub async fn check(
+        &self,
+        scope: &QueryScope,
+        watcher: &Watcher<'_>,
+    ) -> Result<Answer<CheckReport>, InsightError> {
+        let (mut lists, selection) = self.listed(scope, watcher).await?;
+        let survey = lists.survey(selection.as_ref().map(|selection| &selection.uids));
+        let mut report = CheckReport::new(&survey);
+        let mut not_asked = 0;
+        let mut left = survey.suspects.len();
+        for keys in survey.suspects.chunks(AT_A_TIME) {
+            if watcher.interrupted.is_cancelled() {
+                lists.unseen.push(unseen(left, "object", INTERRUPTED.to_owned()));
+                break;
+            }
+            for checked in lists.check(keys, &survey.circles).await {
+                not_asked += checked.not_asked;
+                report.add(checked, MOST_FINDINGS);
+            }
+            left -= keys.len();
+        }
+        report.keep_first(MOST_FINDINGS);
+        if not_asked > 0 {
+            let why = format!("more than {} owners would have to be read", Thousands(MOST_READS));
+            lists.unseen.push(unseen(not_asked, "reference", why));
+        }
+        Ok(Answer { report, incomplete: lists.incomplete(), left_out: lists.left_out })
+    }
+
+    /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
+    async fn listed<'a>(
+        &'a self,
+        scope: &QueryScope,
+        watcher: &'a Watcher<'a>,
+    ) -> Result<(Lists<'a>, Option<Selection>), InsightError> {
+        let QueryScope { filter, selector, .. } = scope;
+        let namespace = self.namespace_of(scope);
+        let selection = self.select(namespace, filter, selector.as_deref(), watcher).await?;
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        lists.most_reads = MOST_READS;
+        lists.list(namespace, filter).await;
+        selection.iter().for_each(|selection| selection.add_unseen_to(&mut lists.unseen));
+        Ok((lists, selection))
+    }
+
+    fn namespace_of(&self, scope: &QueryScope) -> Option<&Namespace> {
+        if scope.everywhere { None } else { self.namespace.as_ref() }
+    }
+
+    /// What happens to every object if one is deleted.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn plan(
+        &self,
+        asked: &PlanArgument,
+        watcher: &Watcher<'_>,
+    ) -> Result<Answer<Plan>, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        let root = lists.root(&asked.object, &asked.filter).await?;
+        // A uid was looked for in all lists.
+        let mut is_everything_listed = true;
+        if matches!(asked.object, ObjectArgument::Named { .. }) {
+            is_everything_listed = root.namespace.is_none();
+            lists.list(root.namespace.as_ref(), &asked.filter).await;
+        }
+        let walk = lists.walk(PlanQuery { root, policy: asked.policy, limit: MOST_OBJECTS });
+        let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
+        // What cannot be listed may have further dependents.
+        plan.depends_on_unseen |= !lists.unseen.is_empty();
+        if let Some(limits) = &asked.brake {
+            let is_known = is_everything_listed && lists.unseen.is_empty() && lists.left_out == 0;
+            plan.forecast(limits, |resource| is_known.then(|| lists.population(resource) as u64));
+        }
+        Ok(Answer { report: plan, incomplete: lists.incomplete(), left_out: lists.left_out })
+    }
+
+    /// What was deleted longer ago than this and is still there.
+    ///
+    /// # Errors
+    ///
+    /// The server does not understand the selector. What cannot be listed or read is named in the
+    /// answer.
+    pub async fn stuck(
+        &self,
+        scope: &QueryScope,
+        older: Duration,
+        watcher: &Watcher<'_>,
+    ) -> Result<Answer<StuckReport>, InsightError> {
+        let (mut lists, selection) = self.listed(scope, watcher).await?;
+        let before = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
+        // As the server writes it.
+        let before = humantime::format_rfc3339_seconds(before).to_string();
+        let report = lists.stuck(&before, selection.as_ref().map(|selection| &selection.uids)).await;
+        if report.not_read > 0 {
+            let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
+            lists.unseen.push(unseen(report.not_read, "object", why));
+        }
+        Ok(Answer { report, incomplete: lists.incomplete(), left_out: lists.left_out })
+    }
+
+    /// The same, from the graph of a collector.
+    ///
+    /// # Errors
+    ///
+    /// The collector does not answer.
+    pub async fn stuck_from(
+        &self,
+        collector: &Collector,
+        scope: &QueryScope,
+        older: Duration,
+        watcher: &Watcher<'_>,
+    ) -> Result<Answer<StuckReport>, InsightError> {
+        let page = watcher.wait(collector.causes(self.namespace_of(scope), older)).await?;
+        Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
+    }
+}
+
+fn unseen(count: usize, what: &str, why: String) -> Unseen {
+    let plural = if count == 1 { "" } else { "s" };
+    Unseen { what: format!("{} {what}{plural}", Thousands(count)), why }
+}
+
+impl Lists<'_> {
+    /// Why a namespace is still there. Lists what is in it.
+    async fn explain_namespace(
+        &mut self,
+        root: &Identity,
+        filter: &TypeFilter,
+    ) -> Result<Explanation, InsightError> {
+        let Some(namespace) = Namespace::parse(&root.name) else {
+            return Err(InsightError::NoSuchObject("a namespace has a name".to_owned()));
+        };
+        self.list(Some(&namespace), filter).await;
+        let contents = NamespaceContents {
+            objects: self.in_namespace(&namespace),
+            conditions: self.conditions(root).await,
+            silent_apis: self.session.undiscovered(),
+        };
+        Ok(self.ask(|asker| explain_namespace(asker, root, &contents)).await)
+    }
+
+    /// What the namespace controller says about a namespace.
+    async fn conditions(&mut self, root: &Identity) -> Vec<NamespaceCondition> {
+        let conditions = self.session.api.namespace_conditions(root);
+        let why = match self.watcher.interrupted.run_until_cancelled(conditions).await {
+            Some(Ok(conditions)) => return conditions,
+            Some(Err(error)) => bounded(&error),
+            None => INTERRUPTED.to_owned(),
+        };
+        let what = format!("conditions of namespace {}", bounded(&root.name));
+        self.unseen.push(Unseen { what, why });
+        Vec::new()
+    }
+}

@@ -1,0 +1,505 @@
+//! The answer of `kube-gc tree`, once or again and again, the worst dependents first.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt as _;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::time::{Instant, sleep_until};
+
+use super::collector::{Collector, Events};
+use super::lists::{Lists, Watcher};
+use super::session::{ObjectArgument, Session, TypeFilter};
+use super::{CollectorError, InsightError};
+use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::object::Identity;
+use kube_gc_insight::{
+    Details, Live, Neighbourhood, NeighbourhoodQuery, Shown, Standing, State, Unseen, Worst, neighbourhood,
+};
+
+/// The most objects whose rows of the server's table are read.
+pub(super) const MOST_ROWS: usize = 200;
+/// The most objects that are being deleted and whose finalizers are read.
+const MOST_FINALIZED: usize = 50;
+/// How many rows are read at the same time.
+const AT_ONCE: usize = 16;
+
+/// What `kube-gc tree` asks.
+#[derive(Clone, Debug)]
+pub struct TreeQuery {
+    /// The object.
+    pub object: ObjectArgument,
+    /// How far up.
+    pub up: usize,
+    /// How far down.
+    pub down: usize,
+    /// The most dependents of each parent and type.
+    pub most: usize,
+    /// The most objects.
+    pub limit: usize,
+    /// Which types are listed.
+    pub filter: TypeFilter,
+    /// Whether to read the rows of the server's tables.
+    pub with_rows: bool,
+}
+
+/// What the graph does not keep of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeExtra {
+    /// The cells of its row in the server's own table, by column.
+    pub row: Vec<(String, String)>,
+    /// Its finalizers, and when it was deleted; only of objects that are being deleted.
+    pub details: Option<Details>,
+}
+
+/// What is known of dependents that are not shown, but were looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hidden {
+    /// Of how many the row says whether they are ready.
+    pub judged: usize,
+    /// How many of these are.
+    pub ready: usize,
+    /// Of how many the row has an age.
+    pub aged: usize,
+    /// The oldest: its age in seconds, and in the words of the server.
+    pub oldest: Option<(u64, String)>,
+}
+
+/// The answer of `kube-gc tree`.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeAnswer {
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// How many types were left out on request.
+    pub left_out: usize,
+    /// By place in the list of nodes.
+    #[serde(skip)]
+    pub extras: HashMap<usize, NodeExtra>,
+    /// By place in the list of what is not shown.
+    #[serde(skip)]
+    pub hidden: HashMap<usize, Hidden>,
+}
+
+impl TreeQuery {
+    /// Whether more objects are looked at than are shown, to show the worst of them.
+    pub(super) fn compares(&self, shown: &Neighbourhood) -> bool {
+        let is_for_want_of_room = |owner: usize| {
+            usize::try_from(shown.nodes[owner].distance).is_ok_and(|distance| distance < self.down)
+        };
+        self.with_rows && shown.more.iter().any(|more| is_for_want_of_room(more.owner))
+    }
+
+    /// How many dependents of each owner and type are looked at: as many as rows can be read.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = usize> {
+        let most = self.most;
+        [MOST_ROWS, MOST_ROWS / 2, MOST_ROWS / 4].into_iter().filter(move |candidates| *candidates > most)
+    }
+}
+
+impl Session {
+    /// What belongs to an object.
+    ///
+    /// # Errors
+    ///
+    /// There is no such object, or it cannot be read.
+    pub async fn tree(&self, query: &TreeQuery, watcher: &Watcher<'_>) -> Result<TreeAnswer, InsightError> {
+        let limits = ViewLimits { dependents_of_a_type: query.most, ..ViewLimits::default() };
+        let mut lists = Lists::new(self, limits, watcher);
+        let root = lists.root(&query.object, &query.filter).await?;
+        if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
+            lists.list(root.namespace.as_ref(), &query.filter).await;
+        }
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
+        let mut shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
+        if query.compares(&shown) {
+            let wider = NeighbourhoodQuery { limit: MOST_ROWS + 1, ..question };
+            for most in query.candidates() {
+                lists.show(most);
+                let found = lists.ask(|asker| neighbourhood(asker, &wider)).await;
+                if found.nodes.len() <= MOST_ROWS {
+                    shown = found;
+                    break;
+                }
+            }
+        }
+        let answer = lists.ranked(shown, query).await;
+        Ok(TreeAnswer { incomplete: lists.incomplete(), left_out: lists.left_out, ..answer })
+    }
+}
+
+impl Lists<'_> {
+    /// Reads what the graph does not keep, and shows the worst first.
+    pub(super) async fn ranked(&mut self, shown: Neighbourhood, query: &TreeQuery) -> TreeAnswer {
+        let mut answer = TreeAnswer { shown, ..TreeAnswer::default() };
+        if query.with_rows {
+            let mut extras = self.finalizers(&answer.shown).await;
+            self.rows(&answer.shown, &mut extras).await;
+            (answer.shown, answer.extras, answer.hidden) =
+                worst(&answer.shown, extras, query.most, SystemTime::now());
+        }
+        answer
+    }
+
+    /// Reads the finalizers of objects that are being deleted.
+    async fn finalizers(&mut self, shown: &Neighbourhood) -> HashMap<usize, NodeExtra> {
+        let deleted = shown.nodes.iter().enumerate().filter(|(_, node)| {
+            matches!(node.state, State::Terminating | State::DeletingDependents | State::Orphaning)
+        });
+        let deleted: Vec<(usize, Identity)> = deleted
+            .filter_map(|(place, node)| Some((place, node.identity.clone()?)))
+            .take(MOST_FINALIZED)
+            .collect();
+        self.ask(|asker| {
+            let mut extras: HashMap<usize, NodeExtra> = HashMap::new();
+            for (place, identity) in &deleted {
+                if let Some(Live::Found(live)) = asker.live(identity) {
+                    let details = Some(live.details.clone());
+                    extras.insert(*place, NodeExtra { details, row: Vec::new() });
+                }
+            }
+            extras
+        })
+        .await
+    }
+
+    /// Reads the rows of the server's own tables, not older than what was listed. A row that cannot
+    /// be read is left out.
+    async fn rows(&self, shown: &Neighbourhood, extras: &mut HashMap<usize, NodeExtra>) {
+        let exists = |state: State| {
+            !matches!(state, State::Absent | State::Unknown | State::Unresolved | State::InvalidScope)
+        };
+        let wanted = shown.nodes.iter().enumerate().filter(|(_, node)| exists(node.state));
+        let wanted = wanted.filter_map(|(place, node)| Some((place, node.identity.clone()?))).take(MOST_ROWS);
+        let mut rows = futures::stream::iter(wanted)
+            .map(async |(place, identity)| {
+                let version = self.version(&identity);
+                (place, self.session.api.table_row(&identity, version.as_ref()).await)
+            })
+            .buffer_unordered(AT_ONCE);
+        while let Some(Some((place, row))) = self.watcher.interrupted.run_until_cancelled(rows.next()).await {
+            if let Ok(row) = row {
+                extras.entry(place).or_default().row = row;
+            }
+        }
+    }
+}
+
+/// An object that was deleted longer ago than this is stuck, as for `kube-gc stuck`.
+const STUCK: Duration = Duration::from_secs(60);
+
+/// The worst `most` dependents of each owner and type, and what is known of the others.
+pub(super) fn worst(
+    shown: &Neighbourhood,
+    mut extras: HashMap<usize, NodeExtra>,
+    most: usize,
+    now: SystemTime,
+) -> (Neighbourhood, HashMap<usize, NodeExtra>, HashMap<usize, Hidden>) {
+    let Worst { shown: kept, places, left_out } =
+        shown.worst(|place| standing(&shown.nodes[place], extras.get(&place), now), most);
+    let rows = |place: &usize| extras.get(place).map(|extra| extra.row.as_slice());
+    let hidden = left_out.iter().enumerate().filter(|(_, places)| !places.is_empty());
+    let hidden = hidden.map(|(more, places)| (more, of_rows(places.iter().filter_map(rows)))).collect();
+    let kept_extras = places.iter().enumerate().filter_map(|(new, old)| Some((new, extras.remove(old)?)));
+    let kept_extras = kept_extras.collect();
+    (kept, kept_extras, hidden)
+}
+
+fn standing(node: &Shown, extra: Option<&NodeExtra>, now: SystemTime) -> Standing {
+    if node.state.is_being_deleted() {
+        let deleted = extra.and_then(|extra| extra.details.as_ref()?.deleted.as_deref());
+        let deleted = deleted.and_then(|time| humantime::parse_rfc3339_weak(time).ok());
+        let since = deleted.and_then(|time| now.duration_since(time).ok());
+        return if since.is_some_and(|since| since > STUCK) {
+            Standing::Stuck
+        } else {
+            Standing::Terminating
+        };
+    }
+    match extra.and_then(|extra| is_ready(&extra.row)) {
+        Some(false) => Standing::NotReady,
+        Some(true) | None => Standing::Other,
+    }
+}
+
+/// What the rows of objects that are not shown have in common.
+fn of_rows<'r>(rows: impl Iterator<Item = &'r [(String, String)]>) -> Hidden {
+    let mut hidden = Hidden::default();
+    for row in rows {
+        if let Some(is_ready) = is_ready(row) {
+            hidden.judged += 1;
+            hidden.ready += usize::from(is_ready);
+        }
+        if let Some(age) = cell(row, "Age").and_then(|cell| Some((seconds(cell)?, cell))) {
+            hidden.aged += 1;
+            if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age.0) {
+                hidden.oldest = Some((age.0, age.1.to_owned()));
+            }
+        }
+    }
+    hidden
+}
+
+fn cell<'r>(row: &'r [(String, String)], column: &str) -> Option<&'r str> {
+    row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column)).map(|(_, cell)| cell.as_str())
+}
+
+/// Whether an object is ready, as far as its row says: `2/3`, `True`, or a number beside the one
+/// that is desired.
+fn is_ready(row: &[(String, String)]) -> Option<bool> {
+    // A pod that has done its work is not meant to be ready.
+    if cell(row, "Status").is_some_and(|status| matches!(status, "Completed" | "Succeeded")) {
+        return None;
+    }
+    let ready = cell(row, "Ready")?;
+    if let Some((ready, all)) = ready.split_once('/') {
+        return Some(ready.parse::<u64>().ok()? >= all.parse::<u64>().ok()?);
+    }
+    match ready {
+        "True" => Some(true),
+        "False" | "Unknown" => Some(false),
+        number => {
+            let desired = cell(row, "Desired")?.parse::<u64>().ok()?;
+            Some(number.parse::<u64>().ok()? >= desired)
+        }
+    }
+}
+
+/// The length of a time such as `3d4h`, as the server writes ages.
+fn seconds(age: &str) -> Option<u64> {
+    let (mut all, mut number) = (0_u64, None::<u64>);
+    for symbol in age.chars() {
+        if let Some(digit) = symbol.to_digit(10) {
+            number = Some(number.unwrap_or(0).checked_mul(10)?.checked_add(digit.into())?);
+            continue;
+        }
+        let unit = match symbol {
+            's' => 1,
+            'm' => 60,
+            'h' => 3_600,
+            'd' => 86_400,
+            'y' => 365 * 86_400,
+            _ => return None,
+        };
+        all = all.checked_add(number.take()?.checked_mul(unit)?)?;
+    }
+    (number.is_none() && !age.is_empty()).then_some(all)
+}
+
+/// The time between two answers, in which details are read.
+const INTERVAL: Duration = Duration::from_secs(2);
+/// How long to wait for a collector that has ended its stream before it is asked again.
+const RECONNECT: Duration = Duration::from_secs(1);
+
+/// What follows the end of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    /// Another one.
+    Stream,
+    /// Nothing: the object is gone, or nobody looks any more.
+    End,
+}
+
+impl Session {
+    /// Shows what belongs to an object whenever it may have changed, until the object is gone or
+    /// somebody ends the command. Lists are read every two seconds; a collector says when something
+    /// has changed.
+    ///
+    /// # Errors
+    ///
+    /// There has been no answer at all, or the source is lost.
+    pub async fn watch_tree(
+        &self,
+        collector: Option<&Collector>,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+        mut show: impl FnMut(&TreeAnswer) -> bool,
+    ) -> Result<(), InsightError> {
+        match collector {
+            Some(collector) => self.follow_tree(collector, query, watcher, &mut show).await,
+            None => self.list_again(query, watcher, &mut show).await,
+        }
+    }
+
+    async fn list_again(
+        &self,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+        show: &mut impl FnMut(&TreeAnswer) -> bool,
+    ) -> Result<(), InsightError> {
+        let mut is_first = true;
+        loop {
+            let next = Instant::now() + INTERVAL;
+            match self.tree(query, watcher).await {
+                // What is half known after Ctrl-C is no change.
+                _ if watcher.interrupted.is_cancelled() && !is_first => return Ok(()),
+                Ok(answer) if !show(&answer) => return Ok(()),
+                Ok(_) => is_first = false,
+                Err(InsightError::NoSuchObject(_)) if !is_first => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            if watcher.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn follow_tree(
+        &self,
+        collector: &Collector,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+        show: &mut impl FnMut(&TreeAnswer) -> bool,
+    ) -> Result<(), InsightError> {
+        let object = self.object_ref(&query.object).await?;
+        let following = async {
+            let mut is_first = true;
+            loop {
+                let mut events = match self.follow(collector, &object, query).await {
+                    Ok(events) => events,
+                    // It may have been restarted.
+                    Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {
+                        sleep_until(Instant::now() + RECONNECT).await;
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                if self.show_events(&mut events, query, watcher, show, &mut is_first).await? == Next::End {
+                    return Ok(());
+                }
+                sleep_until(Instant::now() + RECONNECT).await;
+            }
+        };
+        watcher.interrupted.run_until_cancelled(following).await.unwrap_or(Ok(()))
+    }
+
+    /// Shows the newest event, as often as its details may be read.
+    async fn show_events(
+        &self,
+        events: &mut Events<Neighbourhood>,
+        query: &TreeQuery,
+        watcher: &Watcher<'_>,
+        show: &mut impl FnMut(&TreeAnswer) -> bool,
+        is_first: &mut bool,
+    ) -> Result<Next, InsightError> {
+        let mut newest = None;
+        let mut due = Instant::now();
+        loop {
+            tokio::select! {
+                event = events.next() => match event {
+                    Ok(Some(page)) => newest = Some(page),
+                    // A stream ends now and then, and a new one begins with the whole state.
+                    Ok(None) | Err(CollectorError::Unreachable { .. }) => return Ok(Next::Stream),
+                    Err(error) => return Err(error.into()),
+                },
+                () = sleep_until(due), if newest.is_some() => {
+                    let page = newest.take().unwrap_or_default();
+                    if page.answer.nodes.is_empty() {
+                        if *is_first {
+                            let why = "the graph of the collector does not have this object; --from lists asks the \
+                                 API server";
+                            return Err(InsightError::NoSuchObject(why.to_owned()));
+                        }
+                        return Ok(Next::End);
+                    }
+                    let answer = self.tree_of(page, query, watcher).await;
+                    if !show(&answer) {
+                        return Ok(Next::End);
+                    }
+                    *is_first = false;
+                    due = Instant::now() + if query.with_rows { INTERVAL } else { Duration::ZERO };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube_gc_insight::{Details, ObjectName, State};
+
+    fn row(cells: &[(&str, &str)]) -> Vec<(String, String)> {
+        cells.iter().map(|&(name, cell)| (name.to_owned(), cell.to_owned())).collect()
+    }
+
+    #[test]
+    fn rows_say_whether_an_object_is_ready() {
+        for (cells, expected) in [
+            (&[("Ready", "2/2")][..], Some(true)),
+            (&[("READY", "1/2")], Some(false)),
+            (&[("Ready", "0/0")], Some(true)),
+            (&[("Ready", "0/1"), ("Status", "Completed")], None),
+            (&[("Ready", "0/1"), ("Status", "Running")], Some(false)),
+            (&[("Ready", "True")], Some(true)),
+            (&[("Ready", "False")], Some(false)),
+            (&[("Ready", "Unknown")], Some(false)),
+            (&[("Desired", "3"), ("Ready", "2")], Some(false)),
+            (&[("Desired", "3"), ("Ready", "3")], Some(true)),
+            (&[("Ready", "3")], None),
+            (&[("Ready", "")], None),
+            (&[("Ready", "99999999999999999999/1")], None),
+            (&[], None),
+        ] {
+            assert_eq!(is_ready(&row(cells)), expected, "{cells:?}");
+        }
+    }
+
+    #[test]
+    fn ages_of_the_server_are_compared() {
+        assert_eq!(seconds("90s"), Some(90));
+        assert_eq!(seconds("3m20s"), Some(200));
+        assert_eq!((seconds("2h5m"), seconds("3d4h")), (Some(7_500), Some(273_600)));
+        assert_eq!(seconds("2y45d"), Some((2 * 365 + 45) * 86_400));
+        for wrong in ["", "<unknown>", "5", "s", "1w", "99999999999999999999d"] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_deletion_of_long_ago_is_worse_than_one_of_now() {
+        let now = humantime::parse_rfc3339_weak("2026-01-01T00:12:00Z").unwrap();
+        let node = |state| Shown {
+            name: ObjectName {
+                api_version: "v1".into(),
+                kind: "Pod".into(),
+                resource: None,
+                namespace: None,
+                name: "x".into(),
+                uid: "x".into(),
+            },
+            state,
+            waits_for: 0,
+            distance: 1,
+            identity: None,
+        };
+        let extra = |deleted: Option<&str>, ready: &str| NodeExtra {
+            row: row(&[("Ready", ready)]),
+            details: Some(Details { deleted: deleted.map(str::to_owned), ..Details::default() }),
+        };
+        let of = |state, deleted, ready| standing(&node(state), Some(&extra(deleted, ready)), now);
+        assert_eq!(of(State::Terminating, Some("2026-01-01T00:10:00Z"), "1/1"), Standing::Stuck);
+        assert_eq!(of(State::DeletingDependents, Some("2026-01-01T00:11:30Z"), "1/1"), Standing::Terminating);
+        assert_eq!(of(State::Terminating, Some("2026-01-01T00:13:00Z"), "0/1"), Standing::Terminating);
+        assert_eq!(of(State::Terminating, None, "0/1"), Standing::Terminating);
+        assert_eq!(of(State::Live, None, "0/1"), Standing::NotReady);
+        assert_eq!(of(State::Live, None, "1/1"), Standing::Other);
+        assert_eq!(standing(&node(State::Live), None, now), Standing::Other);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_summed_up() {
+        let rows = [
+            row(&[("Ready", "1/1"), ("Age", "3d4h")]),
+            row(&[("Ready", "0/1"), ("Age", "90m")]),
+            row(&[("Ready", "1/1"), ("Age", "<unknown>")]),
+            row(&[]),
+        ];
+        let hidden = of_rows(rows.iter().map(Vec::as_slice));
+        assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 2));
+        assert_eq!(hidden.oldest.unwrap().1, "3d4h");
+    }
+}
