@@ -6,7 +6,7 @@ use std::sync::Arc;
 use allocation_counter::{AllocationInfo, measure};
 use kube_gc::benching;
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Intake, MemoryUsage, Partition, PartitionId, Sharding, WatchEvent,
+    DeletesProve, Effects, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent,
 };
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
@@ -41,18 +41,8 @@ impl Graph {
     }
 
     /// Its memory by its own account.
-    pub fn memory(&self) -> MemoryUsage {
-        let mut sum = MemoryUsage::default();
-        for partition in &self.partitions {
-            let MemoryUsage { nodes, names, edges, index, lists, rest } = partition.memory_usage();
-            sum.nodes += nodes;
-            sum.names += names;
-            sum.edges += edges;
-            sum.index += index;
-            sum.lists += lists;
-            sum.rest += rest;
-        }
-        sum
+    pub fn bytes(&self) -> usize {
+        self.partitions.iter().map(|partition| partition.stats().bytes).sum()
     }
 
     /// The number of references.

@@ -22,7 +22,6 @@ use allocation_counter::{AllocationInfo, measure};
 use documents::{ITEMS, Shape};
 use graph::Graph;
 use kube_gc::benching;
-use kube_gc_core::graph::MemoryUsage;
 use kube_gc_core::object::ObjectFacts;
 use serde_json::{Value, json};
 
@@ -94,20 +93,12 @@ fn graph_rows() -> Result<Vec<Value>, String> {
             "pieces per object": pieces.map(each),
         })
     };
-    let memory = graph.memory();
-    let part = |what, bytes: usize| row(what, Some(bytes as u64), None);
-    let MemoryUsage { nodes, names, edges, index, lists, rest } = memory;
+    let counted = graph.bytes() as u64;
     let live = graph.allocated.bytes_current.unsigned_abs();
     let pieces = graph.allocated.count_current.unsigned_abs();
     Ok(vec![
-        part("nodes", nodes),
-        part("their names", names),
-        part("references", edges),
-        part("index", index),
-        part("lists of the types", lists),
-        part("the rest", rest),
-        part("all that, its own account", memory.total()),
-        part("without the letters of the names", memory.total() - graph.names),
+        row("by its own account", Some(counted), None),
+        row("by its own account, without the letters of the names", Some(counted - graph.names as u64), None),
         row("by the allocator", Some(live), Some(pieces)),
         row("by the allocator, without the letters", Some(live - graph.names as u64), None),
         row("by the process (resident)", grown, None),

@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph_queue::Arrival;
 use crate::actors::messages::{
     AnswerQuestion, Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
 };
@@ -258,8 +257,6 @@ impl Handler<TakeInChanges> for GraphActor {
     fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
         let TakeInChanges { resource, epoch, arrivals } = message;
         let mut list_ended = false;
-        let single = arrivals.iter().map(Arrival::changes).filter(|changes| changes.len() == 1);
-        self.partition.prefetch(single.flatten());
         for arrival in arrivals {
             let at = arrival.at();
             let (changes, _applying) = arrival.begin(self.id);

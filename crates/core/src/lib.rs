@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
+mod arena;
 pub mod brake;
 pub mod graph;
 pub mod mailbox;

@@ -20,7 +20,6 @@ macro_rules! mutations {
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// What the mistake is, in a sentence.
-            #[must_use]
             pub const fn describe(self) -> &'static str {
                 match self {
                     $(Self::$name => concat!($($doc,)+).trim_ascii(),)+
@@ -44,7 +43,6 @@ macro_rules! mutations {
             }
 
             /// Whether this mistake is made.
-            #[must_use]
             #[inline]
             pub fn is(mutation: Mutation) -> bool {
                 CHOSEN.get() == Some(mutation)
@@ -56,7 +54,6 @@ macro_rules! mutations {
 
         /// Whether this mistake is made; never outside of tests.
         #[cfg(not(feature = "mutations"))]
-        #[must_use]
         #[inline]
         pub const fn is(_: Mutation) -> bool {
             false

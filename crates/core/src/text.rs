@@ -23,13 +23,11 @@ const ELLIPSIS: char = '…';
 const LONGEST_REST: usize = 48;
 
 /// Truncates a text to this many bytes, at a character boundary.
-#[must_use]
 pub fn excerpt(text: &str, limit: usize) -> Excerpt<'_> {
     Excerpt { text, limit }
 }
 
 /// Truncates a name, kind, `apiVersion` or uid to [`LONGEST_WORD`] bytes.
-#[must_use]
 pub fn word(text: &str) -> Excerpt<'_> {
     excerpt(text, LONGEST_WORD)
 }
@@ -53,7 +51,6 @@ impl Display for Excerpt<'_> {
 }
 
 /// Formats a value and truncates it to [`LONGEST`] bytes.
-#[must_use]
 pub fn bounded(shown: impl Display) -> String {
     let mut text = String::new();
     append(&mut text, LONGEST, &shown);
@@ -62,7 +59,6 @@ pub fn bounded(shown: impl Display) -> String {
 
 /// Lists up to [`LISTED`] items in up to [`LONGEST`] bytes, and says how many are left out. No
 /// further item is requested from the iterator. `total` is the number of all items.
-#[must_use]
 pub fn listed<T: Display>(separator: &str, total: usize, items: impl IntoIterator<Item = T>) -> String {
     let mut text = String::new();
     append_listed(&mut text, separator, total, items);

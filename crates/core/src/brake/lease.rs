@@ -36,7 +36,6 @@ impl LastRead {
 
 /// What a replica inherits under one of the keys when it takes over the lease, unless a person has
 /// asked to resume in the meantime.
-#[must_use]
 pub fn inherited<'a>(annotations: Option<&'a Annotations>, key: &str) -> Option<&'a str> {
     let annotations = annotations?;
     annotations.get(key).filter(|_| !annotations.contains_key(RESUME)).map(String::as_str)

@@ -137,7 +137,6 @@ pub enum Cause {
 
 impl Cause {
     /// The name of the limit in metrics.
-    #[must_use]
     pub const fn limit(&self) -> &'static str {
         match self {
             Self::Rate { .. } => "deletions_per_minute",
@@ -147,7 +146,6 @@ impl Cause {
     }
 
     /// The namespace for which the brake engages; `None` for everything.
-    #[must_use]
     pub const fn namespace(&self) -> Option<&Namespace> {
         match self {
             Self::NamespaceRate { namespace, .. } => Some(namespace),
@@ -197,7 +195,6 @@ enum Headroom {
 }
 
 impl Ledger {
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -211,7 +208,6 @@ impl Ledger {
     }
 
     /// Whether the brake is engaged for everything.
-    #[must_use]
     pub const fn is_engaged(&self) -> bool {
         self.engaged
     }

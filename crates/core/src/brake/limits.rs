@@ -15,7 +15,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    #[must_use]
     pub const fn is_off(&self) -> bool {
         let Self { per_minute, namespace_per_minute, share } = self;
         per_minute.is_none() && namespace_per_minute.is_none() && share.is_none()
@@ -33,7 +32,6 @@ pub struct Share {
 
 impl Share {
     /// How many of this many objects may be deleted: at least one, rounded up.
-    #[must_use]
     pub fn of(&self, population: u64) -> u64 {
         let part = (u128::from(population) * u128::from(self.percent.get())).div_ceil(100);
         u64::try_from(part).unwrap_or(u64::MAX).max(u64::from(self.floor)).max(1)

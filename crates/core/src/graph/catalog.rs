@@ -14,12 +14,9 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, GroupResource, ResourceType, Scope};
 
-use super::cross_partition::RemoteOwners;
 use super::foreground::Touched;
-use super::intern::ReferenceTypeId;
-use super::keyed::KeyedSet;
-use super::node::{Edge, EdgeId, NodeId, Presence, Target};
-use super::types::TypeId;
+use super::node::{Edge, EdgeId, KeyedSet, NodeId, Presence, ReferenceTypeId, Target, TypeId};
+use super::peers::RemoteOwners;
 use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
 
 impl Partition {
@@ -49,11 +46,11 @@ impl Partition {
         let mut changed = Vec::new();
         for id in self.store.reference_types.ids() {
             let reference_type = self.store.reference_types.get(id);
-            let new = catalog.resolve(&reference_type.api_version, &reference_type.kind).cloned();
-            if self.is_kept(reference_type.resolved.as_ref(), new.as_ref()) {
+            let new = catalog.resolve(&reference_type.key.api_version, &reference_type.key.kind).cloned();
+            if self.is_kept(reference_type.known.as_ref(), new.as_ref()) {
                 continue;
             }
-            let old = std::mem::replace(&mut self.store.reference_types.get_mut(id).resolved, new.clone());
+            let old = std::mem::replace(self.store.reference_types.known_mut(id), new.clone());
             if !same_type(old.as_ref(), new.as_ref()) {
                 changed.push(id);
             }
@@ -121,13 +118,13 @@ impl Partition {
         let mut changed = Vec::new();
         for id in self.store.reference_types.ids() {
             let reference_type = self.store.reference_types.get(id);
-            let old = reference_type.resolved.as_ref();
+            let old = reference_type.known.as_ref();
             if old.is_none_or(|old| old.group_resource != *group_resource) {
                 continue;
             }
-            let new = catalog.resolve(&reference_type.api_version, &reference_type.kind).cloned();
+            let new = catalog.resolve(&reference_type.key.api_version, &reference_type.key.kind).cloned();
             if !same_type(old, new.as_ref()) && !self.is_kept(old, new.as_ref()) {
-                self.store.reference_types.get_mut(id).resolved = new;
+                *self.store.reference_types.known_mut(id) = new;
                 changed.push(id);
             }
         }
@@ -173,7 +170,7 @@ impl Partition {
         if changed.is_empty() {
             return;
         }
-        let mut marked = KeyedSet::with_hasher(self.store.node_hasher);
+        let mut marked = KeyedSet::with_hasher(self.store.hasher);
         marked.extend(changed.iter().copied());
         let edges: Vec<EdgeId> = self
             .store
@@ -213,7 +210,7 @@ impl Partition {
             return false;
         }
         let now = self.store.resource_of(edge.owner);
-        let wanted = self.store.reference_types.get(edge.reference_type).resolved.as_ref();
+        let wanted = self.store.reference_types.get(edge.reference_type).known.as_ref();
         let was_proved = || self.store.formerly_absent.contains(&edge.owner);
         let proved = (self.store.nodes[edge.owner].presence == Presence::Absent || was_proved())
             && self.store.matches(id);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::object::{Identity, Namespace, OwnerReference, ResourceType, Scope};
 
-use super::intern::{ReferenceType, ReferenceTypeId};
-use super::node::{Edge, EdgeId, NodeId};
+use super::node::{Edge, EdgeId, NodeId, ReferenceType, ReferenceTypeId};
 use super::store::Store;
 
 /// In tests, counts the references that a search visits.
@@ -35,11 +34,8 @@ impl Store {
         resolve: impl FnOnce() -> Option<Arc<ResourceType>>,
     ) -> ReferenceTypeId {
         let OwnerReference { api_version, kind, .. } = reference;
-        self.reference_types.acquire(
-            ReferenceType::hash_parts(self.reference_types.hasher(), api_version, kind),
-            |other| other.api_version == *api_version && other.kind == *kind,
-            || ReferenceType { api_version: api_version.clone(), kind: kind.clone(), resolved: resolve() },
-        )
+        let key = ReferenceType { api_version: Arc::clone(api_version), kind: Arc::clone(kind) };
+        self.reference_types.acquire(&key, resolve)
     }
 
     /// Creates the edge of a reference and adds it to the owner's dependents. The caller adds it
@@ -145,7 +141,7 @@ impl Store {
     /// The reference that an edge stands for, as in the object's metadata.
     pub(super) fn reference(&self, edge: EdgeId) -> OwnerReference {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
-        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        let ReferenceType { api_version, kind, .. } = &self.reference_types.get(reference_type).key;
         OwnerReference {
             api_version: api_version.clone(),
             kind: kind.clone(),
@@ -159,7 +155,7 @@ impl Store {
     /// Whether an edge stands for exactly this reference.
     pub(super) fn is_reference(&self, edge: EdgeId, reference: &OwnerReference) -> bool {
         let Edge { owner, reference_type, blocking, controller, .. } = self.edges[edge];
-        let ReferenceType { api_version, kind, .. } = self.reference_types.get(reference_type);
+        let ReferenceType { api_version, kind, .. } = &self.reference_types.get(reference_type).key;
         self.nodes[owner].uid == reference.uid
             && blocking == reference.block_owner_deletion
             && controller == reference.controller

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, ResourceType};
 
-use super::keyed::KeyedMap;
-use super::node::{NodeId, Presence};
+use super::node::{KeyedMap, NodeId, Presence};
 use super::{Cursor, ObjectSnapshot, Partition, ReferenceSnapshot};
 
 /// How much of a node a view shows. All of it is counted, up to `visits`.
@@ -117,7 +116,6 @@ impl Partition {
     }
 
     /// The node of a key and its edges; `None` if this partition has no node for it.
-    #[must_use]
     pub fn view(&self, key: &Key, limits: ViewLimits) -> Option<NodeView> {
         let id = self.store.find_key(key)?;
         let id = self.primary(id);
@@ -186,7 +184,7 @@ impl Partition {
 
     /// The dependents of an object, each once, and whether these are all.
     fn see_dependents(&self, id: NodeId, visits: usize) -> (Vec<Seen>, bool) {
-        let mut places = KeyedMap::with_hasher(self.store.node_hasher);
+        let mut places = KeyedMap::with_hasher(self.store.hasher);
         let mut seen: Vec<Seen> = Vec::new();
         let mut edges = self.counted_dependents(id);
         for edge in edges.by_ref().take(visits) {
@@ -219,7 +217,6 @@ impl Partition {
     /// The observed objects of this partition that a search finds, in no particular order. Visits
     /// at most this many slots, so that the partition soon returns to its work. An empty page may
     /// have successors.
-    #[must_use]
     pub fn page_of_search(&self, query: &SearchQuery, after: Option<Cursor>, slots: usize) -> SearchPage {
         let wanted = query.text.to_lowercase();
         let start = after.unwrap_or_default();

@@ -1,28 +1,24 @@
-//! Nodes and edges. They are small because a large cluster has a million of each.
+//! Nodes and edges, and what many of them share: their types, namespaces and kinds. Nodes and edges
+//! are small because a large cluster has a million of each.
 
-use crate::object::{DeletionState, Finalizers, Uid};
+use std::hash::Hash;
+use std::sync::Arc;
 
-use super::arena::Id;
-use super::intern::{NamespaceId, ReferenceTypeId};
-use super::names::Name;
-use super::types::TypeId;
+use hashbrown::{HashMap, HashSet};
+
+use super::{DeletesProve, Epoch};
+use crate::arena::{Arena, Id};
+use crate::object::{
+    DeletionState, Finalizers, GroupResource, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+};
+
+/// A map with a secret hash key. No decision depends on its order.
+pub(super) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
+/// A set with a secret hash key. No decision depends on its order.
+pub(super) type KeyedSet<K> = HashSet<K, Keyed>;
 
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;
-
-/// The version of a node, if it is a number that fits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Version(pub(super) u64);
-
-impl Version {
-    pub(super) const NONE: Self = Self(0);
-    /// Not a number: the version is in [`Versions`](super::resource_versions::Versions).
-    pub(super) const APART: Self = Self(u64::MAX);
-
-    pub(super) fn is_apart(self) -> bool {
-        self == Self::APART
-    }
-}
 
 /// Why a node is in the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +72,8 @@ pub(super) enum Target {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) uid: Uid,
-    pub(super) name: Name,
-    pub(super) version: Version,
+    pub(super) name: Box<str>,
+    pub(super) version: Option<ResourceVersion>,
     pub(super) namespace: Option<NamespaceId>,
     pub(super) node_type: NodeType,
     /// The first of its own references, in their written order.
@@ -139,14 +135,213 @@ pub(super) struct Edge {
     pub(super) own_name: bool,
 }
 
+pub(super) type TypeId = Id<TypeEntry>;
+
+/// What a partition knows about the monitor of a type.
+#[derive(Debug)]
+pub(super) struct MonitorState {
+    pub(super) epoch: Epoch,
+    pub(super) deletes_prove: DeletesProve,
+    /// A list was completed in this epoch: the nodes of the type are all its objects.
+    pub(super) synced: bool,
+    pub(super) listing: Listing,
+    /// Another server showed the existing nodes. Until the first list is complete, their
+    /// versions cannot be compared with this server's.
+    pub(super) is_foreign: bool,
+}
+
+/// Whether a list is in progress, and how recent it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Listing {
+    /// No list: events are from the watch.
+    None,
+    /// A list that may be older than what was seen.
+    OfUnknownVersion,
+    /// A list that is at least as recent as everything that was seen of the type.
+    UpToDate,
+}
+
+/// A resource type that has nodes, a monitor, or both.
+#[derive(Debug)]
+pub(super) struct TypeEntry {
+    pub(super) resource: Arc<ResourceType>,
+    pub(super) monitor: Option<MonitorState>,
+    /// The nodes of the type. Each knows its position in this list.
+    pub(super) nodes: Vec<NodeId>,
+    /// The number of observed nodes.
+    pub(super) observed: usize,
+    /// Which kind of server gave the nodes their versions, by the latest monitor.
+    pub(super) versions_of: Option<DeletesProve>,
+    /// A list of the type was completed before.
+    pub(super) was_listed: bool,
+    /// Discovery no longer shows the type, and it is not proved to be gone.
+    pub(super) unserved: bool,
+}
+
+impl TypeEntry {
+    pub(super) fn is_synced(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.synced)
+    }
+
+    /// Whether a list is in progress.
+    pub(super) fn is_listing(&self) -> bool {
+        self.listing() != Listing::None
+    }
+
+    pub(super) fn listing(&self) -> Listing {
+        self.monitor.as_ref().map_or(Listing::None, |monitor| monitor.listing)
+    }
+}
+
+/// All types in use.
+#[derive(Debug)]
+pub(super) struct Types {
+    pub(super) entries: Arena<TypeEntry>,
+    index: KeyedMap<GroupResource, TypeId>,
+}
+
+impl Types {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { entries: Arena::default(), index: KeyedMap::with_hasher(hasher) }
+    }
+
+    pub(super) fn find(&self, group_resource: &GroupResource) -> Option<TypeId> {
+        self.index.get(group_resource).copied()
+    }
+
+    pub(super) fn find_or_insert(&mut self, resource: &Arc<ResourceType>) -> TypeId {
+        if let Some(id) = self.find(&resource.group_resource) {
+            return id;
+        }
+        let entry = TypeEntry {
+            resource: Arc::clone(resource),
+            monitor: None,
+            nodes: Vec::new(),
+            observed: 0,
+            versions_of: None,
+            was_listed: false,
+            unserved: false,
+        };
+        let id = self.entries.insert(entry);
+        self.index.insert(resource.group_resource.clone(), id);
+        id
+    }
+
+    /// Frees a type that has neither nodes nor a monitor, so that CRDs which come and go leave
+    /// nothing behind.
+    pub(super) fn release(&mut self, id: TypeId) {
+        let entry = &self.entries[id];
+        if entry.nodes.is_empty() && entry.monitor.is_none() {
+            self.index.remove(&entry.resource.group_resource);
+            self.entries.remove(id);
+        }
+    }
+
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn check(&self) {
+        self.entries.check();
+        assert_eq!(self.entries.len(), self.index.len());
+        for (_, entry) in self.entries.iter() {
+            assert!(entry.monitor.is_some() || !entry.nodes.is_empty(), "an unused type was kept");
+        }
+    }
+}
+
+/// A value that many nodes or edges share, and what is known of it.
+#[derive(Debug)]
+pub(super) struct Shared<K, V> {
+    pub(super) key: K,
+    pub(super) known: V,
+    uses: u32,
+}
+
+/// Reference-counted values, each stored once and freed with its last use.
+#[derive(Debug)]
+pub(super) struct Interner<K, V> {
+    entries: Arena<Shared<K, V>>,
+    index: KeyedMap<K, Id<Shared<K, V>>>,
+}
+
+impl<K: Clone + Eq + Hash, V> Interner<K, V> {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { entries: Arena::default(), index: KeyedMap::with_hasher(hasher) }
+    }
+
+    /// Counts one more use of a value, which is added if it is new.
+    pub(super) fn acquire(&mut self, key: &K, known: impl FnOnce() -> V) -> Id<Shared<K, V>> {
+        if let Some(id) = self.find(key) {
+            self.entries[id].uses += 1;
+            return id;
+        }
+        let id = self.entries.insert(Shared { key: key.clone(), known: known(), uses: 1 });
+        self.index.insert(key.clone(), id);
+        id
+    }
+
+    /// Drops one use.
+    pub(super) fn release(&mut self, id: Id<Shared<K, V>>) {
+        let shared = &mut self.entries[id];
+        shared.uses -= 1;
+        if shared.uses == 0 {
+            self.index.remove(&shared.key);
+            self.entries.remove(id);
+        }
+    }
+
+    pub(super) fn find(&self, key: &K) -> Option<Id<Shared<K, V>>> {
+        self.index.get(key).copied()
+    }
+
+    pub(super) fn get(&self, id: Id<Shared<K, V>>) -> &Shared<K, V> {
+        &self.entries[id]
+    }
+
+    /// Changes what is known of a value.
+    pub(super) fn known_mut(&mut self, id: Id<Shared<K, V>>) -> &mut V {
+        &mut self.entries[id].known
+    }
+
+    pub(super) fn ids(&self) -> Vec<Id<Shared<K, V>>> {
+        self.entries.ids()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Id<Shared<K, V>>, &Shared<K, V>)> {
+        self.entries.iter()
+    }
+
+    #[cfg(any(test, feature = "test-util"))]
+    pub(super) fn check(&self, uses: impl Fn(Id<Shared<K, V>>) -> usize) {
+        self.entries.check();
+        assert_eq!(self.entries.len(), self.index.len());
+        for (id, shared) in self.entries.iter() {
+            assert_eq!(shared.uses as usize, uses(id), "miscounted uses");
+            assert!(shared.uses > 0, "an unused value was kept");
+        }
+    }
+}
+
+pub(super) type NamespaceId = Id<Shared<Namespace, ()>>;
+
+/// The `apiVersion` and kind of references, as written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReferenceType {
+    pub(super) api_version: Arc<str>,
+    pub(super) kind: Arc<str>,
+}
+
+/// The type to which a reference type resolves, while the catalog resolves it (and a little longer,
+/// see `catalog.rs`).
+pub(super) type Resolved = Option<Arc<ResourceType>>;
+
+pub(super) type ReferenceTypeId = Id<Shared<ReferenceType, Resolved>>;
+
 #[cfg(test)]
 mod tests {
-    use super::super::arena::Arena;
     use super::*;
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (64, 64));
+        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (80, 80));
         assert_eq!((size_of::<Edge>(), Arena::<Edge>::SLOT), (28, 28));
         assert_eq!(size_of::<Option<NodeId>>(), 4);
     }

@@ -1,24 +1,26 @@
-//! Objects that a monitor shows: new, known or changed.
+//! Objects that a monitor shows: new, known or changed, and those that a list no longer contains
+//! (rules 1.16 and 1.17).
 
-use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
+use std::cmp::Ordering;
 
 use super::attach::Extent;
-use super::node::{EdgeId, NodeId, NodeType, Presence, Target};
-use super::types::{Listing, TypeId};
-use super::{Effects, Partition};
+use super::node::{EdgeId, Listing, NodeId, NodeType, Presence, Target, TypeId};
+use super::store::Store;
+use super::{DeletesProve, Effects, Partition};
+use crate::mutation::{self, Mutation};
+use crate::object::{DeletionState, ObjectFacts, ResourceVersion};
 
 impl Partition {
     /// Applies an object that a list or a watch showed.
     pub(super) fn apply(&mut self, type_id: TypeId, facts: &ObjectFacts, out: &mut Effects) {
         match self.store.find(&facts.uid, Target::Served(type_id)) {
             Some(id) if self.store.nodes[id].is_observed() => {
-                let was = self.store.version(id);
+                let was = self.store.version(id).cloned();
                 self.update(id, facts, out);
                 // A list shows the latest state and hides what happened in between. For
                 // example, a finalizer that we removed may be back. Earlier work on the node
                 // relied on events that will never arrive.
-                if self.store.types.entries[type_id].is_listing() && self.store.version(id) != was {
+                if self.store.types.entries[type_id].is_listing() && self.store.version(id) != was.as_ref() {
                     self.derive_work(id, out);
                     if self.store.nodes[id].is_deleting_dependents() {
                         // The owner may have been solid for a while, and dependents that were
@@ -52,8 +54,8 @@ impl Partition {
         if entry.was_listed && entry.listing() == Listing::UpToDate && !deletion.is_being_deleted() {
             out.revived.push(self.store.identity(id));
         }
-        self.store.set_version(id, facts.resource_version.as_ref());
         let node = &mut self.store.nodes[id];
+        node.version.clone_from(&facts.resource_version);
         node.finalizers = facts.finalizers;
         node.held_by_others = facts.held_by_others;
         node.deletion = deletion;
@@ -72,16 +74,16 @@ impl Partition {
     /// event, because events may be skipped.
     fn update(&mut self, id: NodeId, facts: &ObjectFacts, out: &mut Effects) {
         self.store.nodes[id].listed = true;
-        let (known, shown) = (&self.store.version(id), &facts.resource_version);
-        if known.as_ref().zip(shown.as_ref()).is_some_and(|(known, shown)| known.is_after(shown))
+        let (known, shown) = (self.store.version(id), facts.resource_version.as_ref());
+        let newer = known != shown;
+        if known.zip(shown).is_some_and(|(known, shown)| known.is_after(shown))
             && !self.accepts_older_version(id, facts, out)
         {
             return;
         }
-        let newer = known != shown;
         let was = self.store.nodes[id].deletion;
         if newer {
-            self.store.set_version(id, shown.as_ref());
+            self.store.nodes[id].version.clone_from(&facts.resource_version);
             self.note_event(id, out);
         }
         let deletion = facts.deletion_state();
@@ -134,7 +136,7 @@ impl Partition {
         out.restored.get_or_insert_with(|| {
             let (resource, known) = (&entry.resource.group_resource, self.store.version(id));
             let version = |version: Option<&ResourceVersion>| version.map(ToString::to_string);
-            let (shown, known) = (version(facts.resource_version.as_ref()), version(known.as_ref()));
+            let (shown, known) = (version(facts.resource_version.as_ref()), version(known));
             let (shown, known) = (shown.unwrap_or_default(), known.unwrap_or_default());
             format!("a list of {resource} shows an object at version {shown}, but its version {known} was seen before")
         });
@@ -216,6 +218,67 @@ impl Partition {
     pub fn rederive(&self, out: &mut Effects) {
         for (id, _) in self.store.nodes.iter() {
             self.derive_work(id, out);
+        }
+    }
+}
+
+impl Partition {
+    pub(super) fn list_began(&mut self, type_id: TypeId, is_version_known: bool) {
+        let Store { types, nodes, .. } = &mut self.store;
+        let entry = &mut types.entries[type_id];
+        for &id in &entry.nodes {
+            nodes[id].listed = false;
+        }
+        if let Some(monitor) = &mut entry.monitor {
+            monitor.listing = if is_version_known { Listing::UpToDate } else { Listing::OfUnknownVersion };
+        }
+    }
+
+    /// A list is complete. A node whose uid was not in it is gone, unless the node's version
+    /// is greater than the list's: such an object was created after the list was taken.
+    pub(super) fn list_ended(
+        &mut self,
+        type_id: TypeId,
+        version: Option<&ResourceVersion>,
+        deletes_prove: DeletesProve,
+        out: &mut Effects,
+    ) {
+        if !self.store.types.entries[type_id].is_synced() {
+            self.everything_changed();
+        }
+        let entry = &mut self.store.types.entries[type_id];
+        let is_foreign = match &mut entry.monitor {
+            Some(monitor) if monitor.listing != Listing::None => {
+                monitor.listing = Listing::None;
+                monitor.synced = true;
+                std::mem::take(&mut monitor.is_foreign)
+            }
+            // An end without a beginning proves nothing.
+            _ => return,
+        };
+        entry.was_listed = true;
+        let missing: Vec<NodeId> = entry
+            .nodes
+            .iter()
+            .copied()
+            .filter(|&id| self.store.nodes[id].is_observed() && !self.store.nodes[id].listed)
+            .collect();
+        let worth = self.proof_of_delete(deletes_prove, version);
+        for id in missing {
+            if is_foreign {
+                self.object_gone(id, DeletesProve::Nothing, out);
+                continue;
+            }
+            let order = self.store.version(id).zip(version).and_then(|(a, b)| a.partial_cmp(b));
+            match order {
+                // Created after the list, if versions are ordered at all.
+                Some(Ordering::Greater)
+                    if deletes_prove == DeletesProve::Absence && !mutation::is(Mutation::TrustOldList) => {}
+                Some(_) if worth != deletes_prove => self.object_gone_unproved(id, out),
+                Some(_) => self.object_gone(id, worth, out),
+                // Versions that cannot be compared prove nothing.
+                None => self.object_gone(id, DeletesProve::Nothing, out),
+            }
         }
     }
 }

@@ -4,17 +4,11 @@ use std::sync::Arc;
 
 use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, ResourceType, ResourceVersion};
 
-use super::keyed::{KeyedMap, KeyedSet};
-use super::node::{NodeId, Presence};
-use super::state::{Cycles, Progress};
-use super::store::{MemoryUsage, Store};
+use super::foreground::{Cycles, Progress};
+use super::node::{KeyedMap, KeyedSet, Listing, MonitorState, NodeId, Presence};
+use super::store::Store;
 use super::stuck::Noticed;
-use super::types::{Listing, MonitorState};
 use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};
-
-/// The number of events to prefetch for at a time. Each needs about ten cache lines of 64
-/// bytes, so everything stays in the first-level cache until it is used.
-pub(super) const AT_ONCE: usize = 32;
 
 /// One part of the graph of owners and dependents.
 ///
@@ -84,15 +78,13 @@ pub struct Stats {
 }
 
 impl Partition {
-    #[must_use]
     pub fn new(id: PartitionId, sharding: Sharding, catalog: Arc<Catalog>) -> Self {
-        let store = Store::new(sharding.seed());
-        let hasher = store.node_hasher;
+        let hasher = sharding.hasher();
         Self {
             id,
             sharding,
             catalog,
-            store,
+            store: Store::new(hasher),
             progress: KeyedMap::with_hasher(hasher),
             cycles: Cycles::new(hasher),
             expected: KeyedMap::with_hasher(hasher),
@@ -102,13 +94,11 @@ impl Partition {
         }
     }
 
-    #[must_use]
     pub const fn id(&self) -> PartitionId {
         self.id
     }
 
     /// The types that the API server serves, as this partition knows them.
-    #[must_use]
     pub const fn catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
@@ -179,21 +169,15 @@ impl Partition {
         else {
             return IntakeOutcome::Stale;
         };
-        for events in events.chunks(AT_ONCE) {
-            // The caller prefetches for batches of one event.
-            if events.len() > 1 {
-                self.prefetch(events.iter());
-            }
-            for event in events {
-                match event {
-                    WatchEvent::Init { resource_version } => {
-                        self.list_began(type_id, resource_version.is_some());
-                    }
-                    WatchEvent::Apply(facts) => self.apply(type_id, facts, out),
-                    WatchEvent::Delete(facts) => self.deleted(type_id, facts, deletes_prove, out),
-                    WatchEvent::InitDone { resource_version } => {
-                        self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
-                    }
+        for event in events {
+            match event {
+                WatchEvent::Init { resource_version } => {
+                    self.list_began(type_id, resource_version.is_some());
+                }
+                WatchEvent::Apply(facts) => self.apply(type_id, facts, out),
+                WatchEvent::Delete(facts) => self.deleted(type_id, facts, deletes_prove, out),
+                WatchEvent::InitDone { resource_version } => {
+                    self.list_ended(type_id, resource_version.as_ref(), deletes_prove, out);
                 }
             }
         }
@@ -202,7 +186,6 @@ impl Partition {
 
     /// Whether a monitor of this type runs and has completed a list. Until then an observed node
     /// of the type does not prove that its object exists.
-    #[must_use]
     pub fn is_synced(&self, group_resource: &GroupResource) -> bool {
         let types = &self.store.types;
         types.find(group_resource).is_some_and(|id| types.entries[id].is_synced())
@@ -233,7 +216,7 @@ impl Partition {
         }
         let shows = match change {
             ExpectedChange::Removed => false,
-            ExpectedChange::Version(version) => self.store.version(id).is_some_and(|seen| seen >= *version),
+            ExpectedChange::Version(version) => self.store.version(id).is_some_and(|seen| seen >= version),
         };
         if shows {
             return;
@@ -255,7 +238,7 @@ impl Partition {
         let pending = match (&expectation.change, self.store.version(id)) {
             // If versions cannot be compared, any event counts.
             (ExpectedChange::Version(version), Some(seen)) => {
-                version.is_after(&seen) && self.store.versions_order(id)
+                version.is_after(seen) && self.store.versions_order(id)
             }
             _ => false,
         };
@@ -270,25 +253,18 @@ impl Partition {
         self.expected.get_mut(&id).map(|expectation| expectation.asked = true).is_some()
     }
 
-    #[must_use]
     pub fn stats(&self) -> Stats {
         Stats {
             nodes: self.store.nodes.len(),
             virtual_nodes: self.store.virtual_nodes(),
             edges: self.store.edges.len(),
             unresolved: self.store.unresolved_edges(),
-            bytes: self.store.memory_usage().total(),
+            bytes: self.store.bytes(),
             unseen_writes: self.expected.len(),
         }
     }
 
-    #[must_use]
-    pub fn memory_usage(&self) -> MemoryUsage {
-        self.store.memory_usage()
-    }
-
     /// The number of objects of a type in this partition.
-    #[must_use]
     pub fn population(&self, group_resource: &GroupResource) -> usize {
         let types = &self.store.types;
         types.find(group_resource).map_or(0, |id| types.entries[id].observed)

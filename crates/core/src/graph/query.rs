@@ -1,16 +1,134 @@
-//! Queries of workers and of read-only observers.
+//! What workers decide on, and what they and read-only observers ask.
 
 use std::collections::BTreeSet;
 
+use super::node::{EdgeId, KeyedSet, NodeId, Presence};
+use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
-use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, OwnerReference, Uid};
-
-use super::keyed::KeyedSet;
-use super::node::{EdgeId, NodeId, Presence};
-use super::{
-    Effects, ForegroundProgress, Generation, ObjectSnapshot, OwnerState, OwnerView, Partition,
-    ReferenceSnapshot, Snapshot, VirtualSnapshot,
+use crate::object::{
+    DeletionState, Finalizers, GroupResource, Identity, Key, OwnerReference, ResourceVersion, Uid,
 };
+
+/// Counts the changes to a node itself (presence, identity, references, finalizers, deletion),
+/// not to its dependents. A verdict on one generation does not hold for the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Generation(pub u32);
+
+/// The state of a key's node at the moment when a worker asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Snapshot {
+    /// There is no node, and nothing to decide.
+    Gone,
+    /// The event of our own last write has not arrived, so the node is outdated. It is queued
+    /// again when the event arrives.
+    AwaitsEvent,
+    /// Some dependent names it and no monitor shows it: it has to be verified.
+    Virtual(VirtualSnapshot),
+    /// An observed object.
+    Object(Box<ObjectSnapshot>),
+}
+
+/// An owner that has to be verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VirtualSnapshot {
+    /// Where to look it up. References may disagree; this is what one of them says.
+    pub identity: Identity,
+    /// The answer is valid for this generation only.
+    pub generation: Generation,
+}
+
+/// An observed object, with everything that a decision about it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSnapshot {
+    pub identity: Identity,
+    /// The version that was last seen. Every write that follows is conditional on it.
+    pub resource_version: Option<ResourceVersion>,
+    pub generation: Generation,
+    /// How far its own deletion has come.
+    pub deletion: DeletionState,
+    pub finalizers: Finalizers,
+    /// Its references in order, each with what this partition knows about the owner.
+    pub references: Vec<ReferenceSnapshot>,
+    /// Whether another object names it as owner, through any of its views.
+    pub has_dependents: bool,
+    /// Whether one of these dependents is deleting dependents itself: a possible cycle.
+    pub has_dependent_deleting_dependents: bool,
+    /// Meaningful while `deletion` is [`DeletionState::DeletingDependents`].
+    pub foreground: ForegroundProgress,
+}
+
+/// The progress of a foreground deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForegroundProgress {
+    /// No dependent blocks it: the finalizer may be removed.
+    Unblocked,
+    /// No dependent is known to block it. But discovery could not read part of the API, and a
+    /// reference through that part is not resolved to this node yet. All partitions have to be
+    /// asked
+    /// ([`Partition::is_blocked_through_unread`](super::Partition::is_blocked_through_unread)).
+    PerhapsBlocked,
+    /// This many dependents block it. Those that are not deleting dependents themselves have
+    /// been queued.
+    Blocked(usize),
+    /// Every blocking dependent is itself deleting dependents, and the node is in a cycle of
+    /// blocking references between such nodes. Nothing will happen until one of them stops
+    /// blocking.
+    Deadlocked,
+}
+
+/// A reference and what is known about its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReferenceSnapshot {
+    pub reference: OwnerReference,
+    pub owner: OwnerView,
+}
+
+/// What a partition knows about the owner that a reference names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerView {
+    /// The kind or its version is not served.
+    Unresolved,
+    /// The dependent is cluster-scoped and the owner's kind is namespaced.
+    InvalidScope,
+    /// The owner is cluster-scoped and lives in another partition: ask there
+    /// ([`Partition::owner_state`](super::Partition::owner_state)).
+    Remote(Identity),
+    /// The owner would be in this partition.
+    Local {
+        /// The identity that the reference names: its uid, kind and name, and the dependent's
+        /// namespace unless the kind is cluster-scoped.
+        identity: Identity,
+        state: OwnerState,
+    },
+}
+
+impl OwnerView {
+    /// The identity that the reference names, if its kind resolves.
+    pub const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Remote(identity) | Self::Local { identity, .. } => Some(identity),
+            Self::Unresolved | Self::InvalidScope => None,
+        }
+    }
+}
+
+/// What the graph knows about an identity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnerState {
+    /// A synced monitor shows exactly this identity: it exists. If the view is stale, the
+    /// owner's DELETED event follows and queues its dependents.
+    Observed {
+        /// The version that was last seen.
+        resource_version: Option<ResourceVersion>,
+        /// `DeletingDependents` is confirmed by a live read before anything follows from it.
+        deletion: DeletionState,
+    },
+    /// Exactly this identity was proved absent.
+    Absent,
+    /// Nothing is known: there is no node, or it is unverified, or its monitor is not synced, or
+    /// it has another name or namespace.
+    Unknown,
+}
 
 /// An observed object, without what is known about its owners.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +211,7 @@ impl Partition {
         let references = self.references(id);
         let snapshot = ObjectSnapshot {
             identity: self.store.identity(id),
-            resource_version: self.store.version(id),
+            resource_version: self.store.version(id).cloned(),
             generation: Generation(node.generation),
             deletion: node.deletion,
             finalizers: node.finalizers,
@@ -137,7 +255,6 @@ impl Partition {
     /// Whether a dependent in this partition blocks the owner with this uid through an
     /// `apiVersion` whose kinds discovery could not read so far. Such a reference is not
     /// attached to the owner's node until it resolves, and blocks the owner all the same.
-    #[must_use]
     pub fn is_blocked_through_unread(&self, owner: &Uid) -> bool {
         if !self.catalog.has_unread() {
             return false;
@@ -161,7 +278,6 @@ impl Partition {
     }
 
     /// What this partition knows about an identity.
-    #[must_use]
     pub fn owner_state(&self, identity: &Identity) -> OwnerState {
         match self.store.find_key(&identity.key()) {
             Some(id) => self.state_of(id, identity),
@@ -178,9 +294,10 @@ impl Partition {
             return OwnerState::Unknown;
         }
         match node.presence {
-            Presence::Observed if self.store.is_synced(id) => {
-                OwnerState::Observed { resource_version: self.store.version(id), deletion: node.deletion }
-            }
+            Presence::Observed if self.store.is_synced(id) => OwnerState::Observed {
+                resource_version: self.store.version(id).cloned(),
+                deletion: node.deletion,
+            },
             Presence::Absent => OwnerState::Absent,
             _ => OwnerState::Unknown,
         }
@@ -196,8 +313,8 @@ impl Partition {
 
     /// The uids that occur in several of a dependent's references.
     pub(super) fn shared_uids(&self, dependent: NodeId) -> KeyedSet<&Uid> {
-        let mut shared = KeyedSet::with_hasher(self.store.node_hasher);
-        let mut seen = KeyedSet::with_hasher(self.store.node_hasher);
+        let mut shared = KeyedSet::with_hasher(self.store.hasher);
+        let mut seen = KeyedSet::with_hasher(self.store.hasher);
         if self.store.owners(dependent).nth(1).is_some() {
             let owners = self.store.owners(dependent).map(|edge| self.store.edges[edge].owner);
             let uids = owners.map(|owner| &self.store.nodes[owner].uid);
@@ -208,7 +325,6 @@ impl Partition {
 
     /// Whether a key may have been parked for one of these types: it is of that type, or one of its
     /// owners is. A key without a node always counts, since its evaluation costs nothing.
-    #[must_use]
     pub fn is_concerned(&self, key: &Key, by: &BTreeSet<GroupResource>) -> bool {
         let is = |id: NodeId| self.store.resource_of(id).is_some_and(|own| by.contains(&own.group_resource));
         let Some(id) = self.store.find_key(key) else { return true };
@@ -217,13 +333,11 @@ impl Partition {
 
     /// The identity of a key's node: the observed one or, for an owner that has to be verified,
     /// the one that a reference names.
-    #[must_use]
     pub fn identify(&self, key: &Key) -> Option<Identity> {
         self.store.find_key(key).map(|id| self.store.identity(id))
     }
 
     /// An observed object with this uid in this partition, under its primary name.
-    #[must_use]
     pub fn observed(&self, uid: &Uid) -> Option<Identity> {
         self.store.observed_with(uid).first().map(|&id| self.store.identity(id))
     }
@@ -234,14 +348,12 @@ impl Partition {
     }
 
     /// The number of observed objects with this uid in this partition.
-    #[must_use]
     pub fn count_observed(&self, uid: &Uid) -> usize {
         self.store.observed_with(uid).len()
     }
 
     /// An object as it was last seen; `None` if no monitor shows one under this key. Unlike
     /// [`snapshot_and_queue`](Self::snapshot_and_queue), asking queues nothing.
-    #[must_use]
     pub fn observed_object(&self, key: &Key) -> Option<ObservedObject> {
         let id = self.store.find_key(key)?;
         let node = &self.store.nodes[id];

@@ -12,8 +12,7 @@ use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
 use crate::text::LISTED;
 
 use super::Partition;
-use super::keyed::{KeyedMap, KeyedSet};
-use super::node::{Node, NodeId, Presence};
+use super::node::{KeyedMap, KeyedSet, Node, NodeId, Presence};
 
 /// How many blocking dependents are listed for one object.
 const NAMED: usize = 3;
@@ -110,7 +109,6 @@ pub enum StuckDetail {
 }
 
 impl StuckDetail {
-    #[must_use]
     pub const fn cause(&self) -> StuckCause {
         match self {
             Self::Blocked { .. } => StuckCause::Blocked,
@@ -178,11 +176,11 @@ impl Partition {
 
     /// Finds the stuck objects among the nodes that may be stuck.
     fn notice(&mut self, now: Duration) {
-        let empty = KeyedSet::with_hasher(self.store.node_hasher);
+        let empty = KeyedSet::with_hasher(self.store.hasher);
         let mut invalid_scope = std::mem::replace(&mut self.invalid_scope_candidates, empty);
         invalid_scope.retain(|&id| self.has_invalid_scope_reference(id));
         let candidates = self.expected.keys().chain(&invalid_scope).chain(self.progress.keys());
-        let mut noticed = KeyedMap::with_hasher(self.store.node_hasher);
+        let mut noticed = KeyedMap::with_hasher(self.store.hasher);
         for &id in candidates {
             let Some(cause) = self.stuck_cause(id) else { continue };
             let uid = &self.store.nodes[id].uid;

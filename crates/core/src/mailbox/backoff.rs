@@ -14,7 +14,6 @@ pub struct Backoff {
 
 impl Backoff {
     /// The delay after this many consecutive failures.
-    #[must_use]
     pub fn delay(&self, failures: u32) -> Duration {
         let doublings = failures.saturating_sub(1);
         let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);

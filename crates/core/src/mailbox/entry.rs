@@ -158,7 +158,6 @@ impl<K: Eq + Hash, R> Store<K, R> {
 
     /// Removes a key that is on no list. Returns whether another entry moved to `slot`; then the
     /// caller has to update that entry's list.
-    #[must_use]
     pub(super) fn remove(&mut self, slot: Slot) -> bool {
         let last = (self.entries.len() - 1) as Slot;
         let hash = self.hasher.hash_one(&self[slot].key);

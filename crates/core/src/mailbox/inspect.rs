@@ -8,30 +8,25 @@ use super::{FailingKey, FlowKey, Mailbox, Stats, Time};
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// The number of keys, in any state.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.store.entries.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.store.entries.is_empty()
     }
 
     /// The number of keys that wait for a worker.
-    #[must_use]
     pub const fn ready(&self) -> usize {
         self.flows.ready()
     }
 
     /// The number of running keys.
-    #[must_use]
     pub const fn processing(&self) -> usize {
         self.processing
     }
 
     /// Numbers for metrics and readiness. The cost is linear in the number of flows.
-    #[must_use]
     pub fn stats(&self) -> Stats<R> {
         let entries = &self.store.entries;
         Stats {

@@ -61,7 +61,6 @@ pub struct Mailbox<K, R> {
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// Keys and namespaces come from the cluster, so the hash tables need a secret seed.
-    #[must_use]
     pub fn new(backoff: Backoff, seed: HashSeed) -> Self {
         Self {
             backoff,
@@ -288,7 +287,6 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// When the next delay ends: call [`advance`](Self::advance) or [`pop`](Self::pop) then.
-    #[must_use]
     pub fn next_due(&self) -> Option<Time> {
         self.delays.next_due()
     }

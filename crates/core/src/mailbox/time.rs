@@ -15,39 +15,32 @@ impl Time {
     pub const ZERO: Self = Self(0);
 
     /// Rounds down to a microsecond.
-    #[must_use]
     pub fn from_origin(elapsed: Duration) -> Self {
         Self(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
     }
 
-    #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis.saturating_mul(MICROS))
     }
 
-    #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros)
     }
 
-    #[must_use]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
 
     /// Rounds down to a millisecond.
-    #[must_use]
     pub const fn as_millis(self) -> u64 {
         self.0 / MICROS
     }
 
-    #[must_use]
     pub const fn since_origin(self) -> Duration {
         Duration::from_micros(self.0)
     }
 
     /// The time since `earlier`, or zero if `earlier` is later.
-    #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

@@ -15,13 +15,11 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     }
 
     /// As in [`Stats`](super::Stats).
-    #[must_use]
     pub const fn adds_total(&self) -> u64 {
         self.adds_total
     }
 
     /// As in [`Stats`](super::Stats).
-    #[must_use]
     pub const fn retries_total(&self) -> u64 {
         self.retries_total
     }

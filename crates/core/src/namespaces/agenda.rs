@@ -58,7 +58,6 @@ pub struct Agenda {
 impl Agenda {
     /// An empty agenda. At most `at_once` namespaces have a turn at the same time. A namespace is
     /// finalized when looks have shown nothing for `quiet`.
-    #[must_use]
     pub const fn new(at_once: usize, backoff: Backoff, quiet: Duration) -> Self {
         Self { entries: BTreeMap::new(), at_once, backoff, quiet }
     }
@@ -76,18 +75,15 @@ impl Agenda {
     }
 
     /// How many namespaces are terminating.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
     /// How many have a turn, or are about to without having to wait for somebody else.
-    #[must_use]
     pub fn busy(&self) -> usize {
         self.entries.values().filter(|entry| entry.due.is_none() || entry.fruitless == 0).count()
     }
@@ -107,7 +103,6 @@ impl Agenda {
     }
 
     /// When the next namespace is due.
-    #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         self.entries.values().filter_map(|entry| entry.due).min()
     }

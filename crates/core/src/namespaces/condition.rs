@@ -28,7 +28,6 @@ impl ConditionKind {
     ];
 
     /// The `type` of the condition.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::DiscoveryFailure => "NamespaceDeletionDiscoveryFailure",
@@ -80,7 +79,6 @@ pub struct Condition {
 }
 
 /// The conditions that a look leads to (rule 11.6).
-#[must_use]
 pub fn conditions(survey: &Survey, now: &str) -> Vec<Condition> {
     let condition = |kind: ConditionKind| {
         let problem = problem(kind, survey);
@@ -101,7 +99,6 @@ pub fn conditions(survey: &Survey, now: &str) -> Vec<Condition> {
 
 /// The conditions of a status with these in place; `None` if that changes nothing. Conditions of
 /// other types stay.
-#[must_use]
 pub fn merged(old: &[Condition], new: Vec<Condition>) -> Option<Vec<Condition>> {
     let mut merged = old.to_vec();
     let mut is_changed = false;

@@ -52,7 +52,6 @@ impl fmt::Display for Rival {
 impl LeaderRecord {
     /// Whether a kube-controller-manager holds the Lease now (rule 11.8). `before` is what an
     /// earlier look has shown. A time that cannot be read, or is in the future, counts as recent.
-    #[must_use]
     pub fn rival(&self, before: Option<&Self>, now: SystemTime) -> Option<Rival> {
         if self.holder.is_empty() {
             return None;
@@ -76,7 +75,6 @@ pub struct FieldOwner {
 }
 
 /// Another controller that has set one of our conditions since `since`.
-#[must_use]
 pub fn wrote_conditions(owners: &[FieldOwner], own: &str, since: SystemTime) -> Option<Rival> {
     let is_ours = |kind: &String| ConditionKind::ALL.iter().any(|known| known.name() == kind);
     owners

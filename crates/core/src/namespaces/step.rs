@@ -18,7 +18,6 @@ pub enum Step {
 ///
 /// Pods go first, and nothing else is deleted while there are any: they may need what is around
 /// them to shut down, and a network policy must not go before the pods that it restricts.
-#[must_use]
 pub fn step(survey: &Survey) -> Step {
     if survey.is_empty() {
         return Step::Finalize;

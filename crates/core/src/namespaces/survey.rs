@@ -25,7 +25,6 @@ pub struct TypeSurvey {
 
 impl TypeSurvey {
     /// Whether there is nothing of this type. What could not be listed may be there.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.found.as_ref().is_ok_and(|found| found.count == 0)
     }
@@ -50,7 +49,6 @@ pub struct Survey {
 
 impl Survey {
     /// Whether everything was looked at, and there was nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { undiscovered, unparsed, types, failures } = self;
         undiscovered.is_empty()
@@ -62,14 +60,12 @@ impl Survey {
     }
 
     /// How many objects are known to be left.
-    #[must_use]
     pub fn remaining(&self) -> u64 {
         self.sum(|found| found.count)
     }
 
     /// Whether fewer objects are left than in an earlier look, or fewer of them wait for their
     /// deletion: one that is held by a finalizer is left for now, but its deletion is done.
-    #[must_use]
     pub fn has_less_than(&self, earlier: &Self) -> bool {
         let alive = |survey: &Self| survey.sum(|found| found.alive);
         self.remaining() < earlier.remaining() || alive(self) < alive(earlier)

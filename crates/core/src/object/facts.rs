@@ -1,6 +1,13 @@
 //! The metadata of an object that matters to a garbage collector.
 
-use super::{Namespace, OwnerReference, ResourceVersion, Uid};
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use super::{Namespace, Uid};
+use crate::text::{LONGEST_WORD, word};
 
 /// Which of the garbage collector's two finalizers an object has. Others are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +34,6 @@ impl DeletionState {
     /// Derives the state from the deletion timestamp and the finalizers. It is always derived and
     /// never updated by transitions, which made objects hang in Kubernetes
     /// (kubernetes/kubernetes#115570).
-    #[must_use]
     pub const fn derive(has_deletion_timestamp: bool, finalizers: Finalizers) -> Self {
         match (has_deletion_timestamp, finalizers) {
             (false, _) => Self::Live,
@@ -37,7 +43,6 @@ impl DeletionState {
         }
     }
 
-    #[must_use]
     pub const fn is_being_deleted(self) -> bool {
         !matches!(self, Self::Live)
     }
@@ -65,9 +70,146 @@ pub struct ObjectFacts {
 }
 
 impl ObjectFacts {
-    #[must_use]
     pub const fn deletion_state(&self) -> DeletionState {
         DeletionState::derive(self.being_deleted, self.finalizers)
+    }
+}
+
+/// One entry of `metadata.ownerReferences`.
+///
+/// The API server checks neither that the owner exists nor its namespace or scope, so nothing here
+/// is reliable before it is verified.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerReference {
+    pub api_version: Arc<str>,
+    /// May be in lower case.
+    pub kind: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Uid,
+    /// Whether the owner is the managing controller.
+    pub controller: bool,
+    /// Whether a foreground deletion of the owner waits for this dependent.
+    pub block_owner_deletion: bool,
+}
+
+impl OwnerReference {
+    /// Whether all of its texts are as long as those of a real owner can be.
+    pub fn is_short(&self) -> bool {
+        let Self { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = self;
+        let longest = [api_version, kind, name].map(|text| text.len()).into_iter().max();
+        longest.max(Some(uid.text_bytes())) <= Some(LONGEST_WORD)
+    }
+
+    /// The reference for people, with each text cut to [`LONGEST_WORD`] bytes.
+    pub fn shortened(self) -> Self {
+        if self.is_short() {
+            return self;
+        }
+        let Self { api_version, kind, name, uid, controller, block_owner_deletion } = self;
+        let [api_version, kind, name] = [api_version, kind, name].map(|text| word(&text).to_string().into());
+        let shown = uid.shown().to_string();
+        let uid = Uid::parse(&shown).unwrap_or(uid);
+        Self { api_version, kind, name, uid, controller, block_owner_deletion }
+    }
+}
+
+/// The `resourceVersion` of an object or a list.
+///
+/// Those of the Kubernetes API server are decimal numbers that grow with every write and can be
+/// compared (KEP-5504). Aggregated API servers may use any text. Such texts are preserved, and are
+/// equal or not comparable.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ResourceVersion(Repr);
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Repr {
+    Number(u64),
+    Text(Arc<String>),
+}
+
+impl ResourceVersion {
+    /// `None` if the text is empty, or `"0"`, which means "any version" in requests.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text == "0" {
+            return None;
+        }
+        let canonical = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+        match text.parse() {
+            Ok(number) if canonical => Some(Self(Repr::Number(number))),
+            _ => Some(Self(Repr::Text(Arc::new(text.to_owned())))),
+        }
+    }
+
+    /// Like [`parse`](Self::parse), but only a version that can be compared with others.
+    pub fn parse_number(text: &str) -> Option<Self> {
+        Self::parse(text).filter(|version| version.as_number().is_some())
+    }
+
+    /// A numeric version, as the Kubernetes API server has them.
+    pub const fn number(number: u64) -> Self {
+        Self(Repr::Number(number))
+    }
+
+    pub const fn as_number(&self) -> Option<u64> {
+        match self.0 {
+            Repr::Number(number) => Some(number),
+            Repr::Text(_) => None,
+        }
+    }
+
+    /// Whether `self` is known to be later than `other`. False if the two cannot be compared.
+    pub fn is_after(&self, other: &Self) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Greater)
+    }
+}
+
+impl PartialOrd for ResourceVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        match (&self.0, &other.0) {
+            (Repr::Number(a), Repr::Number(b)) => Some(a.cmp(b)),
+            (Repr::Text(a), Repr::Text(b)) if a == b => Some(Ordering::Equal),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Repr::Number(number) => number.fmt(f),
+            Repr::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for ResourceVersion {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The latest break of the watches. The store may have been restored from a backup during it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disturbance {
+    /// Grows with each disturbance, and is 0 before the first. What was proved or decided under a
+    /// smaller number is void.
+    pub number: u64,
+    /// The version at which the store was found afterwards, if known.
+    pub found: Option<ResourceVersion>,
+}
+
+impl Disturbance {
+    /// Whether an event with this version happened after the disturbance, or there was none.
+    pub fn is_before(&self, version: Option<&ResourceVersion>) -> bool {
+        let found = self.found.as_ref();
+        self.number == 0 || found.zip(version).is_some_and(|(found, version)| version >= found)
     }
 }
 
@@ -83,5 +225,69 @@ mod tests {
         let foreground = Finalizers { foreground: true, orphan: false };
         assert_eq!(DeletionState::derive(true, foreground), DeletionState::DeletingDependents);
         assert_eq!(DeletionState::derive(true, Finalizers::default()), DeletionState::Terminating);
+    }
+
+    /// Rule 7.9.
+    #[test]
+    fn each_text_of_a_reference_is_cut_by_itself() {
+        let short = OwnerReference {
+            api_version: "v1".into(),
+            kind: "ConfigMap".into(),
+            name: "n".repeat(253).into(),
+            uid: Uid::parse("u").unwrap(),
+            controller: true,
+            block_owner_deletion: false,
+        };
+        assert_eq!(short.clone().shortened(), short);
+        let text = "x".repeat(1 << 20);
+        let long = [
+            OwnerReference { api_version: (*text).into(), ..short.clone() },
+            OwnerReference { kind: (*text).into(), ..short.clone() },
+            OwnerReference { name: (*text).into(), ..short.clone() },
+            OwnerReference { uid: Uid::parse(&text).unwrap(), ..short.clone() },
+        ];
+        for long in long {
+            assert!(short.is_short() && !long.is_short());
+            let cut = long.shortened();
+            assert!(cut.is_short() && cut != short && cut.controller, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_compare_as_numbers() {
+        let nine = ResourceVersion::parse("9").unwrap();
+        let ten = ResourceVersion::parse("10").unwrap();
+        assert!(ten.is_after(&nine));
+        assert!(!nine.is_after(&ten));
+        assert!(!ten.is_after(&ten));
+    }
+
+    #[test]
+    fn versions_that_are_texts_are_kept_and_not_ordered() {
+        let a = ResourceVersion::parse("a").unwrap();
+        let padded = ResourceVersion::parse("010").unwrap();
+        let huge = ResourceVersion::parse("99999999999999999999999").unwrap();
+        assert_eq!(padded.to_string(), "010");
+        assert_eq!(huge.to_string(), "99999999999999999999999");
+        assert!(!a.is_after(&padded) && !padded.is_after(&a));
+    }
+
+    #[test]
+    fn a_version_is_small() {
+        assert_eq!(size_of::<Option<ResourceVersion>>(), 16);
+    }
+
+    #[test]
+    fn only_numbers_can_be_waited_for() {
+        assert_eq!(ResourceVersion::parse_number("10"), Some(ResourceVersion::number(10)));
+        for text in ["", "0", "010", "-1", "+1", " 1", "1.5", "1e3", "newest", "18446744073709551616"] {
+            assert_eq!(ResourceVersion::parse_number(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn empty_and_zero_are_not_versions() {
+        assert_eq!(ResourceVersion::parse(""), None);
+        assert_eq!(ResourceVersion::parse("0"), None);
     }
 }

@@ -1,35 +1,69 @@
 //! What a Kubernetes object is to a garbage collector: identities, owner references, resource
 //! types, the relevant metadata of an object, and the catalog that resolves kinds.
 
-mod catalog;
-mod digest;
-mod disturbance;
 mod facts;
 mod hashing;
 mod identity;
-mod policy;
-mod reference;
 mod resource;
 #[cfg(any(test, feature = "test-util"))]
 mod testing;
-mod uid;
-mod version;
 
-pub use catalog::{Catalog, CatalogBuilder, KindKey, ServedKind};
-pub use digest::Digest;
-pub use disturbance::Disturbance;
-pub use facts::{DeletionState, Finalizers, ObjectFacts};
-pub use hashing::{HashSeed, Keyed, KeyedHasher, UidHasher};
-pub use identity::{Identity, Key, Namespace};
-pub use policy::PropagationPolicy;
-pub use reference::OwnerReference;
-pub use resource::{GroupResource, ResourceType, Scope, split_api_version};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use facts::{DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion};
+pub use hashing::{Digest, HashSeed, Keyed};
+pub use identity::{Identity, Key, Namespace, Uid};
+pub use resource::{
+    Catalog, CatalogBuilder, GroupResource, KindKey, ResourceType, Scope, ServedKind, split_api_version,
+};
 #[cfg(any(test, feature = "test-util"))]
 pub use testing::{config_map, crafted, steps};
-pub use uid::Uid;
-pub use version::ResourceVersion;
 
 /// The finalizer that the API server adds while it serves a foreground deletion.
 pub const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 /// The finalizer that the API server adds while it serves an orphan deletion.
 pub const ORPHAN_FINALIZER: &str = "orphan";
+
+/// The `propagationPolicy` of a DELETE: what happens to the object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum PropagationPolicy {
+    /// The object is removed first, and its dependents follow.
+    Background,
+    /// The object stays until its blocking dependents are gone.
+    Foreground,
+    /// The dependents lose the reference and live on.
+    Orphan,
+}
+
+impl PropagationPolicy {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Background => "Background",
+            Self::Foreground => "Foreground",
+            Self::Orphan => "Orphan",
+        }
+    }
+}
+
+impl fmt::Display for PropagationPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_spelled_as_in_kubernetes() {
+        for policy in
+            [PropagationPolicy::Background, PropagationPolicy::Foreground, PropagationPolicy::Orphan]
+        {
+            assert_eq!(serde_json::to_string(&policy).unwrap(), format!("\"{policy}\""));
+            assert_eq!(serde_json::from_str::<PropagationPolicy>(&format!("\"{policy}\"")).unwrap(), policy);
+        }
+    }
+}

@@ -52,7 +52,6 @@ fn escape<W: Write>(text: &str, out: &mut W, escaped: impl Fn(&mut W, char) -> f
 
 /// Whether a character is neither a control or format character nor a separator other than
 /// the space: the standard library does not escape such a character in the middle of a text.
-#[must_use]
 pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();

@@ -50,7 +50,6 @@ pub enum GraphClass<'a> {
 }
 
 /// Classifies a reference by what the object's own partition knows.
-#[must_use]
 pub fn from_graph(view: &OwnerView) -> GraphClass<'_> {
     match view {
         OwnerView::Unresolved => GraphClass::Known(ReferenceClass::Unresolved),
@@ -63,7 +62,6 @@ pub fn from_graph(view: &OwnerView) -> GraphClass<'_> {
 /// Classifies a reference to `identity` by what the owner's partition knows. An owner that a
 /// synced monitor shows is solid without a request: if that view is stale, its DELETED event
 /// follows. Everything that leads to a deletion needs proof.
-#[must_use]
 pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<'a> {
     match state {
         OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. } => {
@@ -85,7 +83,6 @@ pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<
 
 /// Classifies a reference by a live read that found exactly the identity that it names. An owner
 /// with both finalizers orphans first, and is solid.
-#[must_use]
 pub const fn from_live(owner: &ObjectFacts) -> ReferenceClass {
     match owner.deletion_state() {
         DeletionState::DeletingDependents => ReferenceClass::Waiting,

@@ -30,7 +30,6 @@ impl Confirmation {
 
     /// A confirmation, if the live read shows that the owner waits. `seen` is what the graph knew
     /// when the read was sent, and `asked` is the time of that on a monotonic clock.
-    #[must_use]
     pub fn new(seen: OwnerState, owner: &ObjectFacts, asked: Duration) -> Option<Self> {
         (from_live(owner) == ReferenceClass::Waiting).then(|| Self {
             seen,
@@ -42,7 +41,6 @@ impl Confirmation {
     /// Whether a decision may rest on it: it has not expired, the owner's node is still deleting
     /// dependents, and no event has arrived that is newer than the read. For an owner that no
     /// monitor shows, that has to be still so.
-    #[must_use]
     pub fn holds(&self, state: &OwnerState, now: Duration) -> bool {
         self.is_young(now)
             && match state {
@@ -58,7 +56,6 @@ impl Confirmation {
     /// Whether a decision that rests on it may be carried out now: it has not expired, and the
     /// owner's node is still deleting dependents. Other changes of the owner do not matter.
     /// Otherwise an owner whose status changes all the time would keep its dependents forever.
-    #[must_use]
     pub fn stands(&self, state: &OwnerState, now: Duration) -> bool {
         self.is_young(now)
             && match state {

@@ -19,7 +19,6 @@ pub struct Dependents {
 }
 
 impl Dependents {
-    #[must_use]
     pub const fn of(item: &ObjectSnapshot) -> Self {
         Self { any: item.has_dependents, deleting_dependents: item.has_dependent_deleting_dependents }
     }
@@ -37,7 +36,6 @@ pub struct Basis {
 }
 
 impl Basis {
-    #[must_use]
     pub fn of(item: &ObjectSnapshot) -> Self {
         Self {
             uid: item.identity.uid.clone(),
@@ -48,7 +46,6 @@ impl Basis {
     }
 
     /// The basis after our own patch that makes every reference non-blocking.
-    #[must_use]
     pub fn without_blocking(mut self) -> Self {
         for reference in &mut self.references {
             reference.block_owner_deletion = false;
@@ -60,7 +57,6 @@ impl Basis {
     }
 
     /// Whether the object still has these references and finalizers.
-    #[must_use]
     pub fn matches(&self, facts: &ObjectFacts) -> bool {
         self.finalizers == facts.finalizers && self.references == sorted(facts.owners.clone())
     }
@@ -94,7 +90,6 @@ pub enum AfterConflict {
 /// - `read`: the object as read after the 409, or `None` if that read got a 404.
 /// - `dependents`: what the graph knows about its dependents now.
 /// - `consecutive`: the consecutive DELETEs of this decision that got a 409, this one included.
-#[must_use]
 pub fn after_conflict(
     basis: &Basis,
     sent: Option<&ResourceVersion>,
@@ -130,7 +125,6 @@ pub fn after_conflict(
 /// The version that the DELETE after our own patch is conditional on: the one that the patch
 /// returned, if the returned object is as expected. `None` means that something else changed, for
 /// example that a solid owner was added: re-evaluate the object.
-#[must_use]
 pub fn after_patch(expected: &Basis, returned: &ObjectFacts) -> Option<ResourceVersion> {
     let unchanged = returned.uid == expected.uid && !returned.being_deleted && expected.matches(returned);
     returned.resource_version.clone().filter(|_| unchanged)

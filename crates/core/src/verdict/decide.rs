@@ -69,7 +69,6 @@ pub enum ParkReason {
 ///
 /// The row for orphaned references comes first: such an object is never deleted in the same step,
 /// and is evaluated again after the patch.
-#[must_use]
 pub fn decide(item: &ObjectSnapshot, classes: &[ReferenceClass]) -> Decision {
     use ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 

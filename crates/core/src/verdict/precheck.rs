@@ -41,7 +41,6 @@ pub enum IdleReason {
 }
 
 /// Checks the object itself: whether it is being deleted and whether it has owners.
-#[must_use]
 pub fn precheck(item: &ObjectSnapshot) -> Precheck {
     match item.deletion {
         DeletionState::Terminating => Precheck::Nothing(IdleReason::Terminating),

@@ -36,7 +36,6 @@ enum Position {
 
 impl DumpWriter {
     /// Begins a text.
-    #[must_use]
     pub fn new(language: DumpFormat, text: &mut String) -> Self {
         text.push_str(match language {
             DumpFormat::Dot => "strict digraph full {\n",

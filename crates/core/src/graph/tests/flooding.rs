@@ -74,8 +74,9 @@ fn crafted_uids_cost_the_graph_no_more_than_random_uids() {
 fn one_uid_with_many_kinds_or_names_costs_no_more_than_many_uids() {
     let usual = flood(|number| reference(&format!("Kind{number}"), "owner", &crafted::random(number)));
     let one = crafted::random(0);
+    // A search for one uid always passes the same places, of which some may look like a hit.
     let cost = flood(|number| reference(&format!("Kind{number}"), "owner", &one));
-    assert!(cost <= usual * 11 / 10, "{cost} comparisons, {usual} with random uids");
+    assert!(cost <= 2 * usual, "{cost} comparisons, {usual} with random uids");
     // Each finds its node with one comparison.
     let cost = flood(|number| reference("ConfigMap", &format!("owner-{number}"), &one));
     assert!(cost <= 2 * usual, "{cost} comparisons, {usual} with random uids");

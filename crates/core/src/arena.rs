@@ -1,13 +1,90 @@
-//! An arena of numbered slots, for nodes and edges.
+//! An arena of numbered slots, for the nodes and edges of the graph and the keys of a queue.
 
-mod id;
-
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-pub(super) use id::Id;
+/// How many slots are allocated and freed at a time. This is less than a monitor's batch, whose
+/// objects are in consecutive slots, often have one namespace, and are often deleted together.
+const CHUNK: usize = 128;
 
-use id::CHUNK;
+/// The number of a slot. It takes four bytes, also as an `Option`, where a pointer takes eight.
+/// It is typed, so that a node's number cannot be used as an edge's.
+pub(crate) struct Id<T> {
+    raw: NonZeroU32,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T> Id<T> {
+    fn from_index(index: usize) -> Self {
+        #[expect(clippy::expect_used, reason = "four billion objects do not fit into memory either")]
+        let raw = u32::try_from(index + 1).ok().and_then(NonZeroU32::new).expect("fewer than 2^32 slots");
+        Self { raw, marker: PhantomData }
+    }
+
+    const fn index(self) -> usize {
+        self.raw.get() as usize - 1
+    }
+
+    /// The chunk of the slot.
+    const fn chunk(self) -> usize {
+        self.index() / CHUNK
+    }
+
+    /// The offset in its chunk.
+    const fn offset(self) -> usize {
+        self.index() % CHUNK
+    }
+
+    /// The number, for cursors.
+    pub(crate) const fn number(self) -> u32 {
+        self.raw.get()
+    }
+}
+
+impl<T> Clone for Id<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Id<T> {}
+
+impl<T> PartialEq for Id<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl<T> Eq for Id<T> {}
+
+impl<T> PartialOrd for Id<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Id<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.raw.cmp(&other.raw)
+    }
+}
+
+impl<T> Hash for Id<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.raw.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for Id<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "#{}", self.raw)
+    }
+}
 
 #[derive(Debug)]
 enum Entry<T> {
@@ -22,7 +99,7 @@ enum Entry<T> {
 /// Values never move, so growth takes as long for a million slots as for a thousand. A chunk is
 /// freed with the last of its slots.
 #[derive(Debug)]
-pub(super) struct Arena<T> {
+pub(crate) struct Arena<T> {
     /// A freed chunk is an empty vector.
     chunks: Vec<Vec<Entry<T>>>,
     /// The state of each chunk.
@@ -55,29 +132,20 @@ impl<T> Default for Arena<T> {
 
 impl<T> Arena<T> {
     /// The size of a slot.
-    pub(super) const SLOT: usize = size_of::<Entry<T>>();
+    pub(crate) const SLOT: usize = size_of::<Entry<T>>();
 
-    pub(super) const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.used
     }
 
     /// The memory in use, free slots included.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let slots: usize = self.chunks.iter().map(|chunk| chunk.capacity() * Self::SLOT).sum();
         let chunks = self.chunks.capacity() * size_of::<Vec<Entry<T>>>();
         slots + chunks + self.states.capacity() * size_of::<ChunkState<T>>()
     }
 
-    /// All values in the chunk of a slot.
-    pub(super) fn chunk_mut(&mut self, id: Id<T>) -> impl Iterator<Item = &mut T> {
-        let entries = self.chunks.get_mut(id.chunk()).map(Vec::as_mut_slice).unwrap_or_default();
-        entries.iter_mut().filter_map(|entry| match entry {
-            Entry::Used(value) => Some(value),
-            Entry::Free(_) => None,
-        })
-    }
-
-    pub(super) fn insert(&mut self, value: T) -> Id<T> {
+    pub(crate) fn insert(&mut self, value: T) -> Id<T> {
         if self.states.get(self.current).is_none_or(|state| state.used == CHUNK) {
             self.select_next_chunk();
         }
@@ -110,7 +178,7 @@ impl<T> Arena<T> {
     }
 
     /// Frees a slot and returns its value.
-    pub(super) fn remove(&mut self, id: Id<T>) -> Option<T> {
+    pub(crate) fn remove(&mut self, id: Id<T>) -> Option<T> {
         let index = id.chunk();
         let slot = self.chunks.get_mut(index)?.get_mut(id.offset())?;
         let state = &mut self.states[index];
@@ -136,12 +204,12 @@ impl<T> Arena<T> {
     }
 
     /// All values, by ascending number.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id<T>, &T)> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| used(index * CHUNK, chunk))
     }
 
     /// The values in the given number of slots after this one, by ascending number.
-    pub(super) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
+    pub(crate) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let (start, end) = (after as usize, (after as usize).saturating_add(slots));
         let chunks = self.chunks.iter().enumerate().skip(start / CHUNK);
         chunks
@@ -154,13 +222,13 @@ impl<T> Arena<T> {
     }
 
     /// Whether there are slots after this number.
-    pub(super) fn reaches_beyond(&self, number: u32) -> bool {
+    pub(crate) fn reaches_beyond(&self, number: u32) -> bool {
         let last = self.chunks.iter().enumerate().rfind(|(_, chunk)| !chunk.is_empty());
         last.is_some_and(|(index, chunk)| index * CHUNK + chunk.len() > number as usize)
     }
 
     /// The value in a slot that may have been freed in the meantime.
-    pub(super) fn get(&self, id: Id<T>) -> Option<&T> {
+    pub(crate) fn get(&self, id: Id<T>) -> Option<&T> {
         match self.chunks.get(id.chunk())?.get(id.offset())? {
             Entry::Used(value) => Some(value),
             Entry::Free(_) => None,
@@ -169,12 +237,12 @@ impl<T> Arena<T> {
 
     /// The numbers in use, ascending, as a copy for callers that change the arena while they
     /// iterate.
-    pub(super) fn ids(&self) -> Vec<Id<T>> {
+    pub(crate) fn ids(&self) -> Vec<Id<T>> {
         self.iter().map(|(id, _)| id).collect()
     }
 
     #[cfg(any(test, feature = "test-util"))]
-    pub(super) fn check(&self) {
+    pub(crate) fn check(&self) {
         assert_eq!(self.chunks.len(), self.states.len());
         for (index, (chunk, state)) in self.chunks.iter().zip(&self.states).enumerate() {
             let mut free = 0;
@@ -210,17 +278,9 @@ fn used<T>(first: usize, entries: &[Entry<T>]) -> impl Iterator<Item = (Id<T>, &
     })
 }
 
-/// Reserves space for one more element. A vector that doubles its capacity leaves up to half
-/// of it empty, which for a million nodes is as much as everything else in the graph.
-pub(super) fn grow_by_an_eighth<T>(entries: &mut Vec<T>) {
-    if entries.len() == entries.capacity() {
-        entries.reserve_exact((entries.len() / 8).max(16));
-    }
-}
-
 /// Whether a collection should shrink to twice its length. Small ones keep their capacity, so
 /// that elements which come and go do not allocate each time.
-pub(super) const fn is_sparse(length: usize, capacity: usize) -> bool {
+pub(crate) const fn is_sparse(length: usize, capacity: usize) -> bool {
     capacity > 64 && length < capacity / 4
 }
 
@@ -326,16 +386,6 @@ mod tests {
         }
         assert_eq!((arena.len(), arena.ids()), (0, Vec::new()));
         arena.check();
-    }
-
-    #[test]
-    fn little_capacity_is_unused() {
-        let mut entries = Vec::new();
-        for number in 0..100_000_u32 {
-            grow_by_an_eighth(&mut entries);
-            entries.push(number);
-        }
-        assert!(entries.capacity() <= 100_000 * 9 / 8, "{}", entries.capacity());
     }
 
     #[test]

@@ -1,30 +1,23 @@
-//! The data of a partition: nodes here, edges in `edges`. The store keeps the structure
+//! The data of a partition: nodes here, references in `edges`. The store keeps the structure
 //! consistent and knows no rule of garbage collection.
 
-mod lookup;
-
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use hashbrown::HashTable;
 use smallvec::SmallVec;
 
-use crate::object::{
-    DeletionState, Finalizers, HashSeed, Identity, Key, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
-    UidHasher,
+use super::DeletesProve;
+use super::follow::Followers;
+use super::node::{
+    Edge, EdgeId, Interner, KeyedMap, KeyedSet, NamespaceId, Node, NodeId, NodeType, Presence, ReferenceType,
+    Resolved, Role, Target, Types,
 };
-
-use crate::graph::DeletesProve;
-use crate::graph::arena::{Arena, grow_by_an_eighth, is_sparse};
-use crate::graph::followers::Followers;
-use crate::graph::index::Index;
-use crate::graph::intern::{Interned, Interner, NamespaceId, ReferenceType};
-use crate::graph::keyed::{KeyedMap, KeyedSet, Purpose};
-use crate::graph::names::{Name, Names};
-use crate::graph::node::{Edge, EdgeId, Node, NodeId, NodeType, Presence, Role, Target, Version};
-use crate::graph::resource_versions::Versions;
-use crate::graph::state::Scan;
-use crate::graph::types::Types;
-
-use lookup::index_hash;
+use super::pages::Scan;
+use crate::arena::{Arena, is_sparse};
+use crate::object::{
+    DeletionState, Finalizers, Identity, Key, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+};
 
 /// A few nodes; rarely more than one.
 pub(super) type Few = SmallVec<[NodeId; 2]>;
@@ -33,20 +26,19 @@ pub(super) type Few = SmallVec<[NodeId; 2]>;
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) nodes: Arena<Node>,
-    names: Names,
-    versions: Versions,
     pub(super) edges: Arena<Edge>,
     /// Finds nodes by [`index_hash`].
-    index: Index<Node>,
-    uid_hasher: UidHasher,
-    /// The hasher of maps and sets of nodes.
-    pub(super) node_hasher: Keyed,
+    index: HashTable<NodeId>,
+    /// The hasher of all tables of the partition.
+    pub(super) hasher: Keyed,
+    /// The length of all names.
+    name_bytes: usize,
     /// Names of references that differ from their owner node's. Rare.
     pub(super) own_names: KeyedMap<EdgeId, Box<str>>,
     /// Owners whose dependents a worker reads page by page.
     pub(super) scans: KeyedMap<NodeId, Scan>,
-    pub(super) namespaces: Interner<Namespace>,
-    pub(super) reference_types: Interner<ReferenceType>,
+    pub(super) namespaces: Interner<Namespace, ()>,
+    pub(super) reference_types: Interner<ReferenceType, Resolved>,
     pub(super) types: Types,
     virtual_nodes: usize,
     /// The nodes that were proved absent. Few, and found without a search.
@@ -62,53 +54,25 @@ pub(super) struct Store {
     pub(super) followers: Followers,
 }
 
-/// The memory of a partition in bytes, by purpose: everything allocated, spare capacity
-/// included, except what exists once per type, namespace or kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryUsage {
-    /// Objects: uid, version, state, namespace.
-    pub nodes: usize,
-    /// Their names.
-    pub names: usize,
-    pub edges: usize,
-    /// Finds objects by their uid.
-    pub index: usize,
-    /// The objects of each type.
-    pub lists: usize,
-    /// What only some references and objects need.
-    pub rest: usize,
-}
-
-impl MemoryUsage {
-    /// All of it.
-    #[must_use]
-    pub const fn total(&self) -> usize {
-        let Self { nodes, names, edges, index, lists, rest } = *self;
-        nodes + names + edges + index + lists + rest
-    }
-}
-
 impl Store {
-    pub(super) fn new(seed: HashSeed) -> Self {
+    pub(super) fn new(hasher: Keyed) -> Self {
         Self {
             nodes: Arena::default(),
-            names: Names::default(),
-            versions: Versions::new(Purpose::Nodes.hasher(seed)),
             edges: Arena::default(),
-            index: Index::default(),
-            uid_hasher: seed.uids(),
-            node_hasher: Purpose::Nodes.hasher(seed),
-            own_names: KeyedMap::with_hasher(Purpose::Edges.hasher(seed)),
-            scans: KeyedMap::with_hasher(Purpose::Nodes.hasher(seed)),
-            namespaces: Interner::new(Purpose::Namespaces.hasher(seed)),
-            reference_types: Interner::new(Purpose::ReferenceTypes.hasher(seed)),
-            types: Types::new(Purpose::Types.hasher(seed)),
+            index: HashTable::new(),
+            hasher,
+            name_bytes: 0,
+            own_names: KeyedMap::with_hasher(hasher),
+            scans: KeyedMap::with_hasher(hasher),
+            namespaces: Interner::new(hasher),
+            reference_types: Interner::new(hasher),
+            types: Types::new(hasher),
             virtual_nodes: 0,
-            absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
-            formerly_absent: KeyedSet::with_hasher(Purpose::Nodes.hasher(seed)),
+            absent: KeyedSet::with_hasher(hasher),
+            formerly_absent: KeyedSet::with_hasher(hasher),
             unresolved_edges: 0,
             clock: 0,
-            followers: Followers::new(seed),
+            followers: Followers::new(hasher),
         }
     }
 
@@ -122,8 +86,8 @@ impl Store {
     ) -> NodeId {
         let node = Node {
             uid: uid.clone(),
-            name: Name::default(),
-            version: Version::default(),
+            name: name.into(),
+            version: None,
             namespace: namespace.map(|namespace| self.acquire_namespace(namespace)),
             node_type: match target {
                 Target::Served(id) => NodeType::Served { id, position: 0 },
@@ -141,27 +105,23 @@ impl Store {
             shares_uid: false,
         };
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
+        self.name_bytes += name.len();
         let id = self.nodes.insert(node);
-        self.add_name(id, name);
         if let NodeType::Served { id: type_id, position } = &mut self.nodes[id].node_type {
             let list = &mut self.types.entries[*type_id].nodes;
             // There are no more nodes than slots, and slot numbers have 32 bits.
             *position = list.len() as u32;
-            grow_by_an_eighth(list);
             list.push(id);
             self.types.entries[*type_id].observed += usize::from(presence == Presence::Observed);
         }
-        let Self { nodes, index, uid_hasher, .. } = self;
-        index.insert(index_hash(uid_hasher, &nodes[id]), id, |&id| index_hash(uid_hasher, &nodes[id]));
+        self.add_to_index(id);
         id
     }
 
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
-        let Self { nodes, index, uid_hasher, .. } = self;
-        index.remove(index_hash(uid_hasher, &nodes[id]), id, |&id| index_hash(uid_hasher, &nodes[id]));
+        self.remove_from_index(id);
         self.scans.remove(&id);
-        self.set_version(id, None);
         let Some(node) = self.nodes.remove(id) else { return };
         if node.presence == Presence::Absent {
             self.absent.remove(&id);
@@ -169,7 +129,7 @@ impl Store {
         if !self.formerly_absent.is_empty() {
             self.formerly_absent.remove(&id);
         }
-        self.remove_name(id, node.name);
+        self.name_bytes -= node.name.len();
         self.virtual_nodes -= usize::from(node.presence == Presence::Virtual);
         if let Some(namespace) = node.namespace {
             self.namespaces.release(namespace);
@@ -195,7 +155,9 @@ impl Store {
         if (was == Presence::Observed) == (presence == Presence::Observed) {
             self.nodes[id].presence = presence;
         } else {
-            self.reindex(id, |node| node.presence = presence);
+            self.remove_from_index(id);
+            self.nodes[id].presence = presence;
+            self.add_to_index(id);
         }
         self.virtual_nodes += usize::from(presence == Presence::Virtual);
         self.virtual_nodes -= usize::from(was == Presence::Virtual);
@@ -235,10 +197,9 @@ impl Store {
             }
         }
         if self.name(id) != name {
-            let old: Box<str> = self.name(id).into();
-            let was = std::mem::take(&mut self.nodes[id].name);
-            self.remove_name(id, was);
-            self.add_name(id, name);
+            let old = std::mem::replace(&mut self.nodes[id].name, name.into());
+            self.name_bytes += name.len();
+            self.name_bytes -= old.len();
             let mut next = self.nodes[id].first_dependent;
             while let Some(edge) = next {
                 let written = self.own_names.remove(&edge).unwrap_or_else(|| old.clone());
@@ -248,39 +209,20 @@ impl Store {
         }
     }
 
-    /// Stores the name of a node that has none.
-    fn add_name(&mut self, id: NodeId, name: &str) {
-        let Self { nodes, names, .. } = self;
-        let name = names.insert(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
-        nodes[id].name = name;
-    }
-
-    /// Frees a name that no node uses any more.
-    fn remove_name(&mut self, id: NodeId, name: Name) {
-        let Self { nodes, names, .. } = self;
-        names.remove(id.chunk(), name, nodes.chunk_mut(id).map(|node| &mut node.name));
+    fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
+        self.namespaces.acquire(namespace, || ())
     }
 
     pub(super) fn name(&self, id: NodeId) -> &str {
-        self.names.get(id.chunk(), self.nodes[id].name)
+        &self.nodes[id].name
     }
 
-    /// The resource version of a node.
-    pub(super) fn version(&self, id: NodeId) -> Option<ResourceVersion> {
-        self.versions.get(id, self.nodes[id].version)
-    }
-
-    pub(super) fn set_version(&mut self, id: NodeId, version: Option<&ResourceVersion>) {
-        self.versions.set(id, &mut self.nodes[id].version, version);
-    }
-
-    fn acquire_namespace(&mut self, namespace: &Namespace) -> NamespaceId {
-        let hash = namespace.hash_key(self.namespaces.hasher());
-        self.namespaces.acquire(hash, |other| other == namespace, || namespace.clone())
+    pub(super) fn version(&self, id: NodeId) -> Option<&ResourceVersion> {
+        self.nodes[id].version.as_ref()
     }
 
     pub(super) fn namespace(&self, id: NodeId) -> Option<&Namespace> {
-        self.nodes[id].namespace.map(|namespace| self.namespaces.get(namespace))
+        self.nodes[id].namespace.map(|namespace| &self.namespaces.get(namespace).key)
     }
 
     /// The type of a node that has one; unresolved stubs have none.
@@ -321,17 +263,16 @@ impl Store {
         }
     }
 
-    /// The memory in use, without small amounts that exist once per type or namespace.
-    pub(super) fn memory_usage(&self) -> MemoryUsage {
+    /// The approximate memory in use, without small amounts that exist once per type or namespace.
+    pub(super) fn bytes(&self) -> usize {
         let lists = self.types.entries.iter().map(|(_, entry)| entry.nodes.capacity() * size_of::<NodeId>());
-        MemoryUsage {
-            nodes: self.nodes.bytes(),
-            names: self.names.bytes(),
-            edges: self.edges.bytes(),
-            index: self.index.bytes(),
-            lists: lists.sum(),
-            rest: self.absent.allocation_size() + self.own_names.allocation_size() + self.versions.bytes(),
-        }
+        self.nodes.bytes()
+            + self.name_bytes
+            + self.edges.bytes()
+            + self.index.allocation_size()
+            + lists.sum::<usize>()
+            + self.absent.allocation_size()
+            + self.own_names.allocation_size()
     }
 
     pub(super) const fn unresolved_edges(&self) -> usize {
@@ -362,6 +303,112 @@ impl Store {
     }
 }
 
+/// The hash of a node in the index. An observed node is hashed by its uid alone, so that one
+/// search finds all objects with a uid; API servers make uids, so these are few. A stub is hashed
+/// by uid and type: references can name one uid with any number of kinds, and a search for one
+/// must not pass over all of them.
+fn index_hash(hasher: Keyed, node: &Node) -> u64 {
+    if node.is_observed() { hasher.hash_one(&node.uid) } else { stub_hash(hasher, &node.uid, node.target()) }
+}
+
+fn stub_hash(hasher: Keyed, uid: &Uid, target: Target) -> u64 {
+    let role = match target {
+        Target::Served(id) => 2 * u64::from(id.number()),
+        Target::Unresolved(id) => 2 * u64::from(id.number()) + 1,
+    };
+    hasher.hash_one((uid, role))
+}
+
+/// In tests, counts the nodes that a search compares.
+fn counted(_: &NodeId) {
+    #[cfg(test)]
+    crate::object::steps::count();
+}
+
+/// Nodes are found by uid, or by uid and type.
+impl Store {
+    pub(super) fn find(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.find_at(self.hasher.hash_one(uid), is).or_else(|| self.find_stub(uid, target))
+    }
+
+    /// The stub with this uid and type.
+    fn find_stub(&self, uid: &Uid, target: Target) -> Option<NodeId> {
+        let is = |&id: &NodeId| self.nodes[id].uid == *uid && self.nodes[id].target() == target;
+        self.find_at(stub_hash(self.hasher, uid, target), is)
+    }
+
+    /// The node of a key.
+    pub(super) fn find_key(&self, key: &Key) -> Option<NodeId> {
+        let target = self.types.find(&key.resource.group_resource)?;
+        self.find(&key.uid, Target::Served(target))
+    }
+
+    /// All nodes with a uid, stubs included. The cost grows with the number of types and kinds:
+    /// for debug pages only.
+    pub(super) fn with_uid(&self, uid: &Uid) -> impl Iterator<Item = NodeId> {
+        let types = self.types.entries.iter().map(|(id, _)| Target::Served(id));
+        let unresolved = self.reference_types.iter().map(|(id, _)| Target::Unresolved(id));
+        let stubs = types.chain(unresolved).filter_map(|target| self.find_stub(uid, target));
+        self.observed_with(uid).into_iter().chain(stubs)
+    }
+
+    /// The observed nodes with a uid, ordered by group and resource.
+    pub(super) fn observed_with(&self, uid: &Uid) -> Few {
+        let is = |id: &NodeId| self.nodes[*id].uid == *uid && self.nodes[*id].is_observed();
+        let hash = self.hasher.hash_one(uid);
+        let mut found: Few = self.index.iter_hash(hash).copied().inspect(counted).filter(is).collect();
+        found.sort_by(|&a, &b| self.resource(a).group_resource.cmp(&self.resource(b).group_resource));
+        found
+    }
+
+    /// The stub with this uid, `apiVersion` and kind, which do not resolve.
+    pub(super) fn find_unresolved(&self, uid: &Uid, api_version: &str, kind: &str) -> Option<NodeId> {
+        let kind = ReferenceType { api_version: api_version.into(), kind: kind.into() };
+        self.find_stub(uid, Target::Unresolved(self.reference_types.find(&kind)?))
+    }
+
+    /// The unresolved stubs with this uid whose `apiVersion` satisfies a condition. The cost
+    /// grows with the number of unresolved kinds.
+    pub(super) fn unresolved_with(
+        &self,
+        uid: &Uid,
+        api_version: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = NodeId> {
+        let kinds = self.reference_types.iter().filter(move |(_, kind)| api_version(&kind.key.api_version));
+        kinds.filter_map(|(id, _)| self.find_stub(uid, Target::Unresolved(id)))
+    }
+
+    fn find_at(&self, hash: u64, is: impl Fn(&NodeId) -> bool) -> Option<NodeId> {
+        let is = |id: &NodeId| {
+            counted(id);
+            is(id)
+        };
+        self.index.find(hash, is).copied()
+    }
+
+    fn add_to_index(&mut self, id: NodeId) {
+        let Self { nodes, index, hasher, .. } = self;
+        let hash_of = |&id: &NodeId| index_hash(*hasher, &nodes[id]);
+        index.insert_unique(hash_of(&id), id, hash_of);
+    }
+
+    fn remove_from_index(&mut self, id: NodeId) {
+        let Self { nodes, index, hasher, .. } = self;
+        let hash_of = |&id: &NodeId| index_hash(*hasher, &nodes[id]);
+        let is = |other: &NodeId| {
+            counted(other);
+            *other == id
+        };
+        if let Ok(entry) = index.find_entry(hash_of(&id), is) {
+            entry.remove();
+        }
+        if is_sparse(index.len(), index.capacity()) {
+            index.shrink_to(index.len() * 2, hash_of);
+        }
+    }
+}
+
 #[cfg(any(test, feature = "test-util"))]
-#[path = "../testing/consistency.rs"]
+#[path = "testing/consistency.rs"]
 mod consistency;
