@@ -61,8 +61,6 @@ impl ListReader {
     /// # Errors
     ///
     /// The body is not a list, or an item cannot be read.
-    // Not inlined, so that it is never optimized for size because its caller is.
-    #[inline(never)]
     pub fn feed(&mut self, chunk: &[u8], on_item: &mut dyn FnMut(ObjectView<'_>)) -> Result<(), ListError> {
         match self {
             Self::Json(scanner) => scanner.read(chunk, on_item),
@@ -130,8 +128,6 @@ impl WatchReader {
     /// # Errors
     ///
     /// The next line or frame is not an event.
-    // Not inlined, so that it is never optimized for size because its caller is.
-    #[inline(never)]
     pub fn next(&mut self, reader: &mut FactsReader) -> Result<Option<DecodedEvent>, EventError> {
         let fault = |error: &dyn std::error::Error| EventError(error.to_string());
         match self {
@@ -149,7 +145,6 @@ impl WatchReader {
 
 impl Status {
     /// Reads a `Status`. A body that is not a `Status` gives an empty one.
-    #[must_use]
     pub fn read(encoding: Encoding, body: &[u8]) -> Self {
         let read = match encoding {
             Encoding::Json => Self::read_json(body),
@@ -162,15 +157,6 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Fails to compile if one of them becomes generic. It would then be compiled in the crate that
-    /// calls it, and be as slow as that crate.
-    #[test]
-    fn no_reader_of_a_stream_is_generic() {
-        type Feed = fn(&mut ListReader, &[u8], &mut dyn FnMut(ObjectView<'_>)) -> Result<(), ListError>;
-        type Next = fn(&mut WatchReader, &mut FactsReader) -> Result<Option<DecodedEvent>, EventError>;
-        let _: (Feed, Next) = (ListReader::feed, WatchReader::next);
-    }
 
     #[test]
     fn an_answer_has_the_encoding_of_its_content_type() {

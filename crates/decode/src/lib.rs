@@ -18,40 +18,33 @@
 //! | [`Status`] | what the server says about a failure |
 //! | [`Encoding`] | the encoding that an answer declares |
 //! | [`Keyed`], [`Text`], [`or_default`], [`keyed_or_default`] | parts of other documents, strictly: Go's `null` is a missing field, and an array is no object |
-//!
-//! This code runs for each object and each event, so it is compiled here and not in the crates that
-//! use it: the readers of lists, watches and objects are not generic. A crate that is optimized for
-//! size can therefore use them at full speed.
 
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
 mod answer;
-#[cfg(feature = "benching")]
-pub mod benching;
-mod envelope;
-#[cfg(any(test, feature = "fuzzing"))]
-pub mod fuzzing;
-mod keyed;
-mod lines;
+mod json;
 mod list;
 mod object;
 mod protobuf;
 mod status;
-mod text;
+#[cfg(any(test, feature = "internals", feature = "test-util"))]
+mod testing;
 mod watch;
 
 pub use answer::{Encoding, ListReader, WatchReader};
-pub use envelope::{Envelope, ListError};
-pub use keyed::{Keyed, keyed_or_default, or_default};
-pub use lines::LineSplitter;
+pub use json::{Keyed, Text, keyed_or_default, or_default};
+pub use list::{Envelope, ListError};
 pub use object::{FactsReader, ObjectView, reference};
-#[cfg(any(test, feature = "test-util"))]
-pub use protobuf::encoder;
 pub use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
 pub use status::{Named, Status};
-pub use text::Text;
-pub use watch::{Bookmark, DecodedEvent, EventError};
+#[cfg(feature = "internals")]
+pub use testing::benching;
+#[cfg(any(test, feature = "test-util"))]
+pub use testing::encoder;
+#[cfg(any(test, feature = "internals"))]
+pub use testing::fuzzing;
+pub use watch::{Bookmark, DecodedEvent, EventError, LineSplitter};
 
 /// Describes an error in JSON without quoting the JSON. serde's own message contains values,
 /// which may be secret.

@@ -236,7 +236,7 @@ pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::fuzzing::naive::facts as naive_facts;
+    use crate::testing::naive::facts as naive_facts;
 
     fn text() -> impl Strategy<Value = Value> {
         prop_oneof![

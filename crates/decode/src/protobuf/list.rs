@@ -3,15 +3,24 @@
 //! The list is one field of a message, and may have hundreds of megabytes. At most one of the
 //! list's own fields, such as an item, is buffered.
 
-use super::wire::{Content, Fields, Head, Malformed, Once};
-use super::{MAGIC, METADATA_VERSION, must_be_empty, object, type_meta};
+use prost::Message;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+use super::{MAGIC, METADATA_VERSION, Malformed, TypeMeta, must_be_empty, read_object, string};
 use crate::ObjectView;
-use crate::envelope::{Envelope, ListError};
-use crate::list::LONGEST;
+use crate::list::{Envelope, LONGEST, ListError};
 use kube_gc_core::object::ResourceVersion;
 
+#[derive(Message)]
+struct ListMeta {
+    #[prost(bytes = "vec", tag = "2")]
+    resource_version: Vec<u8>,
+    #[prost(bytes = "vec", tag = "3")]
+    next: Vec<u8>,
+}
+
 /// The field with a message's content.
-const RAW: u64 = 2;
+const RAW: u32 = 2;
 
 #[derive(Clone, Copy, Debug, Default)]
 enum Section {
@@ -34,9 +43,49 @@ pub struct ListParser {
     has_begun: bool,
     envelope: Option<Envelope>,
     /// The beginning of a part that the end of a chunk cut.
-    torn: Vec<u8>,
+    pub(super) torn: Vec<u8>,
     /// The least length of that part.
     wanted: usize,
+}
+
+/// The longest head of a field: its key, and its value or the length of its content.
+const LONGEST_HEAD: usize = 20;
+
+/// The head of a field.
+struct Head {
+    number: u32,
+    wire_type: WireType,
+    /// Its own length; of a number, that of the whole field.
+    length: usize,
+    /// The length of what follows.
+    content: u64,
+}
+
+impl Head {
+    /// Reads a head; `None` if it is incomplete.
+    fn read(bytes: &[u8]) -> Result<Option<Self>, Malformed> {
+        let mut rest = bytes;
+        let mut read = || {
+            let (number, wire_type) = decode_key(&mut rest)?;
+            let content = match wire_type {
+                WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
+                WireType::LengthDelimited => decode_varint(&mut rest)?,
+                WireType::SixtyFourBit => 8,
+                WireType::ThirtyTwoBit => 4,
+                WireType::StartGroup | WireType::EndGroup => {
+                    return Err(Malformed::Message("has a field of an unknown type"));
+                }
+            };
+            Ok((number, wire_type, content))
+        };
+        match read() {
+            Ok((number, wire_type, content)) => {
+                Ok(Some(Self { number, wire_type, length: bytes.len() - rest.len(), content }))
+            }
+            Err(Malformed::Wire(_)) if bytes.len() < LONGEST_HEAD => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Whether a part is complete.
@@ -93,27 +142,27 @@ impl ListParser {
             Section::Around => None,
             Section::List { left } => Some(left),
         };
-        let Some(head) = Head::read(bytes).map_err(fault)? else { return Ok(Part::AtLeast(bytes.len() + 1)) };
-        if let (None, RAW, Content::Bytes(length)) = (left, head.number, head.content) {
-            self.enter(length)?;
+        let Some(head) = Head::read(bytes)? else { return Ok(Part::AtLeast(bytes.len() + 1)) };
+        if let (None, RAW, WireType::LengthDelimited) = (left, head.number, head.wire_type) {
+            self.enter(head.content)?;
             return Ok(Part::Whole(head.length));
         }
-        let length = head.follow().saturating_add(head.length as u64);
+        let length = head.content.saturating_add(head.length as u64);
         if left.is_some_and(|left| length > left) {
-            return Err(fault(Malformed("has a field that is longer than the message")));
+            return Err(Malformed::Message("has a field that is longer than the message").into());
         }
         let Some(length) = usize::try_from(length).ok().filter(|length| *length <= LONGEST) else {
             return Err(ListError(format!("a part of the list is longer than {LONGEST} bytes")));
         };
         let Some(field) = bytes.get(head.length..length) else { return Ok(Part::AtLeast(length)) };
-        match (left, head.number, head.content) {
-            (None, 1, Content::Bytes(_)) => self.type_meta(field)?,
-            (None, 3 | 4, Content::Bytes(_)) => must_be_empty(field).map_err(fault)?,
-            (None, 1..=4, _) | (Some(_), 1 | 2, Content::Number(_) | Content::Fixed(_)) => {
-                return Err(fault(Malformed("has a field of the wrong type")));
+        match (left, head.number, head.wire_type) {
+            (None, 1, WireType::LengthDelimited) => self.type_meta(field)?,
+            (None, 3 | 4, WireType::LengthDelimited) => must_be_empty(field)?,
+            (Some(_), 1, WireType::LengthDelimited) => self.metadata(field)?,
+            (Some(_), 2, WireType::LengthDelimited) => on_item(read_object(field).map_err(ListError)?),
+            (None, 1..=4, _) | (Some(_), 1 | 2, _) => {
+                return Err(Malformed::Message("has a field of the wrong type").into());
             }
-            (Some(_), 1, Content::Bytes(_)) => self.metadata(field).map_err(fault)?,
-            (Some(_), 2, Content::Bytes(_)) => on_item(object::object(field).map_err(ListError)?),
             (None | Some(_), _, _) => {}
         }
         if let Some(left) = left {
@@ -128,7 +177,7 @@ impl ListParser {
     fn magic(&mut self, bytes: &[u8]) -> Result<Part, ListError> {
         let length = bytes.len().min(MAGIC.len());
         if bytes[..length] != MAGIC[..length] {
-            return Err(fault(Malformed("does not begin with Kubernetes' prefix")));
+            return Err(Malformed::Message("does not begin with Kubernetes' prefix").into());
         }
         if length < MAGIC.len() {
             return Ok(Part::AtLeast(MAGIC.len()));
@@ -138,10 +187,10 @@ impl ListParser {
     }
 
     fn type_meta(&mut self, field: &[u8]) -> Result<(), ListError> {
-        let (api_version, kind) = type_meta(field).map_err(fault)?;
+        let type_meta = TypeMeta::decode(field).map_err(Malformed::from)?;
         // A single object would otherwise read as an empty list, and all objects would count
         // as gone.
-        if self.is_list || &*api_version != METADATA_VERSION || &*kind != "PartialObjectMetadataList" {
+        if self.is_list || !type_meta.is(METADATA_VERSION, b"PartialObjectMetadataList") {
             return Err(ListError("the response is not a list of metadata".into()));
         }
         self.is_list = true;
@@ -158,24 +207,12 @@ impl ListParser {
         Ok(())
     }
 
-    /// `ListMeta`.
     fn metadata(&mut self, field: &[u8]) -> Result<(), Malformed> {
-        let (mut version, mut next) = (Once::default(), Once::default());
-        let mut fields = Fields::of(field);
-        while let Some((number, value)) = fields.next()? {
-            match number {
-                2 => version.set(value.bytes()?)?,
-                3 => next.set(value.bytes()?)?,
-                _ => {}
-            }
-        }
-        let envelope = Envelope {
-            resource_version: ResourceVersion::parse(&version.text()),
-            next: next.text().to_string(),
-        };
-        match self.envelope.replace(envelope) {
+        let ListMeta { resource_version, next } = ListMeta::decode(field)?;
+        let resource_version = ResourceVersion::parse(&string(resource_version));
+        match self.envelope.replace(Envelope { resource_version, next: string(next) }) {
             None => Ok(()),
-            Some(_) => Err(Malformed("has a field twice")),
+            Some(_) => Err(Malformed::Message("has a field twice")),
         }
     }
 
@@ -197,31 +234,8 @@ impl ListParser {
     }
 }
 
-fn fault(error: Malformed) -> ListError {
-    ListError(error.to_string())
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::encoder;
-
-    #[test]
-    fn at_most_one_item_is_buffered() {
-        let items: Vec<Value> = (0..10_000)
-            .map(|number| json!({"metadata": {"name": format!("o{number}"), "uid": "u", "labels": {"a": "b".repeat(300)}}}))
-            .collect();
-        let body = encoder::list(&json!({"metadata": {"resourceVersion": "5"}, "items": items}));
-        assert!(body.len() > 3_000_000);
-        let mut parser = ListParser::default();
-        let mut seen = 0;
-        for chunk in body.chunks(100) {
-            parser.feed(chunk, &mut |_| seen += 1).unwrap();
-            assert!(parser.torn.capacity() < 1000, "{} bytes are held", parser.torn.capacity());
-        }
-        assert_eq!(seen, 10_000);
-        assert_eq!(parser.finish().unwrap().resource_version, Some(ResourceVersion::number(5)));
+impl From<Malformed> for ListError {
+    fn from(error: Malformed) -> Self {
+        Self(error.to_string())
     }
 }

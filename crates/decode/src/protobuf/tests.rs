@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::encoder::{field, frame, list, status, typed};
 use super::*;
+use crate::encoder::{field, frame, list, status, typed};
 use crate::object::tests::object;
 use crate::{DecodedEvent, Encoding, Envelope, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
@@ -95,7 +95,7 @@ proptest! {
             expected += length.map_or("\u{fffd}", |length| std::str::from_utf8(&rest[..length]).unwrap());
             rest = &rest[length.unwrap_or(1)..];
         }
-        prop_assert_eq!(&*text(&bytes), expected.as_str());
+        prop_assert_eq!(string(bytes), expected);
     }
 }
 
@@ -151,22 +151,21 @@ fn other_messages_are_no_lists_of_metadata() {
 
 #[test]
 fn an_object_that_cannot_be_read_is_named() {
-    let metadata = [field(1, b"web"), field(3, b"shop"), field(5, b"u"), field(5, b"v")].concat();
     let list_of = |object: &[u8]| {
         typed("meta.k8s.io/v1", "PartialObjectMetadataList", &[field(1, b""), field(2, object)].concat())
     };
-    assert_eq!(
-        error(&list_of(&field(1, &metadata))),
-        r#"malformed protobuf: the message has a field twice (the metadata of "shop/web")"#
-    );
-    let torn = field(1, &[field(1, b"web"), vec![5 << 3 | 2, 99]].concat());
-    assert_eq!(
-        error(&list_of(&torn)),
-        r#"malformed protobuf: the message is cut off (the metadata of "web")"#
-    );
-    assert_eq!(
-        error(&list_of(&[1 << 3, 0])),
-        "malformed protobuf: the message has a field of the wrong type"
+    let wrong_type = [field(1, b"web"), field(3, b"shop"), vec![5 << 3, 7]].concat();
+    let torn = [field(1, b"web"), vec![5 << 3 | 2, 99]].concat();
+    for (metadata, whose) in
+        [(wrong_type, r#" (the metadata of "shop/web")"#), (torn, r#" (the metadata of "web")"#)]
+    {
+        let error = error(&list_of(&field(1, &metadata)));
+        assert!(error.starts_with("malformed protobuf: ") && error.ends_with(whose), "{error}");
+    }
+    let nameless = error(&list_of(&[1 << 3, 0]));
+    assert!(
+        nameless.starts_with("malformed protobuf: ") && !nameless.contains("the metadata of"),
+        "{nameless}"
     );
 }
 
@@ -177,4 +176,74 @@ fn a_declared_length_is_not_trusted() {
     body.truncate(body.len() - 6);
     body.extend([2 << 3 | 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 2 << 3 | 2, 0xff, 0xff, 0xff, 0xff, 0x03]);
     assert_eq!(error(&body), "a part of the list is longer than 16777216 bytes");
+}
+
+#[test]
+fn at_most_one_item_is_buffered() {
+    let items: Vec<Value> = (0..10_000)
+        .map(|number| json!({"metadata": {"name": format!("o{number}"), "uid": "u", "labels": {"a": "b".repeat(300)}}}))
+        .collect();
+    let body = list(&json!({"metadata": {"resourceVersion": "5"}, "items": items}));
+    assert!(body.len() > 3_000_000);
+    let mut parser = ListParser::default();
+    let mut seen = 0;
+    for chunk in body.chunks(100) {
+        parser.feed(chunk, &mut |_| seen += 1).unwrap();
+        assert!(parser.torn.capacity() < 1000, "{} bytes are held", parser.torn.capacity());
+    }
+    assert_eq!(seen, 10_000);
+    assert_eq!(parser.finish().unwrap().resource_version, Some(ResourceVersion::number(5)));
+}
+
+fn all(splitter: &mut FrameSplitter) -> Vec<Bytes> {
+    std::iter::from_fn(|| splitter.next_frame().unwrap()).collect()
+}
+
+fn framed(frame: &[u8]) -> Vec<u8> {
+    [&u32::try_from(frame.len()).unwrap().to_be_bytes()[..], frame].concat()
+}
+
+#[test]
+fn an_incomplete_frame_waits_for_its_end() {
+    let mut splitter = FrameSplitter::new(100);
+    splitter.feed(b"\0\0\0\x03one\0\0\0\0\0\0\0\x03tw");
+    assert_eq!(all(&mut splitter), [&b"one"[..], b""]);
+    splitter.feed(b"o\0\0");
+    assert_eq!(all(&mut splitter), ["two"]);
+}
+
+#[test]
+fn a_frame_that_is_too_long_is_an_error_before_it_arrives() {
+    let mut splitter = FrameSplitter::new(10);
+    splitter.feed(&framed(b"0123456789"));
+    assert_eq!(all(&mut splitter).len(), 1);
+    splitter.feed(b"\0\0\0\x0b");
+    assert_eq!(splitter.next_frame(), Err(FrameTooLong(10)));
+    // The beginning of JSON is a frame of two gigabytes.
+    let mut splitter = FrameSplitter::new(16 << 20);
+    splitter.feed(b"{\"type\":");
+    assert!(splitter.next_frame().is_err());
+}
+
+proptest! {
+    #[test]
+    fn chunks_do_not_matter(
+        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..20),
+        cuts in prop::collection::vec(1_usize..40, 1..50),
+    ) {
+        let body: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
+        let mut splitter = FrameSplitter::new(1000);
+        let mut seen = Vec::new();
+        let mut rest = body.as_slice();
+        for cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (chunk, more) = rest.split_at(rest.len().min(*cut));
+            splitter.feed(chunk);
+            seen.extend(all(&mut splitter));
+            rest = more;
+        }
+        prop_assert_eq!(seen, frames);
+    }
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::Event;
+use super::fuzzing::Event;
 use crate::watch::INITIAL_EVENTS_END;
 use crate::{Bookmark, Envelope};
 use kube_gc_core::object::{Finalizers, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid};

@@ -1,10 +1,12 @@
-//! Structs that are read only from JSON objects.
+//! Parts of JSON documents, read strictly: an array is no object, and `null` is a missing field.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Deref;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 
 /// A struct that is read only from a JSON object.
 ///
@@ -52,6 +54,50 @@ where
         .map(|keyed| keyed.map(|Keyed(read)| read).unwrap_or_default())
 }
 
+/// A JSON string, borrowed unless it has escapes; `null` reads as empty.
+///
+/// serde borrows a `Cow` only with an attribute on a field. Go omits empty strings, but other
+/// servers may write `null`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text<'a>(pub(super) Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+                Ok(Text::default())
+            }
+        }
+
+        // Only `deserialize_any` passes `null` to `visit_unit`.
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,5 +115,16 @@ mod tests {
         assert!(serde_json::from_str::<Keyed<Pair>>("[1]").is_err());
         assert_eq!(serde_json::from_str::<Keyed<Pair>>(r#"{"a":1}"#).unwrap().0, Pair { a: 1, b: 0 });
         assert!(serde_json::from_str::<Keyed<Pair>>("null").is_err());
+    }
+
+    #[test]
+    fn plain_strings_are_borrowed() {
+        let text: Text<'_> = serde_json::from_str(r#""plain""#).unwrap();
+        assert!(matches!(text.0, Cow::Borrowed("plain")));
+        let text: Text<'_> = serde_json::from_str(r#""a\"b""#).unwrap();
+        assert_eq!(&*text, "a\"b");
+        let text: Text<'_> = serde_json::from_str("null").unwrap();
+        assert_eq!(&*text, "");
+        assert!(serde_json::from_str::<Text<'_>>("5").is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Entry points of the benchmarks: reads the bodies of lists and watches with the calls that
 //! the collector makes.
 
-use super::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
+use crate::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
 /// The facts of the items in a JSON list.

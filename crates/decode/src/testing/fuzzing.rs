@@ -1,21 +1,21 @@
 //! The properties of reading what API servers answer, for fuzzing.
 //!
 //! Each document is read in two ways: by the lean reader, and by a naive one
-//! that has the whole tree before it. Where both can read, they must agree.
-
-pub mod naive;
-mod protobuf;
+//! that has the whole tree before it. Where both can read, they must agree. Protobuf is read by a
+//! crate, so for it only the size of the chunks must not matter.
 
 use std::fmt::Debug;
 
 use serde_json::Value;
 
-use super::list::ListScanner;
-use super::{Bookmark, DecodedEvent, Envelope, FactsReader, LineSplitter, ObjectView};
+pub use super::naive;
+use super::naive::Read;
+use crate::list::ListScanner;
+use crate::{
+    Bookmark, DecodedEvent, Encoding, Envelope, FactsReader, LineSplitter, ListReader, ObjectView,
+    WatchReader,
+};
 use kube_gc_core::object::ObjectFacts;
-use naive::Read;
-
-pub use protobuf::{list as list_protobuf, watch as watch_protobuf};
 
 /// Compares a lean decoder with a naive one.
 ///
@@ -154,7 +154,7 @@ fn event(line: &[u8]) {
 
 /// A [`DecodedEvent`] as far as the naive reader knows it.
 #[derive(Debug, PartialEq)]
-enum Event {
+pub(super) enum Event {
     Object { deleted: bool, facts: ObjectFacts },
     Nameless(Option<kube_gc_core::object::ResourceVersion>),
     Bookmark(Bookmark),
@@ -172,5 +172,54 @@ impl From<DecodedEvent> for Event {
             DecodedEvent::Bookmark(bookmark) => Self::Bookmark(bookmark),
             DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
         }
+    }
+}
+
+/// A list in protobuf, in one piece and in many.
+pub fn list_protobuf(bytes: &[u8]) {
+    let read = |cut: usize| -> Option<(Vec<Option<ObjectFacts>>, Envelope)> {
+        let mut list = ListReader::new(Encoding::Protobuf);
+        let mut items = Vec::new();
+        let mut preview = None;
+        for chunk in bytes.chunks(cut) {
+            list.feed(chunk, &mut |view| items.push(FactsReader::default().facts(view))).ok()?;
+            preview = preview.or_else(|| list.preview());
+        }
+        let envelope = list.finish().ok()?;
+        assert!(preview.is_none_or(|preview| preview == envelope), "the preview told another envelope");
+        Some((items, envelope))
+    };
+    let [whole, cuts @ ..] = chunked(bytes);
+    let expected = read(whole);
+    for cut in cuts {
+        assert_eq!(read(cut), expected, "in chunks of {cut}");
+    }
+}
+
+/// The body of a watch in protobuf, in one piece and in many.
+pub fn watch_protobuf(bytes: &[u8]) {
+    let read = |cut: usize| {
+        let mut watch = WatchReader::new(Encoding::Protobuf);
+        let mut reader = FactsReader::default();
+        let mut events = Vec::new();
+        for chunk in bytes.chunks(cut) {
+            watch.feed(chunk);
+            loop {
+                match watch.next(&mut reader) {
+                    Ok(Some(event)) => events.push(Ok(event)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        events.push(Err(error));
+                        return events;
+                    }
+                }
+            }
+        }
+        events
+    };
+    let [whole, cuts @ ..] = chunked(bytes);
+    let expected = read(whole);
+    for cut in cuts {
+        assert_eq!(read(cut), expected, "in chunks of {cut}");
     }
 }

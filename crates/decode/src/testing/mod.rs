@@ -1,0 +1,10 @@
+//! What only tests, fuzz targets and benchmarks call.
+
+#[cfg(feature = "internals")]
+pub mod benching;
+#[cfg(any(test, feature = "test-util"))]
+pub mod encoder;
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzzing;
+#[cfg(any(test, feature = "internals"))]
+pub mod naive;
