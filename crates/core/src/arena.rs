@@ -208,6 +208,16 @@ impl<T> Arena<T> {
         self.chunks.iter().enumerate().flat_map(|(index, chunk)| used(index * CHUNK, chunk))
     }
 
+    /// All values, by ascending number, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Id<T>, &mut T)> {
+        self.chunks.iter_mut().enumerate().flat_map(|(index, chunk)| {
+            chunk.iter_mut().enumerate().filter_map(move |(offset, entry)| match entry {
+                Entry::Used(value) => Some((Id::from_index(index * CHUNK + offset), value)),
+                Entry::Free(_) => None,
+            })
+        })
+    }
+
     /// The values in the given number of slots after this one, by ascending number.
     pub(crate) fn iter_from(&self, after: u32, slots: usize) -> impl Iterator<Item = (Id<T>, &T)> {
         let (start, end) = (after as usize, (after as usize).saturating_add(slots));

@@ -12,10 +12,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::object::{Catalog, GroupResource, ResourceType, Scope};
+use crate::object::{Catalog, GroupResource, KeyedSet, ResourceType, Scope};
 
 use super::foreground::Touched;
-use super::node::{Edge, EdgeId, KeyedSet, NodeId, Presence, ReferenceTypeId, Target, TypeId};
+use super::node::{Edge, EdgeId, NodeId, Presence, ReferenceTypeId, Target, TypeId};
 use super::peers::RemoteOwners;
 use super::{Effects, Epoch, IntakeOutcome, Partition, Sharding};
 

@@ -8,9 +8,9 @@
 use std::task::Waker;
 
 use super::Partition;
-use super::node::{KeyedSet, NodeId};
+use super::node::NodeId;
 use super::store::Store;
-use crate::object::{Keyed, Uid};
+use crate::object::{Keyed, KeyedSet, Uid};
 
 /// The most uids that are kept of one follower. One that asks for more is woken by each change.
 const MOST_UIDS: usize = 1024;

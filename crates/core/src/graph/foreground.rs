@@ -20,10 +20,10 @@
 use hashbrown::hash_map::Entry;
 use smallvec::SmallVec;
 
-use super::node::{Edge, EdgeId, KeyedMap, KeyedSet, NodeId, Role};
+use super::node::{Edge, EdgeId, NodeId, Role};
 use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
-use crate::object::Keyed;
+use crate::object::{Keyed, KeyedMap, KeyedSet};
 
 /// The references that block a node which is deleting dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,9 +4,11 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, ResourceType};
+use crate::object::{
+    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedMap, Namespace, ResourceType,
+};
 
-use super::node::{KeyedMap, NodeId, Presence};
+use super::node::{NodeId, Presence};
 use super::{Cursor, ObjectSnapshot, Partition, ReferenceSnapshot};
 
 /// How much of a node a view shows. All of it is counted, up to `visits`.

@@ -4,18 +4,11 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use hashbrown::{HashMap, HashSet};
-
 use super::{DeletesProve, Epoch};
 use crate::arena::{Arena, Id};
 use crate::object::{
-    DeletionState, Finalizers, GroupResource, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+    DeletionState, Finalizers, GroupResource, Keyed, KeyedMap, Namespace, ResourceType, ResourceVersion, Uid,
 };
-
-/// A map with a secret hash key. No decision depends on its order.
-pub(super) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
-/// A set with a secret hash key. No decision depends on its order.
-pub(super) type KeyedSet<K> = HashSet<K, Keyed>;
 
 pub(super) type NodeId = Id<Node>;
 pub(super) type EdgeId = Id<Edge>;

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{EdgeId, KeyedMap, NodeId, Presence, Role};
+use super::node::{EdgeId, NodeId, Presence, Role};
 use super::{Partition, PartitionId, ReferenceSnapshot, Sharding};
-use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, OwnerReference};
+use crate::object::{
+    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedMap, Namespace, OwnerReference,
+};
 
 /// Where the next page of an owner's dependents begins.
 #[derive(Clone, Copy, Debug)]

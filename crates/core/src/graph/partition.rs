@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::object::{Catalog, DeletionState, Disturbance, GroupResource, Key, ResourceType, ResourceVersion};
+use crate::object::{
+    Catalog, DeletionState, Disturbance, GroupResource, Key, KeyedMap, KeyedSet, ResourceType,
+    ResourceVersion,
+};
 
 use super::foreground::{Cycles, Progress};
-use super::node::{KeyedMap, KeyedSet, Listing, MonitorState, NodeId, Presence};
+use super::node::{Listing, MonitorState, NodeId, Presence};
 use super::store::Store;
 use super::stuck::Noticed;
 use super::{DeletesProve, Effects, Epoch, Intake, PartitionId, PeerMessage, Sharding, WatchEvent};

@@ -8,9 +8,9 @@ use std::num::NonZeroU16;
 use smallvec::SmallVec;
 
 use super::attach::Extent;
-use super::node::{EdgeId, KeyedSet, NodeId, Presence, Target};
+use super::node::{EdgeId, NodeId, Presence, Target};
 use super::{Effects, Link, Partition, PartitionId, PeerMessage};
-use crate::object::{HashSeed, Key, Keyed, Namespace};
+use crate::object::{HashSeed, Key, Keyed, KeyedSet, Namespace};
 
 /// How objects are distributed over partitions.
 ///

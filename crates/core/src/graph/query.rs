@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{EdgeId, KeyedSet, NodeId, Presence};
+use super::node::{EdgeId, NodeId, Presence};
 use super::{Effects, Partition};
 use crate::mutation::{self, Mutation};
 use crate::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Key, OwnerReference, ResourceVersion, Uid,
+    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedSet, OwnerReference, ResourceVersion, Uid,
 };
 
 /// Counts the changes to a node itself (presence, identity, references, finalizers, deletion),

@@ -10,13 +10,14 @@ use smallvec::SmallVec;
 use super::DeletesProve;
 use super::follow::Followers;
 use super::node::{
-    Edge, EdgeId, Interner, KeyedMap, KeyedSet, NamespaceId, Node, NodeId, NodeType, Presence, ReferenceType,
-    Resolved, Role, Target, Types,
+    Edge, EdgeId, Interner, NamespaceId, Node, NodeId, NodeType, Presence, ReferenceType, Resolved, Role,
+    Target, Types,
 };
 use super::pages::Scan;
 use crate::arena::{Arena, is_sparse};
 use crate::object::{
-    DeletionState, Finalizers, Identity, Key, Keyed, Namespace, ResourceType, ResourceVersion, Uid,
+    DeletionState, Finalizers, Identity, Key, Keyed, KeyedMap, KeyedSet, Namespace, ResourceType,
+    ResourceVersion, Uid,
 };
 
 /// A few nodes; rarely more than one.

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-use crate::object::{GroupResource, Identity, Namespace, OwnerReference, Uid};
+use crate::object::{GroupResource, Identity, KeyedMap, KeyedSet, Namespace, OwnerReference, Uid};
 
 use crate::text::LISTED;
 
 use super::Partition;
-use super::node::{KeyedMap, KeyedSet, Node, NodeId, Presence};
+use super::node::{Node, NodeId, Presence};
 
 /// How many blocking dependents are listed for one object.
 const NAMED: usize = 3;

@@ -1,16 +1,18 @@
-//! The entries of the mailbox: keys and their state.
+//! The keys of the mailbox and their state, and the lists that they form.
 
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::object::Keyed;
+use super::report::{FailingKey, Time};
+use crate::arena::{Arena, Id, is_sparse};
+use crate::object::{Key, Keyed, KeyedMap, Namespace};
 
-use super::list::{Linked, Links, Slot, is_sparse, swap_remove};
-use super::report::FailingKey;
-use super::time::Time;
+/// When a delay ends, and a number that keeps those that end at the same time in their order.
+pub(super) type DelayPlace = (Time, u64);
 
 #[derive(Debug)]
 pub(super) struct Entry<K, R> {
@@ -22,7 +24,7 @@ pub(super) struct Entry<K, R> {
     pub(super) trigger: Trigger,
     /// Its failures since it was last done.
     pub(super) failure: Option<Box<Failure<R>>>,
-    links: Links,
+    links: Links<Self>,
 }
 
 /// The time of a trigger, or none, in the size of a time. Zero becomes one microsecond.
@@ -56,8 +58,8 @@ pub(super) enum State {
         /// retry is not delayed.
         woken: bool,
     },
-    /// Among the delays.
-    Delayed { due: Time, kind: Delay },
+    /// Among the delays, in this place.
+    Delayed { place: DelayPlace, kind: Delay },
 }
 
 /// Why a key is delayed.
@@ -102,7 +104,7 @@ impl<K, R: Copy> Entry<K, R> {
             reason: failure.reason,
             error: &failure.error,
             next_retry: match self.state {
-                State::Delayed { due, .. } => Some(due),
+                State::Delayed { place: (due, _), .. } => Some(due),
                 State::Ready | State::Running { .. } => None,
             },
         })
@@ -110,7 +112,7 @@ impl<K, R: Copy> Entry<K, R> {
 }
 
 impl<K, R> Linked for Entry<K, R> {
-    fn links(&mut self) -> &mut Links {
+    fn links(&mut self) -> &mut Links<Self> {
         &mut self.links
     }
 }
@@ -118,32 +120,31 @@ impl<K, R> Linked for Entry<K, R> {
 /// All entries, found by key. No order depends on the hasher.
 #[derive(Debug)]
 pub(super) struct Store<K, R> {
-    pub(super) entries: Vec<Entry<K, R>>,
-    index: HashTable<Slot>,
+    pub(super) entries: Arena<Entry<K, R>>,
+    index: HashTable<Id<Entry<K, R>>>,
     hasher: Keyed,
 }
 
 impl<K, R> Store<K, R> {
-    pub(super) const fn new(hasher: Keyed) -> Self {
-        Self { entries: Vec::new(), index: HashTable::new(), hasher }
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self { entries: Arena::default(), index: HashTable::new(), hasher }
     }
 }
 
 impl<K: Eq + Hash, R> Store<K, R> {
-    pub(super) fn find(&self, key: &K) -> Option<Slot> {
-        let is = |slot: &Slot| {
+    pub(super) fn find(&self, key: &K) -> Option<Id<Entry<K, R>>> {
+        let is = |id: &Id<Entry<K, R>>| {
             #[cfg(test)]
             crate::object::steps::count();
-            self[*slot].key == *key
+            self.entries[*id].key == *key
         };
         self.index.find(self.hasher.hash_one(key), is).copied()
     }
 
     /// Adds a key that is not there and puts it on no list.
-    pub(super) fn insert(&mut self, key: K, now: Time) -> Slot {
-        let slot = self.entries.len() as Slot;
+    pub(super) fn insert(&mut self, key: K, now: Time) -> Id<Entry<K, R>> {
         let hash = self.hasher.hash_one(&key);
-        self.entries.push(Entry {
+        let id = self.entries.insert(Entry {
             key,
             state: State::Ready,
             since: now,
@@ -151,45 +152,227 @@ impl<K: Eq + Hash, R> Store<K, R> {
             failure: None,
             links: Links::default(),
         });
-        let (entries, hasher) = (&self.entries, &self.hasher);
-        self.index.insert_unique(hash, slot, |slot| hasher.hash_one(&entries[*slot as usize].key));
-        slot
+        let Self { entries, index, hasher } = self;
+        index.insert_unique(hash, id, |&id| hasher.hash_one(&entries[id].key));
+        id
     }
 
-    /// Removes a key that is on no list. Returns whether another entry moved to `slot`; then the
-    /// caller has to update that entry's list.
-    pub(super) fn remove(&mut self, slot: Slot) -> bool {
-        let last = (self.entries.len() - 1) as Slot;
-        let hash = self.hasher.hash_one(&self[slot].key);
-        if let Ok(entry) = self.index.find_entry(hash, |found| *found == slot) {
-            entry.remove();
+    /// Removes a key that is on no list.
+    pub(super) fn remove(&mut self, id: Id<Entry<K, R>>) {
+        let Self { entries, index, hasher } = self;
+        let hash = hasher.hash_one(&entries[id].key);
+        if let Ok(found) = index.find_entry(hash, |found| *found == id) {
+            found.remove();
         }
-        let moves = slot != last;
-        if moves {
-            let hash = self.hasher.hash_one(&self[last].key);
-            if let Some(found) = self.index.find_mut(hash, |found| *found == last) {
-                *found = slot;
+        entries.remove(id);
+        if is_sparse(index.len(), index.capacity()) {
+            index.shrink_to(index.len() * 2, |&id| hasher.hash_one(&entries[id].key));
+        }
+    }
+}
+
+/// The neighbours of a node on its list.
+#[derive(Debug)]
+pub(super) struct Links<T> {
+    previous: Option<Id<T>>,
+    next: Option<Id<T>>,
+}
+
+impl<T> Default for Links<T> {
+    fn default() -> Self {
+        Self { previous: None, next: None }
+    }
+}
+
+/// A node that can be on a list.
+pub(super) trait Linked: Sized {
+    fn links(&mut self) -> &mut Links<Self>;
+}
+
+/// The ends of a doubly linked list. The nodes know their neighbours. Each node is on at most one
+/// list, and is removed from any position in constant time.
+#[derive(Debug)]
+pub(super) struct List<T> {
+    first: Option<Id<T>>,
+    last: Option<Id<T>>,
+}
+
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { first: None, last: None }
+    }
+}
+
+impl<T: Linked> List<T> {
+    pub(super) fn first(&self) -> Option<Id<T>> {
+        self.first
+    }
+
+    pub(super) fn push_back(&mut self, nodes: &mut Arena<T>, id: Id<T>) {
+        *nodes[id].links() = Links { previous: self.last, next: None };
+        match self.last.replace(id) {
+            Some(last) => nodes[last].links().next = Some(id),
+            None => self.first = Some(id),
+        }
+    }
+
+    /// Removes a node, which must be on this list.
+    pub(super) fn remove(&mut self, nodes: &mut Arena<T>, id: Id<T>) {
+        let Links { previous, next } = std::mem::take(nodes[id].links());
+        match previous {
+            Some(previous) => nodes[previous].links().next = next,
+            None => self.first = next,
+        }
+        match next {
+            Some(next) => nodes[next].links().previous = previous,
+            None => self.last = previous,
+        }
+    }
+}
+
+/// The delayed entries, ordered by the end of their delay.
+#[derive(Debug)]
+pub(super) struct Delays<T> {
+    places: BTreeMap<DelayPlace, Id<T>>,
+    /// The number of the last delay.
+    last: u64,
+}
+
+impl<T> Default for Delays<T> {
+    fn default() -> Self {
+        Self { places: BTreeMap::new(), last: 0 }
+    }
+}
+
+impl<T> Delays<T> {
+    pub(super) fn insert(&mut self, id: Id<T>, due: Time) -> DelayPlace {
+        self.last += 1;
+        self.places.insert((due, self.last), id);
+        (due, self.last)
+    }
+
+    /// Removes an entry before it is due.
+    pub(super) fn remove(&mut self, place: DelayPlace) {
+        self.places.remove(&place);
+    }
+
+    /// Removes an entry that is due by `now`, earliest first.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Id<T>> {
+        self.places.first_entry().filter(|first| first.key().0 <= now).map(|first| first.remove())
+    }
+
+    /// When the first entry is due.
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.places.first_key_value().map(|((due, _), _)| *due)
+    }
+}
+
+/// A key that belongs to a flow, as in API Priority and Fairness. Flows take turns, so that a
+/// namespace with 10,000 keys does not delay one with ten.
+pub trait FlowKey {
+    /// The namespace. All cluster-scoped objects share one flow.
+    fn flow(&self) -> Option<&Namespace>;
+}
+
+impl FlowKey for Key {
+    fn flow(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+}
+
+/// The ready keys of one namespace, first in, first out.
+#[derive(Debug)]
+struct Flow<T> {
+    namespace: Option<Namespace>,
+    keys: List<T>,
+    links: Links<Self>,
+}
+
+impl<T> Linked for Flow<T> {
+    fn links(&mut self) -> &mut Links<Self> {
+        &mut self.links
+    }
+}
+
+/// All flows that have ready keys. A flow exists from its first key to its last.
+#[derive(Debug)]
+pub(super) struct Flows<K, R> {
+    flows: Arena<Flow<Entry<K, R>>>,
+    index: KeyedMap<Option<Namespace>, Id<Flow<Entry<K, R>>>>,
+    /// The order in which flows are served.
+    turns: List<Flow<Entry<K, R>>>,
+    ready: usize,
+}
+
+impl<K: FlowKey, R> Flows<K, R> {
+    pub(super) fn new(hasher: Keyed) -> Self {
+        Self {
+            flows: Arena::default(),
+            index: KeyedMap::with_hasher(hasher),
+            turns: List::default(),
+            ready: 0,
+        }
+    }
+
+    /// Adds an entry to the end of its flow. A new flow is served after all others.
+    pub(super) fn push(&mut self, entries: &mut Arena<Entry<K, R>>, id: Id<Entry<K, R>>) {
+        let Self { flows, index, turns, ready } = self;
+        let namespace = entries[id].key.flow().cloned();
+        let flow = *index.entry(namespace).or_insert_with_key(|namespace| {
+            let namespace = namespace.clone();
+            let flow = flows.insert(Flow { namespace, keys: List::default(), links: Links::default() });
+            turns.push_back(flows, flow);
+            flow
+        });
+        flows[flow].keys.push_back(entries, id);
+        *ready += 1;
+    }
+
+    /// Removes the first entry of the next flow.
+    pub(super) fn pop(&mut self, entries: &mut Arena<Entry<K, R>>) -> Option<Id<Entry<K, R>>> {
+        let flow = self.turns.first()?;
+        self.turns.remove(&mut self.flows, flow);
+        self.turns.push_back(&mut self.flows, flow);
+        let id = self.flows[flow].keys.first()?;
+        self.take(entries, flow, id);
+        Some(id)
+    }
+
+    /// Removes an entry from any position in its flow.
+    pub(super) fn remove(&mut self, entries: &mut Arena<Entry<K, R>>, id: Id<Entry<K, R>>) {
+        if let Some(&flow) = self.index.get(&entries[id].key.flow().cloned()) {
+            self.take(entries, flow, id);
+        }
+    }
+
+    fn take(&mut self, entries: &mut Arena<Entry<K, R>>, flow: Id<Flow<Entry<K, R>>>, id: Id<Entry<K, R>>) {
+        let keys = &mut self.flows[flow].keys;
+        keys.remove(entries, id);
+        self.ready -= 1;
+        if keys.first().is_none() {
+            self.turns.remove(&mut self.flows, flow);
+            if let Some(flow) = self.flows.remove(flow) {
+                self.index.remove(&flow.namespace);
+            }
+            if is_sparse(self.index.len(), self.index.capacity()) {
+                self.index.shrink_to(self.index.len() * 2);
             }
         }
-        swap_remove(&mut self.entries, slot);
-        if is_sparse(self.index.len(), self.index.capacity()) {
-            let (entries, hasher) = (&self.entries, &self.hasher);
-            self.index.shrink_to(entries.len() * 2, |slot| hasher.hash_one(&entries[*slot as usize].key));
-        }
-        moves
     }
 }
 
-impl<K, R> std::ops::Index<Slot> for Store<K, R> {
-    type Output = Entry<K, R>;
-
-    fn index(&self, slot: Slot) -> &Self::Output {
-        &self.entries[slot as usize]
+impl<K, R> Flows<K, R> {
+    pub(super) const fn ready(&self) -> usize {
+        self.ready
     }
-}
 
-impl<K, R> std::ops::IndexMut<Slot> for Store<K, R> {
-    fn index_mut(&mut self, slot: Slot) -> &mut Self::Output {
-        &mut self.entries[slot as usize]
+    pub(super) const fn len(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Since when the oldest ready entry is ready.
+    pub(super) fn oldest(&self, entries: &Arena<Entry<K, R>>) -> Option<Time> {
+        let firsts = self.flows.iter().filter_map(|(_, flow)| flow.keys.first);
+        firsts.map(|id| entries[id].since).min()
     }
 }

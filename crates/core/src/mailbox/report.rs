@@ -1,10 +1,90 @@
 //! Arguments and results of the mailbox's methods.
 
 use std::collections::BTreeMap;
+use std::ops::Add;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::time::Time;
+/// Microseconds in a millisecond.
+const MICROS: u64 = 1000;
+
+/// A point in time on a monotonic clock, in microseconds since an origin that the caller chooses.
+/// The mailbox has no clock of its own, so that tests and simulations control the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    pub const ZERO: Self = Self(0);
+
+    /// Rounds down to a microsecond.
+    pub fn from_origin(elapsed: Duration) -> Self {
+        Self(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(MICROS))
+    }
+
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// Rounds down to a millisecond.
+    pub const fn as_millis(self) -> u64 {
+        self.0 / MICROS
+    }
+
+    pub const fn since_origin(self) -> Duration {
+        Duration::from_micros(self.0)
+    }
+
+    /// The time since `earlier`, or zero if `earlier` is later.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Time {
+    type Output = Self;
+
+    /// Rounds up to the next millisecond, the resolution of timers, so that nothing is due too early.
+    /// Keys that are due in the same millisecond share an entry among the delays. Saturates.
+    fn add(self, delay: Duration) -> Self {
+        let micros = u64::try_from(delay.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
+        let millis = self.0.saturating_add(micros).div_ceil(MICROS);
+        Self(millis.saturating_mul(MICROS))
+    }
+}
+
+/// Exponential backoff per key: `min` after the first failure, doubled after each further one,
+/// up to `max`. There is no jitter. The keys share one client and one set of workers, which
+/// spread the requests, and simulations can be replayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first delay, at least a millisecond.
+    pub min: Duration,
+    pub max: Duration,
+}
+
+impl Backoff {
+    /// The delay after this many consecutive failures.
+    pub fn delay(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1);
+        let factor = 1_u32.checked_shl(doublings).unwrap_or(u32::MAX);
+        self.min.max(Duration::from_millis(1)).saturating_mul(factor).min(self.max)
+    }
+}
+
+impl Default for Backoff {
+    /// What Kubernetes' own work queues use: 5 ms to 1000 s.
+    fn default() -> Self {
+        Self { min: Duration::from_millis(5), max: Duration::from_secs(1000) }
+    }
+}
 
 /// What [`Mailbox::add`](super::Mailbox::add) did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,4 +196,26 @@ pub struct FailingKey<'a, K, R> {
     pub error: &'a Arc<str>,
     /// `None` if the key is ready or running.
     pub next_retry: Option<Time>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rule 8.3.
+    #[test]
+    fn delays_double_from_five_milliseconds_to_a_thousand_seconds() {
+        let backoff = Backoff::default();
+        let delays: Vec<_> = (1..=19).map(|failures| backoff.delay(failures).as_millis()).collect();
+        assert_eq!(delays[..4], [5, 10, 20, 40]);
+        assert_eq!(delays[17..], [655_360, 1_000_000]);
+        assert_eq!(backoff.delay(u32::MAX), backoff.max);
+        assert_eq!(backoff.delay(0), backoff.min);
+    }
+
+    #[test]
+    fn a_delay_is_never_zero() {
+        let backoff = Backoff { min: Duration::ZERO, max: Duration::from_secs(1) };
+        assert_eq!(backoff.delay(1), Duration::from_millis(1));
+    }
 }

@@ -1,28 +1,263 @@
-//! The end of a namespace where no kube-controller-manager runs: when its content is deleted, when
-//! it is finalized, and what its conditions say.
+//! The end of a namespace where no kube-controller-manager runs: what a look at its content has shown,
+//! what follows from it (delete, wait or finalize), what its conditions say, and which namespace is
+//! worked on when.
 //!
-//! | module | contents |
-//! |---|---|
-//! | `survey` | what a look at the content has shown |
-//! | `step` | what follows from it: delete, wait or finalize |
-//! | `condition` | the conditions of the namespace, in the words of Kubernetes' own controller |
-//! | `rival` | signs that another controller finalizes namespaces |
-//! | `agenda` | which namespace is worked on when |
+//! A namespace has one turn at a time and then goes behind those that are due, so that one with a
+//! hundred thousand objects does not delay the others.
 
-mod agenda;
 mod condition;
-mod rival;
-mod step;
-mod survey;
-
 #[cfg(test)]
 mod tests;
 
-pub use agenda::{Agenda, Ended, NextTurn};
-pub use condition::{Condition, ConditionKind, conditions, merged};
-pub use rival::{FieldOwner, LeaderRecord, RECENT, Rival, wrote_conditions};
-pub use step::{Step, step};
-pub use survey::{Found, Survey, TypeSurvey};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::mailbox::Backoff;
+use crate::object::{GroupResource, Uid};
+
+pub use condition::{
+    Condition, ConditionKind, FieldOwner, LeaderRecord, RECENT, Rival, conditions, merged, wrote_conditions,
+};
 
 /// The finalizer in the `spec` of a namespace that stands for its content.
 pub const FINALIZER: &str = "kubernetes";
+
+/// The objects of a type in a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// How many there are.
+    pub count: u64,
+    /// How many of these are not being deleted yet.
+    pub alive: u64,
+    /// How many have each finalizer.
+    pub finalizers: BTreeMap<String, u64>,
+}
+
+/// A look at one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TypeSurvey {
+    pub resource: GroupResource,
+    /// The objects, or why they could not be listed.
+    pub found: Result<Found, String>,
+}
+
+impl TypeSurvey {
+    /// Whether there is nothing of this type. What could not be listed may be there.
+    pub fn is_empty(&self) -> bool {
+        self.found.as_ref().is_ok_and(|found| found.count == 0)
+    }
+
+    fn is_pods(&self) -> bool {
+        self.resource.group.is_empty() && &*self.resource.resource == "pods"
+    }
+}
+
+/// A look at a whole namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The parts of the API that could not be discovered, with the reason.
+    pub undiscovered: Vec<(String, String)>,
+    /// The group versions in discovery that are not valid.
+    pub unparsed: Vec<String>,
+    /// Every namespaced type that can be deleted.
+    pub types: Vec<TypeSurvey>,
+    /// Why deletions have failed.
+    pub failures: Vec<String>,
+}
+
+impl Survey {
+    /// Whether everything was looked at, and there was nothing.
+    pub fn is_empty(&self) -> bool {
+        let Self { undiscovered, unparsed, types, failures } = self;
+        undiscovered.is_empty()
+            && unparsed.is_empty()
+            && failures.is_empty()
+            // An API server has namespaced types. If discovery shows none, it is wrong.
+            && !types.is_empty()
+            && types.iter().all(TypeSurvey::is_empty)
+    }
+
+    /// How many objects are known to be left.
+    pub fn remaining(&self) -> u64 {
+        self.sum(|found| found.count)
+    }
+
+    /// Whether fewer objects are left than in an earlier look, or fewer of them wait for their
+    /// deletion: one that is held by a finalizer is left for now, but its deletion is done.
+    pub fn has_less_than(&self, earlier: &Self) -> bool {
+        let alive = |survey: &Self| survey.sum(|found| found.alive);
+        self.remaining() < earlier.remaining() || alive(self) < alive(earlier)
+    }
+
+    fn sum(&self, of: impl Fn(&Found) -> u64) -> u64 {
+        let found = self.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
+        found.fold(0, |sum, found| sum.saturating_add(of(found)))
+    }
+
+    /// Replaces what an earlier look has shown of this type.
+    pub fn update(&mut self, newer: TypeSurvey) {
+        match self.types.iter_mut().find(|of_type| of_type.resource == newer.resource) {
+            Some(of_type) => *of_type = newer,
+            None => self.types.push(newer),
+        }
+    }
+}
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Everything was looked at, and nothing is left.
+    Finalize,
+    /// Delete the objects of these types.
+    Delete(Vec<GroupResource>),
+    /// Objects wait for finalizers or for their grace period, or a type could not be looked at.
+    Wait,
+}
+
+/// The next step (rules 11.2 to 11.4).
+///
+/// Pods go first, and nothing else is deleted while there are any: they may need what is around
+/// them to shut down, and a network policy must not go before the pods that it restricts.
+pub fn step(survey: &Survey) -> Step {
+    if survey.is_empty() {
+        return Step::Finalize;
+    }
+    let pods_may_remain = survey.types.iter().any(|of_type| of_type.is_pods() && !of_type.is_empty());
+    let has_living = |of_type: &&TypeSurvey| of_type.found.as_ref().is_ok_and(|found| found.alive > 0);
+    let types: Vec<_> = survey
+        .types
+        .iter()
+        .filter(|of_type| of_type.is_pods() || !pods_may_remain)
+        .filter(has_living)
+        .map(|of_type| of_type.resource.clone())
+        .collect();
+    if types.is_empty() { Step::Wait } else { Step::Delete(types) }
+}
+
+/// The pause after a turn that removed something.
+const NEXT_TURN: Duration = Duration::from_millis(50);
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// There is nothing left to do for this namespace.
+    Done,
+    /// Less is left than before.
+    Progress,
+    /// It has to wait for somebody else.
+    Held,
+    /// A whole look has shown nothing. What was admitted before the deletion may still be written.
+    Empty,
+    /// The same, after the turn had deleted something.
+    Emptied,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    uid: Uid,
+    /// `None` during a turn.
+    due: Option<Duration>,
+    /// Turns without progress, one after another.
+    fruitless: u32,
+    /// Since when all looks have shown nothing.
+    empty_since: Option<Duration>,
+}
+
+/// A turn of a namespace that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NextTurn {
+    pub name: Box<str>,
+    pub uid: Uid,
+    /// Whether all looks have shown nothing for long enough that one more of them leads to finalizing
+    /// (rule 11.11).
+    pub is_quiet: bool,
+}
+
+/// The terminating namespaces. Times are since any fixed moment.
+#[derive(Clone, Debug)]
+pub struct Agenda {
+    entries: BTreeMap<Box<str>, Entry>,
+    at_once: usize,
+    backoff: Backoff,
+    quiet: Duration,
+}
+
+impl Agenda {
+    /// An empty agenda. At most `at_once` namespaces have a turn at the same time. A namespace is
+    /// finalized when looks have shown nothing for `quiet`.
+    pub const fn new(at_once: usize, backoff: Backoff, quiet: Duration) -> Self {
+        Self { entries: BTreeMap::new(), at_once, backoff, quiet }
+    }
+
+    /// A terminating namespace was seen. One that waits already keeps waiting: the event may be
+    /// about our own write.
+    pub fn seen(&mut self, name: &str, uid: &Uid, now: Duration) {
+        match self.entries.get(name) {
+            Some(entry) if entry.uid == *uid => {}
+            _ => {
+                let entry = Entry { uid: uid.clone(), due: Some(now), fruitless: 0, empty_since: None };
+                self.entries.insert(name.into(), entry);
+            }
+        }
+    }
+
+    /// How many namespaces are terminating.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How many have a turn, or are about to without having to wait for somebody else.
+    pub fn busy(&self) -> usize {
+        self.entries.values().filter(|entry| entry.due.is_none() || entry.fruitless == 0).count()
+    }
+
+    /// Begins the turn of the namespace that has been due for the longest time.
+    pub fn next(&mut self, now: Duration) -> Option<NextTurn> {
+        let turns = self.entries.values().filter(|entry| entry.due.is_none()).count();
+        if turns >= self.at_once {
+            return None;
+        }
+        let due = self.entries.iter_mut().filter(|(_, entry)| entry.due.is_some_and(|due| due <= now));
+        let (name, entry) = due.min_by_key(|(_, entry)| entry.due)?;
+        entry.due = None;
+        let is_quiet =
+            self.quiet.is_zero() || entry.empty_since.is_some_and(|since| since + self.quiet <= now);
+        Some(NextTurn { name: name.clone(), uid: entry.uid.clone(), is_quiet })
+    }
+
+    /// When the next namespace is due.
+    pub fn next_due(&self) -> Option<Duration> {
+        self.entries.values().filter_map(|entry| entry.due).min()
+    }
+
+    /// Ends the turn of a namespace. One that was re-created meanwhile is another one.
+    pub fn ended(&mut self, name: &str, uid: &Uid, how: Ended, now: Duration) {
+        let Some(entry) = self.entries.get_mut(name).filter(|entry| entry.uid == *uid) else { return };
+        entry.empty_since = match how {
+            Ended::Empty => entry.empty_since.or(Some(now)),
+            Ended::Emptied => Some(now),
+            Ended::Done | Ended::Progress | Ended::Held => None,
+        };
+        match how {
+            Ended::Done => {
+                self.entries.remove(name);
+            }
+            Ended::Empty | Ended::Emptied => {
+                entry.fruitless = 0;
+                entry.due = entry.empty_since.map(|since| since + self.quiet);
+            }
+            Ended::Progress => {
+                entry.fruitless = 0;
+                entry.due = Some(now + NEXT_TURN);
+            }
+            Ended::Held => {
+                entry.fruitless = entry.fruitless.saturating_add(1);
+                entry.due = Some(now + self.backoff.delay(entry.fruitless));
+            }
+        }
+    }
+}

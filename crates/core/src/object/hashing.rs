@@ -9,6 +9,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::LazyLock;
 
+use hashbrown::{HashMap, HashSet};
 use siphasher::sip::SipHasher13;
 
 /// The secret seed of all hashes of a process. It comes from the system's random source, except in
@@ -57,6 +58,11 @@ impl fmt::Debug for Keyed {
         f.write_str("Keyed(..)")
     }
 }
+
+/// A map with a secret hash key. No decision depends on its order.
+pub(crate) type KeyedMap<K, V> = HashMap<K, V, Keyed>;
+/// A set with a secret hash key. No decision depends on its order.
+pub(crate) type KeyedSet<K> = HashSet<K, Keyed>;
 
 /// The keys of [`Digest`]s, drawn once for each process, so that nobody can find two values with
 /// the same digest.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use facts::{DeletionState, Disturbance, Finalizers, ObjectFacts, OwnerReference, ResourceVersion};
 pub use hashing::{Digest, HashSeed, Keyed};
+pub(crate) use hashing::{KeyedMap, KeyedSet};
 pub use identity::{Identity, Key, Namespace, Uid};
 pub use resource::{
     Catalog, CatalogBuilder, GroupResource, KindKey, ResourceType, Scope, ServedKind, split_api_version,

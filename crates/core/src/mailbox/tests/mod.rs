@@ -1,6 +1,5 @@
-//! The rules of the mailbox one by one, a naive model, fairness, and the delays.
+//! The rules of the mailbox one by one, a naive model, and fairness.
 
-mod delays;
 mod fairness;
 mod flooding;
 mod model;

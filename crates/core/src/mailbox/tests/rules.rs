@@ -302,7 +302,7 @@ fn memory_follows_the_number_of_keys() {
         mailbox.finish(&job.key, completion, at(0));
     }
     assert_eq!(mailbox.len(), 1);
-    assert!(mailbox.store.entries.capacity() <= 64, "{}", mailbox.store.entries.capacity());
+    assert!(mailbox.store.entries.bytes() < 64 << 10, "{}", mailbox.store.entries.bytes());
     assert_eq!(mailbox.stats().flows, 0);
     assert_eq!(pop(&mut mailbox, 5), Some(parked));
 }
@@ -335,4 +335,30 @@ fn a_deferred_key_counts_no_attempt_and_keeps_its_own_error() {
     assert_eq!(mailbox.ready(), 1);
     mailbox.add(b.clone(), at(309));
     assert_eq!(mailbox.add(a, at(309)), Added::AlreadyQueued);
+}
+
+#[test]
+fn a_trigger_leaves_with_the_next_job_and_the_first_of_several_counts() {
+    let mut mailbox = mailbox();
+    let a = key("a", 1);
+    mailbox.add(a.clone(), at(5));
+    mailbox.note_trigger(&a, Time::from_micros(4_200));
+    mailbox.note_trigger(&a, Time::from_micros(3_100));
+    mailbox.note_trigger(&a, Time::from_micros(4_900));
+    assert_eq!(mailbox.pop(at(6)).unwrap().triggered_at, Some(Time::from_micros(3_100)));
+    // While it is worked on: for the next time.
+    mailbox.add(a.clone(), at(7));
+    mailbox.note_trigger(&a, at(7));
+    mailbox.finish(&a, Completion::Done, at(8));
+    assert_eq!(mailbox.pop(at(8)).unwrap().triggered_at, Some(at(7)));
+    mailbox.finish(&a, Completion::Done, at(9));
+    mailbox.note_trigger(&a, at(9));
+    mailbox.add(a.clone(), at(10));
+    assert_eq!(mailbox.pop(at(10)).unwrap().triggered_at, None, "it was not inside");
+}
+
+/// A million keys can be inside.
+#[test]
+fn a_trigger_takes_no_more_memory_than_a_time() {
+    assert_eq!(size_of::<crate::mailbox::Trigger>(), size_of::<Time>());
 }
