@@ -1,21 +1,20 @@
 //! Carries out a plan, step by step.
 
-mod container;
-mod sandbox;
-
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
-use kube_gc_cri::messages::ImageSpec;
-use kube_gc_cri::{self as cri};
+use kube_gc_cri as cri;
+use kube_gc_cri::messages::{ContainerFilter, ImageSpec, POD_UID, PodSandboxFilter};
 use kube_gc_node::images::Purpose;
+use kube_gc_node::logs::c8_log_file;
 use kube_gc_node::pass::{Outcome, Pass, Record, Scope, Step, Summary};
 use kube_gc_node::plan::{Candidate, Target, What};
 use kube_gc_node::pressure::Usage;
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::view::Extent;
-use kube_gc_node::{Files, RuntimeView, still_removable};
+use kube_gc_node::view::{Container, ContainerState, Extent};
+use kube_gc_node::{Files, Refusal, RuntimeView, still_removable};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +23,8 @@ use crate::telemetry::record;
 
 /// After so many removals in a row that got no answer, a pass ends: each of them takes minutes.
 const MOST_UNANSWERED: usize = 3;
+/// How long an UNKNOWN container has to end, as with the kubelet.
+const GRACE: Duration = Duration::from_secs(2);
 /// How many symlinks go before all containers are listed again.
 const SYMLINKS_PER_LIST: usize = 50;
 
@@ -50,15 +51,15 @@ pub struct PassOutcome {
 /// Why a removal did not happen.
 enum Fault {
     /// It stays, because something has changed.
-    Refused(kube_gc_node::Refusal),
+    Refused(Refusal),
     /// The runtime failed.
     Runtime(cri::Error),
     /// The file system failed.
     Files(String),
 }
 
-impl From<kube_gc_node::Refusal> for Fault {
-    fn from(refusal: kube_gc_node::Refusal) -> Self {
+impl From<Refusal> for Fault {
+    fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -233,12 +234,88 @@ impl NodeCollector {
         Ok(runtime)
     }
 
+    /// C7: looks at a container, removes its logs and its symlink, then the container.
+    async fn remove_container(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+        let Target::Container { id, uid, stop_first, symlink, .. } = &candidate.target else { return Ok(()) };
+        let container = self.container(id).await?;
+        let log_path = container.log_path.clone().unwrap_or_default();
+        let runtime = RuntimeView { containers: vec![container], ..RuntimeView::default() };
+        let files = Files::default();
+        still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
+        if *stop_first {
+            self.client.stop_container(id, GRACE).await?;
+            // It must not be running now, whatever the runtime said.
+            match self.container(id).await?.state {
+                ContainerState::Running => return Err(Refusal::Active.into()),
+                ContainerState::Created | ContainerState::Exited | ContainerState::Unknown => {}
+            }
+        }
+        self.remove_logs(&log_path, uid, symlink.clone()).await?;
+        self.client.remove_container(id).await?;
+        Ok(())
+    }
+
+    /// A container by its status.
+    async fn container(&self, id: &str) -> Result<Container, Fault> {
+        let status = self.client.container(id).await?;
+        Ok(view::container_status(status.ok_or(Refusal::AlreadyGone)?))
+    }
+
+    /// C8: the log of a container, its rotated parts, and the symlink to it.
+    async fn remove_logs(&self, path: &str, uid: &str, symlink: Option<String>) -> Result<(), Fault> {
+        let log = match c8_log_file(path, uid, &self.rules.roots) {
+            Ok(log) => Some(log),
+            Err(error) => {
+                tracing::debug!(path = %kube_gc_core::text::word(path), %error, "a container goes without its log");
+                None
+            }
+        };
+        if log.is_none() && symlink.is_none() {
+            return Ok(());
+        }
+        let logs = self.logs.clone();
+        blocking(move || {
+            log.map_or(Ok(()), |log| logs.remove_log(&log))?;
+            symlink.map_or(Ok(()), |name| logs.remove_symlink(&name))
+        })
+        .await??;
+        Ok(())
+    }
+
+    /// S1: stops a sandbox and removes it, each right after a look at it: both calls kill containers in it.
+    async fn remove_sandbox(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+        let Target::Sandbox { id, .. } = &candidate.target else { return Ok(()) };
+        self.is_still_empty(id, candidate, look).await?;
+        self.client.stop_sandbox(id).await?;
+        self.is_still_empty(id, candidate, look).await?;
+        self.client.remove_sandbox(id).await?;
+        Ok(())
+    }
+
+    /// Looks at a sandbox and at the containers in it.
+    async fn is_still_empty(&self, id: &str, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
+        let filter = ContainerFilter { pod_sandbox_id: id.to_owned(), ..ContainerFilter::default() };
+        let (sandbox, containers) =
+            tokio::try_join!(self.client.sandbox(id), self.client.containers(Some(filter)))?;
+        let sandbox = view::sandbox_status(sandbox.ok_or(Refusal::AlreadyGone)?);
+        let runtime = RuntimeView {
+            sandboxes: vec![sandbox],
+            containers: containers.into_iter().map(view::container).collect(),
+            ..RuntimeView::default()
+        };
+        let files = Files::default();
+        Ok(still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?)
+    }
+
     /// L1. Only what has the label of the pod matters, so only that is asked for.
     async fn remove_log_directory(&self, candidate: &Candidate, look: &Look) -> Result<(), Fault> {
         let Target::LogDirectory { name, uid } = &candidate.target else { return Ok(()) };
+        let label_selector: BTreeMap<String, String> = [(POD_UID.to_owned(), uid.clone())].into();
+        let of_pod = ContainerFilter { label_selector: label_selector.clone(), ..ContainerFilter::default() };
+        let sandboxes_of_pod = PodSandboxFilter { label_selector, ..PodSandboxFilter::default() };
         let (containers, sandboxes) = tokio::try_join!(
-            self.client.containers(Some(container::of_pod(uid))),
-            self.client.sandboxes(Some(sandbox::of_pod(uid))),
+            self.client.containers(Some(of_pod)),
+            self.client.sandboxes(Some(sandboxes_of_pod)),
         )?;
         let runtime = RuntimeView {
             containers: containers.into_iter().map(view::container).collect(),

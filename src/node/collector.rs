@@ -1,15 +1,21 @@
-//! One node: its runtime, its pods, its files.
+//! One node: its runtime, its pods, its files, and why it cannot be looked at.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use kube_gc_cri::{Client, Endpoint, Settings};
-use kube_gc_node::{Ledger, Rules, Timestamp};
+use futures::{StreamExt as _, stream};
+use kube_gc_cri::{self as cri, Client, Settings};
+use kube_gc_node::view::{Answer, Listed, Proof};
+use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp};
 
+use super::NodeOptions;
 use super::disk::{self, Disk};
 use super::files::Logs;
-use super::{NodeError, NodeOptions, PodSource};
+use crate::api::{Api, ApiError, PodWatch};
+
+/// How many live GETs are under way at a time.
+const PROOFS_AT_A_TIME: usize = 8;
 
 /// Looks at one node and carries out plans on it.
 #[derive(Debug)]
@@ -42,7 +48,7 @@ impl NodeCollector {
         ledger: Ledger,
     ) -> Result<Self, NodeError> {
         let NodeOptions { rules, endpoint, in_pod, .. } = options;
-        let client = connect(endpoint, settings).await?;
+        let client = Client::connect(endpoint, settings).await?;
         let disk = disk::of_runtime(&client).await;
         Ok(Self {
             client,
@@ -59,14 +65,12 @@ impl NodeCollector {
 
     /// The same with another file system.
     #[cfg(any(test, feature = "demo", feature = "internals"))]
-    #[must_use]
     pub fn with_disk(mut self, disk: Arc<dyn Disk>) -> Self {
         self.disk = disk;
         self
     }
 
     /// The settings of the rules.
-    #[must_use]
     pub const fn rules(&self) -> &Rules {
         &self.rules
     }
@@ -77,13 +81,11 @@ impl NodeCollector {
     }
 
     /// When images were first seen and last used.
-    #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         &self.ledger
     }
 
     /// The runtime, as it calls itself: name and version.
-    #[must_use]
     pub fn runtime(&self) -> String {
         let runtime = self.client.runtime();
         let word = kube_gc_core::text::word;
@@ -91,13 +93,131 @@ impl NodeCollector {
     }
 }
 
-async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Client, NodeError> {
-    Ok(Client::connect(endpoint, settings).await?)
+/// Runs something that waits for the file system on a thread that may wait. A panic becomes an error.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    let ended = tokio::task::spawn_blocking(work).await;
+    ended.map_err(|error| format!("a task failed unexpectedly: {error}"))
 }
 
 /// The time of day.
-#[must_use]
 pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Who knows the pods of this node.
+#[derive(Clone, Debug)]
+pub enum PodSource {
+    /// There is no API server.
+    None,
+    /// The API server.
+    Api {
+        /// Its client.
+        api: Api,
+        /// The name of this node.
+        node: String,
+    },
+    /// The API server, and a watch of what it says: for passes that repeat.
+    Watched {
+        /// Its client.
+        api: Api,
+        /// The name of this node.
+        node: String,
+        /// The watch.
+        watch: PodWatch,
+    },
+}
+
+impl PodSource {
+    /// The same with a watch instead of a list for each pass.
+    pub fn watched(self) -> Self {
+        match self {
+            Self::Api { api, node } => {
+                let watch = api.watch_pods(&node);
+                Self::Watched { api, node, watch }
+            }
+            Self::None | Self::Watched { .. } => self,
+        }
+    }
+
+    /// All pods of this node: from a list that is consistent, or as far as they are known.
+    pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
+        let pods = match self {
+            Self::None => return Ok(PodView::None),
+            Self::Watched { watch, .. } if !consistent => watch.pods().await?,
+            Self::Api { api, node } | Self::Watched { api, node, .. } => {
+                api.pods_of_node(node, consistent).await?
+            }
+        };
+        Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
+    }
+
+    /// Asks about pods that the list lacks (safety 2).
+    pub async fn proofs(&self, missing: Vec<PodRef>) -> Vec<Proof> {
+        let (Self::Api { api, .. } | Self::Watched { api, .. }) = self else { return Vec::new() };
+        let ask = |pod: PodRef| async move {
+            let answer = match api.prove_pod(&pod).await {
+                Ok(answer) => answer,
+                Err(error) => {
+                    tracing::debug!(namespace = pod.namespace, name = pod.name, %error, "no proof");
+                    Answer::Failed
+                }
+            };
+            Proof { pod, answer }
+        };
+        stream::iter(missing).map(ask).buffer_unordered(PROOFS_AT_A_TIME).collect().await
+    }
+}
+
+/// Why a node cannot be looked at.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NodeError {
+    /// The container runtime cannot be used.
+    #[error("{0}")]
+    Runtime(#[from] cri::Error),
+    /// A plan breaks one of its own invariants. Nothing was removed.
+    #[error("the plan contradicts itself, so nothing was removed: {0}; this is a bug of kube-gc")]
+    Unsafe(String),
+}
+
+/// What kind of problem an error is, for exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
+    /// The endpoint is wrong.
+    Settings,
+    /// Nothing answers there.
+    Unreachable,
+    /// It is not open to this user.
+    Forbidden,
+    /// Anything else.
+    Other,
+}
+
+impl NodeError {
+    /// What kind of problem this is.
+    pub const fn problem(&self) -> Problem {
+        use cri::Error as E;
+        match self {
+            Self::Runtime(error) => match error {
+                E::MalformedEndpoint { .. }
+                | E::SeveralRuntimes { .. }
+                | E::NotASocket { .. }
+                | E::NotCri { .. } => Problem::Settings,
+                E::NoRuntime
+                | E::NoSocket { .. }
+                | E::NotListening { .. }
+                | E::Connect { .. }
+                | E::Deadline { .. }
+                | E::Disconnected { .. }
+                | E::NotReady { .. } => Problem::Unreachable,
+                E::NoPermission { .. } => Problem::Forbidden,
+                E::TooLarge { .. }
+                | E::NotFound { .. }
+                | E::Unimplemented { .. }
+                | E::Runtime { .. }
+                | E::NothingNamed { .. } => Problem::Other,
+            },
+            Self::Unsafe(_) => Problem::Other,
+        }
+    }
 }

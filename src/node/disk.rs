@@ -19,27 +19,18 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn usage(&self) -> Result<Usage, String>;
 }
 
-/// The file system of a directory, measured by `statvfs`.
+/// The file system of a directory, measured by `statvfs`; or why the directory is not known.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    directory: PathBuf,
-}
-
-impl Measured {
-    /// The file system of this directory.
-    #[must_use]
-    pub const fn new(directory: PathBuf) -> Self {
-        Self { directory }
-    }
-}
+struct Measured(Result<PathBuf, String>);
 
 impl Disk for Measured {
     fn usage(&self) -> Result<Usage, String> {
-        let directory = self.directory.display();
-        let found = rustix::fs::statvfs(&self.directory).map_err(|error| {
+        let directory = self.0.as_ref().map_err(Clone::clone)?;
+        let found = rustix::fs::statvfs(directory).map_err(|error| {
             format!(
-                "cannot measure the file system of the images at {directory}: {}; in a pod, mount this directory at \
+                "cannot measure the file system of the images at {}: {}; in a pod, mount this directory at \
                  the same path",
+                directory.display(),
                 io::Error::from(error)
             )
         })?;
@@ -67,28 +58,19 @@ impl Disk for kube_gc_cri::server::CriServer {
     }
 }
 
-/// A file system whose directory is not known.
-#[derive(Clone, Debug)]
-struct Nowhere(String);
-
-impl Disk for Nowhere {
-    fn usage(&self) -> Result<Usage, String> {
-        Err(self.0.clone())
-    }
-}
-
 /// The file system that the runtime says its images are on.
 pub async fn of_runtime(client: &Client) -> Arc<dyn Disk> {
-    let nowhere = |why: String| -> Arc<dyn Disk> { Arc::new(Nowhere(why)) };
-    let answer = match client.image_filesystems().await {
-        Ok(answer) => answer,
-        Err(error) => return nowhere(format!("it is not known where images are stored: {error}")),
+    let directory = match client.image_filesystems().await {
+        Err(error) => Err(format!("it is not known where images are stored: {error}")),
+        Ok(answer) => {
+            let first = answer.image_filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
+            first
+                .map(|id| PathBuf::from(id.mountpoint))
+                .filter(|directory| directory.is_absolute())
+                .ok_or_else(|| "the container runtime does not say where images are stored".to_owned())
+        }
     };
-    let first = answer.image_filesystems.into_iter().find_map(|filesystem| filesystem.fs_id);
-    match first.map(|id| PathBuf::from(id.mountpoint)) {
-        Some(directory) if directory.is_absolute() => Arc::new(Measured::new(directory)),
-        _ => nowhere("the container runtime does not say where images are stored".to_owned()),
-    }
+    Arc::new(Measured(directory))
 }
 
 /// Measures once more after something was removed: at once if `before` is missing, otherwise
@@ -117,9 +99,9 @@ mod tests {
 
     #[test]
     fn a_directory_is_measured_and_a_missing_one_is_an_error_that_names_it() {
-        let usage = Measured::new("/".into()).usage().unwrap();
+        let usage = Measured(Ok("/".into())).usage().unwrap();
         assert!(usage.capacity > 0 && usage.available <= usage.capacity);
-        let error = Measured::new("/no/such/directory".into()).usage().unwrap_err();
+        let error = Measured(Ok("/no/such/directory".into())).usage().unwrap_err();
         assert!(error.contains("/no/such/directory") && error.contains("mount"), "{error}");
     }
 

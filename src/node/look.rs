@@ -1,18 +1,18 @@
 //! Everything that a plan needs, at one time.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::future::join3;
 use futures::{StreamExt as _, stream};
+use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
-use kube_gc_cri::{self as cri, status};
-use kube_gc_node::images::i1_may_mount;
-use kube_gc_node::log_directory::parse_directory;
+use kube_gc_node::logs::parse_directory;
 use kube_gc_node::plan::{Plan, What};
 use kube_gc_node::pods::Pods;
 use kube_gc_node::safety::{self, Inputs};
-use kube_gc_node::view::{Extent, Listed, LogDirectory};
+use kube_gc_node::users::i1_may_mount;
+use kube_gc_node::view::{ContainerState, Extent, Listed, LogDirectory};
 use kube_gc_node::{Files, PodView, RuntimeView, Timestamp, plan, pods};
 
 use super::files::Entries;
@@ -128,7 +128,7 @@ impl NodeCollector {
             Err(error) => return Err(error.into()),
         }
         match status {
-            Ok(status) => self.sandbox_image = Some(status::sandbox_image(&status)),
+            Ok(status) => self.sandbox_image = Some(status.sandbox_image()),
             Err(error) => notes.push(format!("the image of sandboxes cannot be asked for: {error}")),
         }
         match &self.sandbox_image {
@@ -168,6 +168,44 @@ impl NodeCollector {
                 notes.push(format!("the pods of this node are not known, so none counts as gone: {why}"));
                 (PodView::Unavailable { why }, Some(error))
             }
+        }
+    }
+
+    /// Adds what is known of the sizes of dead containers' layers. They no longer change, so the runtime is
+    /// asked only when a container has ended since: a pass that finds nothing new makes no call for it.
+    async fn add_layers(&mut self, runtime: &mut RuntimeView, notes: &mut Vec<String>) {
+        let mut present = 0;
+        let mut new = Vec::new();
+        for (index, container) in runtime.containers.iter_mut().enumerate() {
+            match self.layers.get(&container.id) {
+                Some(bytes) => {
+                    present += 1;
+                    container.layer_bytes = *bytes;
+                }
+                None if container.state == ContainerState::Exited => new.push(index),
+                None => {}
+            }
+        }
+        // Where a list of containers is too long, one of their sizes is, too.
+        if runtime.containers_extent == Extent::Slice {
+            return;
+        }
+        if present != self.layers.len() {
+            let ids: HashSet<&str> =
+                runtime.containers.iter().map(|container| container.id.as_str()).collect();
+            self.layers.retain(|id, _| ids.contains(id.as_str()));
+        }
+        if new.is_empty() {
+            return;
+        }
+        let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
+            notes.push(format!("it is not known how much dead containers have written: {error}"));
+            HashMap::new()
+        });
+        for index in new {
+            let container = &mut runtime.containers[index];
+            container.layer_bytes = sizes.get(&container.id).copied();
+            self.layers.insert(container.id.clone(), container.layer_bytes);
         }
     }
 

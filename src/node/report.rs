@@ -80,7 +80,6 @@ pub struct ItemResult {
 
 impl Report {
     /// The report of a look.
-    #[must_use]
     pub fn new(options: &NodeOptions, runtime: String, look: &Look) -> Self {
         Self {
             version: VERSION,
@@ -104,14 +103,12 @@ impl Report {
     }
 
     /// The same with what came of it.
-    #[must_use]
     pub fn with(self, carried: &PassOutcome) -> Self {
         Self { result: Some(PassResult::new(carried)), ..self }
     }
 }
 
 /// Why nothing is removed.
-#[must_use]
 pub fn why_dry(options: &NodeOptions) -> Option<String> {
     use kube_gc_node::rules::Effects;
     match (options.rules.effects(), &options.kubelet) {
@@ -155,7 +152,6 @@ impl PassResult {
     }
 
     /// Whether all that was wanted was done.
-    #[must_use]
     pub fn is_complete(&self) -> bool {
         self.failed == 0
             && self.missing_bytes == 0

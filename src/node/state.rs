@@ -17,7 +17,6 @@ pub struct StateFile {
 
 impl StateFile {
     /// The state file at this path.
-    #[must_use]
     pub const fn new(path: PathBuf) -> Self {
         Self { path }
     }

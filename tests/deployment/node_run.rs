@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
 use kube_gc_cri::server::{
-    Code, CriServer, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+    Code, CriServer, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, World,
 };
 use kube_gc_testkit::Collector;
 use kube_gc_testkit::cluster::poll;
@@ -102,9 +102,8 @@ impl Node {
                     image: "app:1".to_owned(),
                     state: *state,
                     created_at: 1 + i64::from(attempt),
-                    image_volumes: Vec::new(),
                     log_path: format!("/var/log/pods/{NODE}_{name}_{uid}/app/{attempt}.log"),
-                    written: Space::default(),
+                    ..NewContainer::default()
                 })
             };
             (0..).zip(states).map(add).collect()

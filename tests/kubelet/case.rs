@@ -271,9 +271,8 @@ impl Maker<'_> {
             image,
             state,
             created_at,
-            image_volumes: Vec::new(),
             log_path,
-            written: Space::default(),
+            ..NewContainer::default()
         });
         if self.random.percent(15) {
             self.passing.push(id);

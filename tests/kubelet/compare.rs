@@ -45,7 +45,7 @@ fn by_unit(both: &Both, left: &Left) -> BTreeMap<(String, String), Vec<String>> 
     let mut units: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for id in &left.removed_containers {
         let Some(container) = world.containers().find(|container| container.id == *id) else { continue };
-        let uid = container.labels.get("io.kubernetes.pod.uid").unwrap_or_default().to_owned();
+        let uid = container.labels.get("io.kubernetes.pod.uid").cloned().unwrap_or_default();
         let name = container.metadata.as_ref().map(|metadata| metadata.name.clone()).unwrap_or_default();
         if !all_go(&uid) {
             units.entry((uid, name)).or_default().push(id.clone());

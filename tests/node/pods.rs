@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{CriServer, Disk, NewContainer, NewImage, NewSandbox, Settings, Space, World};
+use kube_gc_cri::server::{CriServer, Disk, NewContainer, NewImage, NewSandbox, Settings, World};
 use kube_gc_testkit::ControlPlane;
 use serde_json::{Value, json};
 
@@ -77,9 +77,7 @@ impl Setup {
                 image: self.image.clone(),
                 state: ContainerState::ContainerExited,
                 created_at: 1 + i64::from(attempt),
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
+                ..NewContainer::default()
             };
             (0..2).map(|attempt| world.add_container(container(attempt))).collect()
         })

@@ -41,7 +41,6 @@ impl Endpoint {
     }
 
     /// The path of the socket.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::Rpc;
 use crate::endpoint::{KNOWN, Known};
-use crate::text::escaped;
 
 /// Why a runtime cannot be used, or why it did not do what it was asked for.
 ///
@@ -142,7 +141,6 @@ pub enum Error {
 
 impl Error {
     /// The kind of error in one word, for metrics.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::MalformedEndpoint { .. } => "malformed_endpoint",
@@ -166,7 +164,6 @@ impl Error {
     }
 
     /// Whether the runtime may have done what it was asked for, although there is no answer.
-    #[must_use]
     pub fn outcome_is_unknown(&self) -> bool {
         matches!(self, Self::Deadline { .. } | Self::Disconnected { .. } | Self::NotReady { .. })
     }
@@ -184,9 +181,40 @@ pub(crate) fn with_causes(error: &(dyn std::error::Error + 'static)) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+/// The maximum number of characters of a runtime's message that are shown.
+const LONGEST: usize = 512;
+
+/// Shows a text of a runtime: bounded, and without anything that a terminal obeys.
+fn escaped(text: &str) -> String {
+    let mut shown = String::new();
+    for (at, character) in text.trim().chars().enumerate() {
+        if at == LONGEST {
+            shown.push('…');
+            break;
+        }
+        // What Rust escapes in a literal (control characters, text direction, characters
+        // without a shape), but quotes and backslashes as they are.
+        match character {
+            '"' | '\'' | '\\' => shown.push(character),
+            _ => shown.extend(character.escape_debug()),
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        let text = escaped("no \"such\" \u{1b}[2Jcontainer\r\n\u{202e}x\u{0}");
+        assert_eq!(text, "no \"such\" \\u{1b}[2Jcontainer\\r\\n\\u{202e}x\\0");
+        assert_eq!(escaped(" fine \n"), "fine");
+        let long = escaped(&"é".repeat(100_000));
+        assert_eq!(long.chars().count(), LONGEST + 1);
+        assert!(long.ends_with('…'));
+    }
 
     #[test]
     fn what_a_runtime_says_is_escaped_and_bounded() {

@@ -2,13 +2,10 @@
 //!
 //! | Module | Contents |
 //! |---|---|
-//! | [`messages`] | the messages of CRI v1, written by hand: only the fields that are used |
+//! | [`messages`] | the messages of CRI v1, generated from the definition |
 //! | [`rpc`] | the calls: their names, requests and responses |
-//! | [`labels`] | labels and annotations, and the keys of the kubelet |
 //! | [`endpoint`] | sockets: parsing, and the one to use when none is named |
 //! | [`client`] | calls with deadlines, and lists that are too long for one message |
-//! | `ability` | what a runtime can do, as far as its version says |
-//! | [`status`] | what a verbose status says beyond its fields |
 //! | [`error`] | what can go wrong, for people |
 //! | `server` | a runtime inside the process, with faults on purpose (feature `server`) |
 //! | `testing` | a real containerd for tests (feature `testing`) |
@@ -17,15 +14,11 @@
 
 #![forbid(unsafe_code)]
 
-mod ability;
 pub mod client;
 pub mod endpoint;
 pub mod error;
-pub mod labels;
 pub mod messages;
 pub mod rpc;
-pub mod status;
-mod text;
 
 #[cfg(feature = "server")]
 pub mod server;

@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use prost::DecodeError;
-use prost::bytes::Bytes;
-
 use crate::messages::*;
 
 /// Versions of CRI. Their messages are the same; only the services' names differ.
@@ -16,17 +13,6 @@ pub enum ApiVersion {
     V1Alpha2,
 }
 
-impl ApiVersion {
-    /// The package of the services.
-    #[must_use]
-    pub fn package(self) -> &'static str {
-        match self {
-            Self::V1 => "runtime.v1",
-            Self::V1Alpha2 => "runtime.v1alpha2",
-        }
-    }
-}
-
 impl fmt::Display for ApiVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -36,85 +22,39 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// The services of CRI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Service {
-    /// Sandboxes and containers.
-    Runtime,
-    /// Images.
-    Image,
-}
-
-impl Service {
-    /// The service's name within its package.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Runtime => "RuntimeService",
-            Self::Image => "ImageService",
-        }
-    }
-}
-
 /// A request, and what belongs to it.
-pub trait Call: prost::Message + Default + Clone + Send + Sync + 'static {
+pub trait Call: prost::Message + Default + Clone + 'static {
     /// What the runtime answers; for a streamed list, each part of it.
-    type Response: prost::Message + Default + Send + Sync + 'static;
+    type Response: prost::Message + Default + 'static;
     /// The call.
     const RPC: Rpc;
-
-    /// Reads the answer, or a part of it.
-    ///
-    /// # Errors
-    ///
-    /// It is no such message.
-    // The code of a generic function would be compiled in the crate that makes the call, with the
-    // optimization of that crate.
-    fn read_response(message: Bytes) -> Result<Self::Response, DecodeError>;
 }
 
 /// Declares the calls, so that the list of names and the types cannot differ.
 macro_rules! calls {
-    ($($(#[doc = $doc:literal])* $name:ident: $service:ident, $operation:literal, $request:ty => $response:ty;)*) => {
-        /// A call.
+    ($($name:ident: $service:literal, $operation:literal, $request:ty => $response:ty;)*) => {
+        /// A call, by its name in the definition.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "the definition says what each of them does")]
         pub enum Rpc {
-            $($(#[doc = $doc])* $name,)*
+            $($name,)*
         }
 
         impl Rpc {
             /// All calls.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// The call's name within its service.
-            #[must_use]
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Self::$name => stringify!($name),)*
-                }
-            }
-
             /// The service that has the call.
-            #[must_use]
-            pub fn service(self) -> Service {
+            fn service(self) -> &'static str {
                 match self {
-                    $(Self::$name => Service::$service,)*
+                    $(Self::$name => $service,)*
                 }
             }
 
             /// The kubelet's name of the call in metrics, `operation_type`.
-            #[must_use]
             pub fn operation(self) -> &'static str {
                 match self {
                     $(Self::$name => $operation,)*
-                }
-            }
-
-            /// The names of the request and of the response in the definition.
-            #[must_use]
-            pub fn messages(self) -> (&'static str, &'static str) {
-                match self {
-                    $(Self::$name => (stringify!($request), stringify!($response)),)*
                 }
             }
         }
@@ -122,68 +62,41 @@ macro_rules! calls {
         $(impl Call for $request {
             type Response = $response;
             const RPC: Rpc = Rpc::$name;
-
-            fn read_response(message: Bytes) -> Result<$response, DecodeError> {
-                prost::Message::decode(message)
-            }
         })*
     };
 }
 
 calls! {
-    /// The runtime's name and version.
-    Version: Runtime, "version", VersionRequest => VersionResponse;
-    /// The runtime's status and configuration.
-    Status: Runtime, "status", StatusRequest => StatusResponse;
-    /// A list of sandboxes.
-    ListPodSandbox: Runtime, "list_podsandbox", ListPodSandboxRequest => ListPodSandboxResponse;
-    /// A list of sandboxes in parts.
-    StreamPodSandboxes: Runtime, "stream_podsandboxes", StreamPodSandboxesRequest => StreamPodSandboxesResponse;
-    /// One sandbox.
-    PodSandboxStatus: Runtime, "podsandbox_status", PodSandboxStatusRequest => PodSandboxStatusResponse;
-    /// Creates and starts a sandbox.
-    RunPodSandbox: Runtime, "run_podsandbox", RunPodSandboxRequest => RunPodSandboxResponse;
-    /// Stops a sandbox.
-    StopPodSandbox: Runtime, "stop_podsandbox", StopPodSandboxRequest => StopPodSandboxResponse;
-    /// Removes a sandbox.
-    RemovePodSandbox: Runtime, "remove_podsandbox", RemovePodSandboxRequest => RemovePodSandboxResponse;
-    /// A list of containers.
-    ListContainers: Runtime, "list_containers", ListContainersRequest => ListContainersResponse;
-    /// A list of containers in parts.
-    StreamContainers: Runtime, "stream_containers", StreamContainersRequest => StreamContainersResponse;
-    /// One container.
-    ContainerStatus: Runtime, "container_status", ContainerStatusRequest => ContainerStatusResponse;
-    /// What containers use, each of them.
-    ListContainerStats: Runtime, "list_container_stats", ListContainerStatsRequest => ListContainerStatsResponse;
-    /// Creates a container.
-    CreateContainer: Runtime, "create_container", CreateContainerRequest => CreateContainerResponse;
-    /// Starts a container.
-    StartContainer: Runtime, "start_container", StartContainerRequest => StartContainerResponse;
-    /// Stops a container.
-    StopContainer: Runtime, "stop_container", StopContainerRequest => StopContainerResponse;
-    /// Removes a container.
-    RemoveContainer: Runtime, "remove_container", RemoveContainerRequest => RemoveContainerResponse;
-    /// A list of images.
-    ListImages: Image, "list_images", ListImagesRequest => ListImagesResponse;
-    /// A list of images in parts.
-    StreamImages: Image, "stream_images", StreamImagesRequest => StreamImagesResponse;
-    /// One image.
-    ImageStatus: Image, "image_status", ImageStatusRequest => ImageStatusResponse;
-    /// Removes an image.
-    RemoveImage: Image, "remove_image", RemoveImageRequest => RemoveImageResponse;
-    /// Where images are stored.
-    ImageFsInfo: Image, "image_fs_info", ImageFsInfoRequest => ImageFsInfoResponse;
+    Version: "Runtime", "version", VersionRequest => VersionResponse;
+    Status: "Runtime", "status", StatusRequest => StatusResponse;
+    ListPodSandbox: "Runtime", "list_podsandbox", ListPodSandboxRequest => ListPodSandboxResponse;
+    StreamPodSandboxes: "Runtime", "stream_podsandboxes", StreamPodSandboxesRequest => StreamPodSandboxesResponse;
+    PodSandboxStatus: "Runtime", "podsandbox_status", PodSandboxStatusRequest => PodSandboxStatusResponse;
+    RunPodSandbox: "Runtime", "run_podsandbox", RunPodSandboxRequest => RunPodSandboxResponse;
+    StopPodSandbox: "Runtime", "stop_podsandbox", StopPodSandboxRequest => StopPodSandboxResponse;
+    RemovePodSandbox: "Runtime", "remove_podsandbox", RemovePodSandboxRequest => RemovePodSandboxResponse;
+    ListContainers: "Runtime", "list_containers", ListContainersRequest => ListContainersResponse;
+    StreamContainers: "Runtime", "stream_containers", StreamContainersRequest => StreamContainersResponse;
+    ContainerStatus: "Runtime", "container_status", ContainerStatusRequest => ContainerStatusResponse;
+    ListContainerStats: "Runtime", "list_container_stats", ListContainerStatsRequest => ListContainerStatsResponse;
+    CreateContainer: "Runtime", "create_container", CreateContainerRequest => CreateContainerResponse;
+    StartContainer: "Runtime", "start_container", StartContainerRequest => StartContainerResponse;
+    StopContainer: "Runtime", "stop_container", StopContainerRequest => StopContainerResponse;
+    RemoveContainer: "Runtime", "remove_container", RemoveContainerRequest => RemoveContainerResponse;
+    ListImages: "Image", "list_images", ListImagesRequest => ListImagesResponse;
+    StreamImages: "Image", "stream_images", StreamImagesRequest => StreamImagesResponse;
+    ImageStatus: "Image", "image_status", ImageStatusRequest => ImageStatusResponse;
+    RemoveImage: "Image", "remove_image", RemoveImageRequest => RemoveImageResponse;
+    ImageFsInfo: "Image", "image_fs_info", ImageFsInfoRequest => ImageFsInfoResponse;
 }
 
 impl Rpc {
     /// The path of the HTTP request.
-    #[must_use]
     pub fn path(self, version: ApiVersion) -> String {
-        format!("/{}.{}/{}", version.package(), self.service().name(), self.name())
+        format!("/runtime.{version}.{}Service/{self}", self.service())
     }
 
     /// Whether the answer is a list, which may be too long for one message.
-    #[must_use]
     pub fn is_list(self) -> bool {
         matches!(
             self,
@@ -192,7 +105,6 @@ impl Rpc {
     }
 
     /// Whether the answer comes in parts.
-    #[must_use]
     pub fn is_streamed(self) -> bool {
         matches!(self, Self::StreamPodSandboxes | Self::StreamContainers | Self::StreamImages)
     }
@@ -200,7 +112,7 @@ impl Rpc {
 
 impl fmt::Display for Rpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        fmt::Debug::fmt(self, f)
     }
 }
 
@@ -212,5 +124,20 @@ mod tests {
     fn a_path_names_version_service_and_call() {
         assert_eq!(Rpc::ListContainers.path(ApiVersion::V1), "/runtime.v1.RuntimeService/ListContainers");
         assert_eq!(Rpc::RemoveImage.path(ApiVersion::V1Alpha2), "/runtime.v1alpha2.ImageService/RemoveImage");
+    }
+
+    /// The generated messages cannot differ from the definition. The table of calls could.
+    #[test]
+    fn every_call_is_one_of_the_definition() {
+        let definition = include_str!("../proto/api.proto");
+        for rpc in Rpc::ALL {
+            let (_, service) =
+                definition.split_once(&format!("service {}Service {{", rpc.service())).unwrap();
+            let (service, _) = service.split_once("\n}").unwrap();
+            let (_, call) = service.split_once(&format!("rpc {rpc}(")).unwrap();
+            let (call, _) = call.split_once("{}").unwrap();
+            let streamed = if rpc.is_streamed() { "stream " } else { "" };
+            assert_eq!(call.trim_end(), format!("{rpc}Request) returns ({streamed}{rpc}Response)"));
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{
-    CriServer, Disk, Effect, Fault, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+    CriServer, Disk, Effect, Fault, Layer, NewContainer, NewImage, NewSandbox, Settings, World,
 };
 use kube_gc_cri::testing::{Kubelet, KubeletOutcome, KubeletPass, KubeletRules};
 use kube_gc_cri::{ApiVersion, Rpc};
@@ -52,9 +52,8 @@ fn container(world: &mut World, sandbox: &str, attempt: u32, state: ContainerSta
         image: image.to_owned(),
         state,
         created_at: PAST + i64::from(attempt) * HOUR,
-        image_volumes: Vec::new(),
         log_path: format!("/var/log/pods/x/app/{attempt}.log"),
-        written: Space::default(),
+        ..NewContainer::default()
     })
 }
 

@@ -3,21 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::decision::Decision;
-use crate::identity::{escaped, is_uid};
-use crate::ids::{Id, duplicates, hasher, is_same};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
+use crate::rule::{Decision, words};
 use crate::rules::{BesideKubelet, Kubelet};
-use crate::time::words;
-use crate::view::{Container, ContainerState, Extent};
+use crate::view::{Container, ContainerState, Extent, duplicates, is_uid};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
 /// The containers of one pod uid and one name (C2: `evictableContainers` in `kuberuntime_gc.go`).
 type Unit<'a> = (&'a str, &'a str);
 
 /// Decides about every container, in the order of the view.
-#[must_use]
 pub fn decide(
     runtime: &RuntimeView,
     pods: &Pods<'_>,
@@ -64,20 +60,19 @@ pub(crate) fn newest_first(container: &Container) -> Reverse<(Timestamp, u32, &s
 /// The uid of each container's pod: by its label, else by its sandbox. If both are there, they must
 /// agree.
 fn pod_uids(runtime: &RuntimeView) -> Vec<Result<&str, &'static str>> {
-    let mut sandboxes: HashMap<Id<'_>, Option<&str>, _> =
-        HashMap::with_capacity_and_hasher(runtime.sandboxes.len(), hasher());
+    let mut sandboxes: HashMap<&str, Option<&str>> = HashMap::new();
     for sandbox in &runtime.sandboxes {
-        let uid = sandboxes.entry(Id(&sandbox.id)).or_insert(Some(&sandbox.uid));
-        if !uid.is_some_and(|uid| is_same(uid, &sandbox.uid)) {
+        let uid = sandboxes.entry(&sandbox.id).or_insert(Some(&sandbox.uid));
+        if *uid != Some(&sandbox.uid) {
             *uid = None;
         }
     }
     let containers = runtime.containers.iter().map(|container| {
-        let uid = match (container.pod_uid.as_str(), sandboxes.get(&Id(&container.sandbox_id))) {
+        let uid = match (container.pod_uid.as_str(), sandboxes.get(container.sandbox_id.as_str())) {
             (_, Some(None)) => return Err("its sandbox cannot be told from another"),
             ("", Some(Some(of_sandbox))) => of_sandbox,
             ("", None) => return Err("nothing tells which pod it belongs to"),
-            (label, Some(Some(of_sandbox))) if !is_same(label, of_sandbox) => {
+            (label, Some(Some(of_sandbox))) if label != *of_sandbox => {
                 return Err("its label and its sandbox name different pods");
             }
             (label, _) => label,
@@ -240,14 +235,8 @@ fn to_usize(number: u32) -> usize {
 
 /// Whether the runtime must stop a container before it removes it (C7, `removeOldestN` in
 /// `kuberuntime_gc.go`): it may still be running.
-#[must_use]
 pub fn c7_stops_first(state: ContainerState) -> bool {
     state == ContainerState::Unknown && !mutation::is(Mutation::UnknownWithoutStop)
-}
-
-/// A container, for people.
-pub(crate) fn title(container: &Container) -> String {
-    escaped(&container.name)
 }
 
 #[cfg(test)]

@@ -4,21 +4,14 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::decision::Decision;
-use crate::identity::escaped;
-use crate::ids::duplicates;
 use crate::ledger::Record;
 use crate::mutation::{self, Mutation};
 use crate::pods::is_whole;
 use crate::pressure::{self, Goal, Usage};
-use crate::reference::{has_key, is_short, keys_of_reference};
-use crate::time::words;
-use crate::view::{Extent, Image};
+use crate::rule::{Decision, escaped, words};
+use crate::users::{Users, has_key, keys_of_reference};
+use crate::view::{Extent, Image, duplicates};
 use crate::{Ledger, PodView, Rule, Rules, RuntimeView, Timestamp};
-
-mod users;
-
-pub use users::{User, Users, i1_may_mount};
 
 /// What becomes of the images.
 #[derive(Debug)]
@@ -77,7 +70,6 @@ fn recorded(key: &str, ledger: &Ledger, now: Timestamp) -> Record {
 }
 
 /// Decides about every image. `goes` says whether a container, by its index, goes before.
-#[must_use]
 pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     let Input { runtime, pods, ledger, rules, now, .. } = *input;
     let users = Users::without(runtime, pods, goes, rules.additions.spec_images);
@@ -156,8 +148,7 @@ fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision
     if rules.images.keep_local && !image.has_repo_digest() {
         return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
     }
-    let short = sandbox_image.iter().any(|key| is_short(key));
-    if !sandbox_image.is_empty() && has_key(image, short, |key| sandbox_image.iter().any(|of| of == key)) {
+    if has_key(image, |key| sandbox_image.iter().any(|of| of == key)) {
         return Some(Decision::keep(Rule::B5, "it is the image of sandboxes"));
     }
     None

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{Id, IdBuf, IdMap, hasher};
-use crate::images::Users;
+use crate::users::Users;
 use crate::view::Extent;
 use crate::{PodView, RuntimeView, Timestamp};
 
@@ -21,9 +20,9 @@ const PRECISION: Duration = Duration::from_secs(300);
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    images: IdMap<Known>,
+    images: BTreeMap<String, Known>,
     /// How often something has changed that a state file has.
     revision: u64,
 }
@@ -47,17 +46,11 @@ pub struct Record {
     pub last_used: Option<Timestamp>,
 }
 
-impl Default for Ledger {
-    fn default() -> Self {
-        Self { images: IdMap::with_hasher(hasher()), revision: 0 }
-    }
-}
-
 impl PartialEq for Ledger {
     /// Whether the same is known of the same images.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
-            && self.images.iter().all(|(key, known)| other.record(key.as_str()) == Some(known.record))
+            && self.images.iter().all(|(key, known)| other.record(key) == Some(known.record))
     }
 }
 
@@ -116,10 +109,8 @@ impl Ledger {
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        let known = |(key, record): (String, _)| (IdBuf::new(key), Known { record, is_present: false });
-        let mut ledger = Self::default();
-        ledger.images.extend(images.into_iter().map(known));
-        Ok(ledger)
+        let known = images.into_iter().map(|(key, record)| (key, Known { record, is_present: false }));
+        Ok(Self { images: known.collect(), revision: 0 })
     }
 
     /// The content of a state file.
@@ -133,7 +124,6 @@ impl Ledger {
     }
 
     /// A number that changes when the state file has to be written again.
-    #[must_use]
     pub const fn revision(&self) -> u64 {
         self.revision
     }
@@ -156,7 +146,7 @@ impl Ledger {
         for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
             let used = users.uses(image);
             let key = image.key();
-            let Some(Known { record, is_present }) = self.images.get_mut(&Id(&key)) else {
+            let Some(Known { record, is_present }) = self.images.get_mut(&*key) else {
                 new.push((key, used));
                 continue;
             };
@@ -172,37 +162,34 @@ impl Ledger {
         has_changed |= self.images.len() != count;
         for (key, used) in new {
             let last_used = used.then_some(now);
-            if let Some(Known { record, .. }) = self.images.get_mut(&Id(&key)) {
+            if let Some(Known { record, .. }) = self.images.get_mut(&*key) {
                 record.last_used = last_used.or(record.last_used);
             } else if self.images.len() < MOST {
                 let record = Record { first_detected: now, last_used };
                 has_changed = true;
-                self.images.insert(IdBuf::new(key), Known { record, is_present: true });
+                self.images.insert(key.into_owned(), Known { record, is_present: true });
             }
         }
         self.revision += u64::from(has_changed);
     }
 
     /// What is known of an image.
-    #[must_use]
     pub fn record(&self, key: &str) -> Option<Record> {
-        self.images.get(&Id(key)).map(|known| known.record)
+        self.images.get(key).map(|known| known.record)
     }
 
     /// Sets what is known of an image.
     pub fn set(&mut self, key: &str, record: Record) {
-        self.images.insert(IdBuf::new(key), Known { record, is_present: true });
+        self.images.insert(key.to_owned(), Known { record, is_present: true });
         self.revision += 1;
     }
 
     /// How many images are known.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.images.len()
     }
 
     /// Whether no image is known.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
     }

@@ -20,13 +20,14 @@
 //! |---|---|
 //! | [`view`] | what is there: containers, sandboxes, images, pods, files |
 //! | [`ledger`] | when an image was first seen and last used |
-//! | [`rules`], [`rule`] | the settings, and the numbers, texts and sources of the rules |
+//! | [`rules`] | the settings |
+//! | [`rule`] | the numbers, texts and sources of the rules, and what they decide |
 //! | [`pods`] | C3, C4: which pods are gone |
 //! | [`containers`] | C1, C2, C5 to C7 |
 //! | [`sandboxes`] | S1 |
-//! | [`logs`], [`log_directory`] | C8, L1, L2: which files may go, and what the names of their directories say |
-//! | [`decision`] | what becomes of an item, and the rule that decided |
-//! | [`images`], [`mod@reference`] | I1 to I6: which image is used, and by what name |
+//! | [`logs`] | C8, L1, L2: which files may go, and what the names of their directories say |
+//! | [`images`] | I2 to I6: which images go, and in which order |
+//! | [`users`] | I1: which image is used, and by what name |
 //! | [`pressure`] | I4, P1: how full the file system is, and when to stop |
 //! | [`mod@plan`] | an entry for each item, with rule, reason and bytes |
 //! | [`pass`] | what happens while a plan is carried out |
@@ -37,13 +38,8 @@
 #![forbid(unsafe_code)]
 
 pub mod containers;
-pub mod decision;
-pub mod glob;
-pub mod identity;
-mod ids;
 pub mod images;
 pub mod ledger;
-pub mod log_directory;
 pub mod logs;
 pub mod mutation;
 pub mod pass;
@@ -51,22 +47,18 @@ pub mod plan;
 pub mod pods;
 pub mod pressure;
 pub mod recheck;
-pub mod reference;
 pub mod rule;
 pub mod rules;
 pub mod safety;
 pub mod sandboxes;
 #[cfg(any(test, feature = "test-util"))]
 pub mod testing;
-pub mod time;
+pub mod users;
 pub mod view;
 
-pub use identity::PodRef;
-pub use ids::is_same;
 pub use ledger::Ledger;
 pub use plan::{Plan, plan};
 pub use recheck::{Refusal, still_removable};
 pub use rule::Rule;
 pub use rules::Rules;
-pub use time::Timestamp;
-pub use view::{Files, PodView, RuntimeView};
+pub use view::{Files, PodRef, PodView, RuntimeView, Timestamp};

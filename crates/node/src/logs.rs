@@ -4,22 +4,46 @@
 //! trusted: a file goes only if it is beneath one of the two roots, in the directory of its own pod
 //! (safety 5).
 
-use std::cell::LazyCell;
 use std::collections::{HashMap, HashSet};
 
-use crate::decision::Decision;
-use crate::log_directory::parse_directory;
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods, is_whole};
+use crate::rule::{Decision, words};
 use crate::rules::{BesideKubelet, Kubelet, LogRoots};
-use crate::time::words;
 use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
 use crate::{Files, Rule, Rules, RuntimeView, Timestamp};
 
 /// Whether this is the name of an entry of a directory, and not a way out of it.
-#[must_use]
 pub fn is_entry(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && name.len() <= 255 && !name.contains(['/', '\0'])
+}
+
+/// What the name of a log directory says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryName<'a> {
+    namespace_and_name: Option<(&'a str, &'a str)>,
+    uid: &'a str,
+}
+
+impl<'a> DirectoryName<'a> {
+    /// The uid of the pod.
+    pub const fn uid(self) -> &'a str {
+        self.uid
+    }
+
+    /// Namespace, name and uid, if all are there.
+    pub fn named(self) -> Option<(&'a str, &'a str, &'a str)> {
+        self.namespace_and_name.map(|(namespace, name)| (namespace, name, self.uid))
+    }
+}
+
+/// `parsePodUIDFromLogsDirectory` in `kuberuntime/helpers.go`: `NAMESPACE_NAME_UID`, or `UID`.
+pub fn parse_directory(name: &str) -> DirectoryName<'_> {
+    let Some((rest, uid)) = name.rsplit_once('_') else {
+        return DirectoryName { namespace_and_name: None, uid: name };
+    };
+    let parts = rest.split_once('_').filter(|(_, name)| !name.contains('_'));
+    DirectoryName { namespace_and_name: parts, uid }
 }
 
 /// The file of a container's log, beneath the root of the pods' logs.
@@ -36,7 +60,6 @@ impl LogFile {
     /// `0.log`, `0.log.20240102-030405`, `0.log.20240102-030405.gz`.
     ///
     /// `Clean` in `logs/container_log_manager.go` takes whatever begins with the path.
-    #[must_use]
     pub fn includes(&self, entry: &str) -> bool {
         is_entry(entry)
             && entry.strip_prefix(&self.name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -83,7 +106,6 @@ pub fn c8_log_file(path: &str, uid: &str, roots: &LogRoots) -> Result<LogFile, B
 
 /// C8, `legacyLogSymlink` in `kuberuntime/legacy.go`: the name of the symlink to a container's log.
 /// Nothing, if labels are such that it would be no name in that directory.
-#[must_use]
 pub fn c8_symlink(container: &Container) -> Option<String> {
     /// The longest name of a file.
     const LONGEST: usize = 255;
@@ -98,7 +120,6 @@ pub fn c8_symlink(container: &Container) -> Option<String> {
 
 /// L1, `evictPodLogsDirectories` in `kuberuntime_gc.go`: the log directories of pods that are gone.
 /// Decides about every directory, in the order of the view.
-#[must_use]
 pub fn l1(
     runtime: &RuntimeView,
     pods: &Pods<'_>,
@@ -106,8 +127,7 @@ pub fn l1(
     rules: &Rules,
     now: Timestamp,
 ) -> Vec<Decision> {
-    // Most pods exist, and nobody asks what of them is running.
-    let used = LazyCell::new(|| running_pods(runtime));
+    let used = running_pods(runtime);
     let is_used = |uid: &str| used.contains(uid);
     let decisions = files.log_directories.iter().map(|directory| {
         let mut decision = l1_one(directory, pods, rules, now, is_used);
@@ -182,7 +202,6 @@ pub struct Before<'a> {
 /// L2, `evictPodLogsDirectories` in `kuberuntime_gc.go`: symlinks that lead nowhere, or will when
 /// their log directory has gone. Rotation makes a symlink lead nowhere for a moment, so one of a
 /// container that has not exited stays. Decides about every symlink, in the order of the view.
-#[must_use]
 pub fn l2(runtime: &RuntimeView, files: &Files, rules: &Rules, before: &Before<'_>) -> Vec<Decision> {
     let decisions = files.log_symlinks.iter().map(|symlink| {
         if before.containers.contains_key(&symlink.name) {
@@ -228,7 +247,6 @@ fn leads_into(target: &str, rules: &Rules, before: &Before<'_>) -> bool {
 
 /// `getContainerIDFromLegacyLogSymlink` in `kuberuntime/legacy.go`: what follows the last hyphen. A
 /// runtime finds a container by the beginning of its id, if that has at least six characters.
-#[must_use]
 pub fn l2_container_id(symlink: &str) -> Option<&str> {
     let (_, id) = symlink.strip_suffix(".log")?.rsplit_once('-')?;
     (id.len() >= 6).then_some(id)

@@ -110,7 +110,6 @@ pub struct Pass {
 
 impl Pass {
     /// Begins to carry out a plan. `most_images` is the limit of a pass (safety 4).
-    #[must_use]
     pub fn new(plan: &Plan, scope: Scope, most_images: usize) -> Self {
         let allows = |what: What| {
             let wanted = match (scope, what) {
@@ -268,13 +267,11 @@ impl Pass {
     }
 
     /// What came of each candidate so far.
-    #[must_use]
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
     /// What the pass has come to.
-    #[must_use]
     pub fn summary(&self) -> Summary {
         let is = |wanted: fn(&Outcome) -> bool| {
             self.records.iter().filter(|record| wanted(&record.outcome)).count()

@@ -6,10 +6,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 
-use crate::identity::{escaped, is_uuid};
-use crate::log_directory::parse_directory;
+use crate::logs::parse_directory;
 use crate::mutation::{self, Mutation};
-use crate::view::{Answer, Extent, Listed, Phase, Pod, Proof, SandboxState};
+use crate::rule::escaped;
+use crate::view::{Answer, Extent, Listed, Phase, Pod, Proof, SandboxState, is_uuid};
 use crate::{Files, PodRef, PodView, RuntimeView};
 
 /// The most pods that one pass asks the API server about.
@@ -118,7 +118,6 @@ pub struct Pods<'a> {
 
 impl<'a> Pods<'a> {
     /// Brings together what the runtime, the API server and the log directories say.
-    #[must_use]
     pub fn of(runtime: &'a RuntimeView, view: &'a PodView, files: &'a Files) -> Self {
         let empty: &[Pod] = &[];
         let (pods, proofs) = match view {
@@ -168,14 +167,12 @@ impl<'a> Pods<'a> {
     }
 
     /// Whether the API server has the pod in its list, or a mirror of it.
-    #[must_use]
     pub fn is_known(&self, uid: &str) -> bool {
         self.listed.contains_key(uid) || self.mirrored.contains(uid)
     }
 
     /// Whether the name of the node is probably wrong (safety 2): the API server knows fewer than
     /// half of the ready sandboxes.
-    #[must_use]
     pub const fn is_on_wrong_node(&self) -> bool {
         self.wrong_node
     }
@@ -195,7 +192,6 @@ impl<'a> Pods<'a> {
     /// C3: `ShouldPodContentBeRemoved` in `pod_workers.go` is true for pods that were evicted, for
     /// deleted pods that have terminated, and for unknown pods once all are known. C4:
     /// `ShouldPodRuntimeBeRemoved` is true for all pods that have terminated.
-    #[must_use]
     pub fn state(&self, uid: &str) -> PodState {
         let Listed { consistent, .. } = match self.view {
             PodView::None if mutation::is(Mutation::NoApiServerMeansGone) => {
@@ -224,7 +220,6 @@ impl<'a> Pods<'a> {
 
     /// Whether the pod of a container is gone. Only sandboxes say whether a pod is static; without one,
     /// the form of the uid has to.
-    #[must_use]
     pub fn state_of_container(&self, uid: &str) -> PodState {
         match self.state(uid) {
             PodState::Gone(GoneReason::NotFound | GoneReason::Replaced)
@@ -287,7 +282,6 @@ fn of_listed(pod: &Pod) -> PodState {
 
 /// The pods that a pass has to ask the API server about before it plans: those of dead containers,
 /// sandboxes that are not ready and log directories that the list lacks. At most [`MOST_PROOFS`].
-#[must_use]
 pub fn needing_proof(runtime: &RuntimeView, view: &PodView, files: &Files) -> Vec<PodRef> {
     let pods = Pods::of(runtime, view, files);
     if pods.wrong_node || !matches!(view, PodView::Listed(Listed { consistent: true, .. })) {

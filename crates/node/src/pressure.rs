@@ -24,20 +24,17 @@ pub struct Usage {
 
 impl Usage {
     /// The bytes that are used.
-    #[must_use]
     pub const fn used(&self) -> u64 {
         self.capacity.saturating_sub(self.available)
     }
 
     /// How full it is in percent, as in `GarbageCollect` of `image_gc_manager.go`: 100 minus the
     /// free percentage, rounded down. Nothing if the capacity is 0.
-    #[must_use]
     pub fn percent(&self) -> Option<u8> {
         percent(self.capacity, self.available)
     }
 
     /// How many percent of the inodes are used, by the same rule.
-    #[must_use]
     pub fn percent_of_inodes(&self) -> Option<u8> {
         percent(self.inodes, self.inodes_free)
     }
@@ -68,7 +65,6 @@ pub struct Goal {
 
 impl Goal {
     /// Whether a file system has come so far.
-    #[must_use]
     pub fn is_reached(&self, usage: &Usage) -> bool {
         usage.available >= self.available
             && usage.inodes_free >= self.inodes_free
@@ -76,13 +72,11 @@ impl Goal {
     }
 
     /// How many bytes are missing.
-    #[must_use]
     pub const fn missing_bytes(&self, usage: &Usage) -> u64 {
         self.available.saturating_sub(usage.available)
     }
 
     /// How many inodes are missing.
-    #[must_use]
     pub const fn missing_inodes(&self, usage: &Usage) -> u64 {
         self.inodes_free.saturating_sub(usage.inodes_free)
     }
@@ -101,7 +95,6 @@ impl Goal {
 ///
 /// The kubelet's eviction manager then calls what `buildSignalToNodeReclaimFuncs` in
 /// `eviction/helpers.go` names: all unused containers, then all unused images.
-#[must_use]
 pub fn p1(usage: &Usage, rules: &Rules) -> Option<Goal> {
     let Pressure { bytes, inodes } = rules.pressure?;
     let goal = Goal {
@@ -115,7 +108,6 @@ pub fn p1(usage: &Usage, rules: &Rules) -> Option<Goal> {
 
 /// I4, `GarbageCollect` in `image_gc_manager.go`: from `high` percent on, until no more than `low`
 /// percent are used. It holds for inodes, too (B7).
-#[must_use]
 pub fn i4(usage: &Usage, rules: &Rules) -> Option<Goal> {
     let images = &rules.images;
     if !rules.collects_images() {
@@ -141,14 +133,12 @@ fn asked(usage: &Usage, rules: &Rules) -> Option<Goal> {
 }
 
 /// What a pass is to free, by all rules together: pressure first, as it names the reason.
-#[must_use]
 pub fn goal(usage: &Usage, rules: &Rules) -> Option<Goal> {
     let goals = [p1(usage, rules), asked(usage, rules), i4(usage, rules)];
     goals.into_iter().flatten().reduce(Goal::and)
 }
 
 /// Why nothing has to be freed, for people.
-#[must_use]
 pub fn no_goal(usage: Option<&Usage>, rules: &Rules) -> (Rule, Cow<'static, str>) {
     let Some(usage) = usage else {
         return (Rule::I4, "it is not known how full the file system is".into());

@@ -5,10 +5,10 @@
 
 use std::fmt;
 
-use crate::images::Users;
 use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Target};
 use crate::pods::{PodState, Pods, is_whole};
+use crate::users::Users;
 use crate::view::{ContainerState, Extent, SandboxState, SymlinkState};
 use crate::{Files, PodView, Rule, RuntimeView};
 

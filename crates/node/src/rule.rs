@@ -1,11 +1,16 @@
-//! The numbers of the rules. Output, log and metrics name them.
+//! The rules, what they decide about an item, and why.
 
+use std::borrow::Cow;
+use std::fmt;
+use std::time::Duration;
+
+use kube_gc_core::text;
 use serde::{Serialize, Serializer};
 
 /// Declares the rules with their numbers, texts and sources.
 macro_rules! rules {
     ($($name:ident $number:literal $text:literal $source:literal,)+) => {
-        /// A rule that decided about an item.
+        /// A rule that decided about an item. Output, log and metrics name its number.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Rule {
             $(#[doc = $text] $name,)+
@@ -16,7 +21,6 @@ macro_rules! rules {
             pub const ALL: &[Self] = &[$(Self::$name,)+];
 
             /// The number, such as `C3`.
-            #[must_use]
             pub const fn number(self) -> &'static str {
                 match self {
                     $(Self::$name => $number,)+
@@ -24,7 +28,6 @@ macro_rules! rules {
             }
 
             /// The rule in a sentence.
-            #[must_use]
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)+
@@ -32,7 +35,6 @@ macro_rules! rules {
             }
 
             /// Where the kubelet has it, below `pkg/kubelet`; or whose problem it solves.
-            #[must_use]
             pub const fn source(self) -> &'static str {
                 match self {
                     $(Self::$name => $source,)+
@@ -101,8 +103,8 @@ rules! {
         "ours",
 }
 
-impl std::fmt::Display for Rule {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.number())
     }
 }
@@ -111,6 +113,46 @@ impl Serialize for Rule {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.number())
     }
+}
+
+/// What becomes of an item, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether it goes.
+    pub removes: bool,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// The reason, for people.
+    pub reason: Cow<'static, str>,
+}
+
+impl Decision {
+    pub(crate) fn keep(rule: Rule, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { removes: false, rule, reason: reason.into() }
+    }
+
+    pub(crate) fn remove(rule: Rule, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self { removes: true, rule, reason: reason.into() }
+    }
+
+    /// Something above the rules keeps what they would remove.
+    pub(crate) fn overrule(&mut self, rule: Rule, reason: &str) {
+        if self.removes {
+            *self = Self::keep(rule, format!("{reason} ({} would remove it: {})", self.rule, self.reason));
+        }
+    }
+}
+
+/// Text from the runtime, for people: short, and without control characters.
+pub(crate) fn escaped(text: &str) -> String {
+    let cut = text::word(text).to_string();
+    if cut.chars().any(char::is_control) { cut.escape_debug().to_string() } else { cut }
+}
+
+/// A duration in words, in whole seconds from a minute on.
+pub(crate) fn words(duration: Duration) -> humantime::FormattedDuration {
+    let shown = if duration.as_secs() >= 60 { Duration::from_secs(duration.as_secs()) } else { duration };
+    humantime::format_duration(shown)
 }
 
 #[cfg(test)]
@@ -135,5 +177,12 @@ mod tests {
                 assert!(readme.contains(name), "{rule}: {name} is missing");
             }
         }
+    }
+
+    #[test]
+    fn escaped_text_is_short_and_harmless() {
+        assert_eq!(escaped("web"), "web");
+        assert_eq!(escaped("a\u{1b}[31m\nb"), "a\\u{1b}[31m\\nb");
+        assert!(escaped(&"x".repeat(100_000)).len() < 300);
     }
 }

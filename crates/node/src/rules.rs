@@ -1,10 +1,6 @@
 //! The settings of the rules.
 
-use std::fmt;
 use std::time::Duration;
-
-use crate::glob::Glob;
-use crate::time::words;
 
 /// All settings. [`Default`] has the kubelet's own defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,7 +173,6 @@ pub enum Effects {
 
 impl Rules {
     /// Only what the kubelet does, to compare with it.
-    #[must_use]
     pub fn kubelet_only() -> Self {
         let mut rules = Self::default();
         rules.images.keep_local = false;
@@ -188,7 +183,6 @@ impl Rules {
     }
 
     /// What a plan may do under these rules.
-    #[must_use]
     pub const fn effects(&self) -> Effects {
         match (self.dry_run, self.kubelet) {
             (true, _) | (false, Kubelet::Beside(BesideKubelet::Nothing)) => Effects::Nothing,
@@ -198,98 +192,53 @@ impl Rules {
     }
 
     /// Whether images are collected by their thresholds at all (I7).
-    #[must_use]
     pub const fn collects_images(&self) -> bool {
         self.images.high < 100 || self.images.max_age.is_some()
     }
+}
 
-    /// Whether every setting makes sense.
-    ///
-    /// # Errors
-    /// The first key that does not, with the values that are allowed.
-    pub fn validate(&self) -> Result<(), Invalid> {
-        const DAY: Duration = Duration::from_secs(86_400);
-        const YEAR: Duration = Duration::from_secs(366 * 86_400);
-        let Self { containers, images, .. } = self;
-        check("node.min_age", words(containers.min_age), containers.min_age <= YEAR, AGE)?;
-        check("node.period", words(containers.period), is_period(containers.period), PERIOD)?;
-        let (high, low) = (images.high, images.low);
-        check("node.high", high, (1..=100).contains(&high), "a whole percentage from 1 to 100")?;
-        check("node.low", low, low < high, "a whole percentage from 0, below `node.high`")?;
-        check("node.images.min_age", words(images.min_age), images.min_age <= YEAR, AGE)?;
-        if let Some(max_age) = images.max_age {
-            check(
-                "node.images.max_age",
-                words(max_age),
-                !max_age.is_zero() && max_age <= 10 * YEAR,
-                MAX_AGE,
-            )?;
-        }
-        check("node.images.period", words(images.period), is_period(images.period), PERIOD)?;
-        check("node.images.keep", images.keep.len(), images.keep.len() <= MOST_KEPT, KEEP)?;
-        if let Some(Pressure { bytes, inodes }) = self.pressure {
-            check("node.pressure.bytes", bytes, bytes <= 99, SHARE)?;
-            check("node.pressure.inodes", inodes, inodes <= 99, SHARE)?;
-        }
-        if let Some(free) = self.free {
-            check("--free", free, (1..=99).contains(&free), "a whole percentage from 1 to 99")?;
-        }
-        check("node.limits.containers", self.limits.containers, self.limits.containers > 0, "at least 1")?;
-        check("node.limits.images", self.limits.images, self.limits.images > 0, "at least 1")?;
-        let LogRoots { pods, containers } = &self.roots;
-        check("node.roots.pods", pods, is_root(pods), ROOT)?;
-        check("node.roots.containers", containers, is_root(containers), ROOT)?;
-        check(
-            "node.roots.containers",
-            containers,
-            containers != pods,
-            "another directory than `node.roots.pods`",
-        )?;
-        check("node.created_grace", words(self.created_grace), self.created_grace <= DAY, GRACE)
+/// A pattern of the setting `keep`, which a whole name has to match: `*` is any text, `?` is any character.
+///
+/// Unlike in a shell, `*` crosses slashes: `registry.example/*` names everything in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob(String);
+
+impl Glob {
+    /// A pattern, unless it is empty or longer than 512 bytes.
+    pub fn parse(pattern: &str) -> Option<Self> {
+        let fine = (1..=512).contains(&pattern.len()) && !pattern.chars().any(char::is_whitespace);
+        fine.then(|| Self(pattern.to_owned()))
     }
-}
 
-const AGE: &str = r#"a duration from "0s" to "366d", with its unit"#;
-const MAX_AGE: &str = r#"a duration up to ten years, with its unit; "0s" means no limit"#;
-const PERIOD: &str = r#"a duration from "1s" to "1d", with its unit"#;
-const GRACE: &str = r#"a duration from "0s" to "1d", with its unit"#;
-const SHARE: &str = "a whole percentage from 0 to 99";
-const ROOT: &str = "an absolute path of at least two parts, without `.` and `..`";
-const KEEP: &str = "a list of at most 256 names of images, in which `*` stands for any text";
-/// The most patterns of the setting `keep`.
-const MOST_KEPT: usize = 256;
+    /// The pattern as it was written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 
-fn is_period(period: Duration) -> bool {
-    (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&period)
-}
-
-/// Whether files beneath this directory may go: never those beneath `/` or `/var`.
-fn is_root(path: &str) -> bool {
-    let parts = path.strip_prefix('/').unwrap_or_default();
-    path.len() <= 1024
-        && parts.split('/').count() >= 2
-        && parts.split('/').all(|part| !matches!(part, "" | "." | "..") && !part.contains('\0'))
-}
-
-fn check(
-    key: &'static str,
-    value: impl fmt::Display,
-    fine: bool,
-    allowed: &'static str,
-) -> Result<(), Invalid> {
-    if fine { Ok(()) } else { Err(Invalid { key, value: value.to_string(), allowed }) }
-}
-
-/// A setting that makes no sense.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("bad value for `{key}`: {value}; it must be {allowed}")]
-pub struct Invalid {
-    /// The key, with its section.
-    pub key: &'static str,
-    /// The value.
-    pub value: String,
-    /// The values that are allowed.
-    pub allowed: &'static str,
+    /// Whether the pattern matches all of this text. Takes at most as many steps as the product of
+    /// both lengths.
+    pub fn matches(&self, text: &str) -> bool {
+        let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
+        let (mut p, mut t) = (0, 0);
+        // Where to go on if what follows the last star does not match here.
+        let mut retry: Option<(usize, usize)> = None;
+        while t < text.len() {
+            match pattern.get(p) {
+                Some(b'*') => {
+                    retry = Some((p, t));
+                    p += 1;
+                }
+                Some(b'?') => (p, t) = (p + 1, t + 1),
+                Some(&byte) if byte == text[t] => (p, t) = (p + 1, t + 1),
+                _ => {
+                    let Some((star, seen)) = retry else { return false };
+                    retry = Some((star, seen + 1));
+                    (p, t) = (star + 1, seen + 1);
+                }
+            }
+        }
+        pattern[p..].iter().all(|byte| *byte == b'*')
+    }
 }
 
 #[cfg(test)]
@@ -297,45 +246,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_the_kubelets_and_valid() {
+    fn the_defaults_are_the_kubelets() {
         let rules = Rules::default();
-        rules.validate().unwrap();
         assert_eq!((rules.images.high, rules.images.low), (85, 80));
         assert_eq!((rules.containers.max_per_container, rules.containers.max_total), (Some(1), None));
         assert_eq!(rules.pressure, None);
         assert_eq!(Pressure::default(), Pressure { bytes: 15, inodes: 5 });
-        Rules::kubelet_only().validate().unwrap();
-    }
-
-    #[test]
-    fn each_bad_value_is_named_with_what_is_allowed() {
-        type Change = fn(&mut Rules);
-        let cases: &[(&str, Change)] = &[
-            ("node.low", |rules| rules.images.low = 85),
-            ("node.low", |rules| rules.images.low = 200),
-            ("node.high", |rules| rules.images.high = 101),
-            ("node.high", |rules| (rules.images.high, rules.images.low) = (0, 0)),
-            ("node.images.max_age", |rules| rules.images.max_age = Some(Duration::ZERO)),
-            ("node.images.min_age", |rules| rules.images.min_age = Duration::MAX),
-            ("node.period", |rules| rules.containers.period = Duration::ZERO),
-            ("node.images.period", |rules| rules.images.period = Duration::MAX),
-            ("node.pressure.bytes", |rules| rules.pressure = Some(Pressure { bytes: 100, inodes: 5 })),
-            ("node.pressure.inodes", |rules| rules.pressure = Some(Pressure { bytes: 15, inodes: 101 })),
-            ("--free", |rules| rules.free = Some(100)),
-            ("node.limits.images", |rules| rules.limits.images = 0),
-            ("node.roots.pods", |rules| rules.roots.pods = "/".to_owned()),
-            ("node.roots.pods", |rules| rules.roots.pods = "/var".to_owned()),
-            ("node.roots.pods", |rules| rules.roots.pods = "/var/log/../lib".to_owned()),
-            ("node.roots.containers", |rules| rules.roots.containers = "log/containers".to_owned()),
-            ("node.roots.containers", |rules| rules.roots.containers = rules.roots.pods.clone()),
-        ];
-        for (key, change) in cases {
-            let mut rules = Rules::default();
-            change(&mut rules);
-            let error = rules.validate().unwrap_err();
-            assert_eq!(error.key, *key, "{error}");
-            assert!(error.to_string().contains("it must be "), "{error}");
-        }
     }
 
     #[test]
@@ -346,5 +262,33 @@ mod tests {
         assert_eq!(with(Kubelet::Beside(BesideKubelet::Images), false), Effects::Images);
         assert_eq!(with(Kubelet::Beside(BesideKubelet::All), false), Effects::All);
         assert_eq!(with(Kubelet::Absent, true), Effects::Nothing);
+    }
+
+    fn matches(pattern: &str, text: &str) -> bool {
+        Glob::parse(pattern).unwrap().matches(text)
+    }
+
+    #[test]
+    fn stars_match_any_text_and_question_marks_one_character() {
+        assert!(matches("registry.example/*", "registry.example/team/app:1"));
+        assert!(matches("*/pause:*", "registry.k8s.io/pause:3.9"));
+        assert!(matches("app:?", "app:1"));
+        assert!(matches("**", ""));
+        assert!(!matches("app:?", "app:10"));
+        assert!(!matches("registry.example/*", "other.example/registry.example/app"));
+        assert!(!matches("app", "apple"));
+    }
+
+    #[test]
+    fn a_hostile_pattern_takes_no_exponential_time() {
+        let pattern = "a*".repeat(200) + "b";
+        assert!(!matches(&pattern, &"a".repeat(10_000)));
+    }
+
+    #[test]
+    fn empty_long_and_spaced_patterns_are_no_patterns() {
+        assert_eq!(Glob::parse(""), None);
+        assert_eq!(Glob::parse("a b"), None);
+        assert_eq!(Glob::parse(&"a".repeat(513)), None);
     }
 }

@@ -7,8 +7,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use crate::log_directory::parse_directory;
-use crate::logs::c8_log_file;
+use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Plan, Target, What};
 use crate::rules::{BesideKubelet, Effects, Kubelet, Rules};
 use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
@@ -47,7 +46,6 @@ impl fmt::Display for Violation {
 }
 
 /// All invariants that a plan breaks: none, unless there is a bug.
-#[must_use]
 pub fn check(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Violation> {
     let checks: [fn(&Inputs<'_>, &Plan) -> Vec<String>; 5] = [
         nothing_in_use_goes,
@@ -74,7 +72,6 @@ fn ids(plan: &Plan, what: What) -> HashSet<&str> {
 }
 
 /// Safety 1: nothing running, ready or in use goes. UNKNOWN containers are stopped first.
-#[must_use]
 pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, pods, ledger, rules, now, .. } = inputs;
     let mut wrong = Vec::new();
@@ -163,7 +160,6 @@ pub fn nothing_in_use_goes(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
 }
 
 /// Safety 2: what goes because its pod is gone belongs to a pod that is proved to be gone.
-#[must_use]
 pub fn gone_pods_are_proved(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, .. } = inputs;
     let mut wrong = Vec::new();
@@ -236,7 +232,6 @@ fn is_terminated(inputs: &Inputs<'_>, uid: &str) -> bool {
 
 /// Safety 3: a dry run does nothing, and beside a kubelet the newest dead instance and what was
 /// just created stay.
-#[must_use]
 pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, rules, now, .. } = inputs;
     let mut wrong = Vec::new();
@@ -284,7 +279,6 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
 }
 
 /// Safety 4: a pass removes no more than its limits.
-#[must_use]
 pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let limits = inputs.rules.limits;
     let kinds = [
@@ -302,7 +296,6 @@ pub fn passes_are_limited(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
 }
 
 /// Safety 5: files go only beneath the two roots.
-#[must_use]
 pub fn files_stay_beneath_their_roots(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, files, rules, .. } = inputs;
     let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']);

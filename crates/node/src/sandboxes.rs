@@ -3,13 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use crate::decision::Decision;
-use crate::identity::is_uid;
-use crate::ids::duplicates;
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods, is_whole};
+use crate::rule::Decision;
 use crate::rules::{BesideKubelet, Kubelet};
-use crate::view::{Sandbox, SandboxState};
+use crate::view::{Sandbox, SandboxState, duplicates, is_uid};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
 /// S1, `evictSandboxes` in `kuberuntime_gc.go`: a sandbox goes if it is not ready and has no
@@ -17,7 +15,6 @@ use crate::{Rule, Rules, RuntimeView, Timestamp};
 ///
 /// `remaining` are the ids of the sandboxes that still have containers when all of this plan's
 /// containers have gone. Decides about every sandbox, in the order of the view.
-#[must_use]
 pub fn decide(
     runtime: &RuntimeView,
     pods: &Pods<'_>,

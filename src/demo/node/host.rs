@@ -12,11 +12,10 @@ use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
 use kube_gc_cri::server::{
     CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
 };
-use kube_gc_node::glob::Glob;
 use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::{Outcome, Scope};
 use kube_gc_node::plan::{Action, Entry, What};
-use kube_gc_node::rules::BesideKubelet;
+use kube_gc_node::rules::{BesideKubelet, Glob};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

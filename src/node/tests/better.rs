@@ -1,7 +1,6 @@
 //! B1 to B10: what is better than the kubelet's.
 
-use kube_gc_node::glob::Glob;
-use kube_gc_node::rules::Pressure;
+use kube_gc_node::rules::{Glob, Pressure};
 
 use super::*;
 
@@ -82,9 +81,7 @@ async fn b2_an_image_that_is_used_by_the_time_of_the_second_list_stays() {
                 image: image.clone(),
                 state: ContainerState::ContainerCreated,
                 created_at: 1,
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
+                ..NewContainer::default()
             });
         }),
     ));

@@ -159,9 +159,8 @@ impl Node {
             image: image.to_owned(),
             state,
             created_at: nanos(HOUR) + i64::from(attempt),
-            image_volumes: Vec::new(),
             log_path: log_path.clone(),
-            written: Space::default(),
+            ..NewContainer::default()
         };
         let id = self.server.world(|world| world.add_container(new));
         let link = format!("{}/{}_default_web-{id}.log", self.rules.roots.containers, pod.name);

@@ -143,8 +143,7 @@ fn mount(node: &Node, pod: &OnNode, image: &str) -> String {
         state: ContainerState::ContainerRunning,
         created_at: nanos(HOUR),
         image_volumes: vec![image.to_owned()],
-        log_path: String::new(),
-        written: Space::default(),
+        ..NewContainer::default()
     };
     node.server.world(|world| world.add_container(new))
 }

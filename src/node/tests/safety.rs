@@ -57,9 +57,7 @@ async fn safety_1_a_sandbox_that_gets_a_container_stays() {
                 image: image.clone(),
                 state: ContainerState::ContainerRunning,
                 created_at: 1,
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
+                ..NewContainer::default()
             });
         }),
     ));
@@ -165,9 +163,8 @@ async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() 
         image: node.image.clone(),
         state: ContainerState::ContainerExited,
         created_at: nanos(HOUR),
-        image_volumes: Vec::new(),
         log_path: path,
-        written: Space::default(),
+        ..NewContainer::default()
     };
     let paths = [
         precious.to_str().unwrap().to_owned(),

@@ -1,31 +1,45 @@
-//! One call: deadline, limits, and what an answer means.
+//! One call: connection, deadline, limits, and what an answer means.
 
 use std::error::Error as _;
-use std::pin::Pin;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::time::Duration;
 
 use http::Uri;
 use http::uri::PathAndQuery;
-use prost::bytes::Bytes;
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
 use tokio::time::Instant;
 use tonic::client::Grpc;
+use tonic::transport::{self, Channel};
 use tonic::{Code, Request, Status};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
 
-use super::raw::Raw;
-use super::{Client, MESSAGE_LIMIT, Operation, probe};
+use super::{Client, MESSAGE_LIMIT, Operation};
 use crate::error::with_causes;
 use crate::rpc::Call;
 use crate::{Error, Rpc};
 
 /// HTTP needs some address; the real one is the socket.
 const ADDRESS: &str = "http://localhost";
+/// How much of a list may be under way; with HTTP/2's own 64 KiB, a list of megabytes would wait
+/// for hundreds of acknowledgements.
+const WINDOW: u32 = 1024 * 1024;
 
-/// The answer to a call. In a box, the code that waits for it is in the program once for each type of
-/// call, and not once in each place.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
-
-/// Gets each message of an answer, and may end the call.
-type Take<'a> = &'a mut (dyn FnMut(Bytes) -> Result<(), Status> + Send);
+/// What sends calls over a socket. It connects when a call needs it, and again after a connection has ended.
+pub(super) fn channel(path: &Path) -> Channel {
+    let path = path.to_owned();
+    let connect = service_fn(move |_: Uri| {
+        let path = path.clone();
+        async move { UnixStream::connect(path).await.map(TokioIo::new) }
+    });
+    transport::Endpoint::from_static(ADDRESS)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW)
+        .connect_with_connector_lazy(connect)
+}
 
 impl Client {
     /// Makes a call with one answer, within the usual deadline.
@@ -35,117 +49,89 @@ impl Client {
     /// # Errors
     ///
     /// Each call can fail in each way that [`Error`] has.
-    #[expect(clippy::needless_pass_by_value, reason = "callers write the request in its place")]
-    pub fn call<C: Call>(&self, request: C) -> Answer<'_, C::Response> {
-        self.call_within(&request, self.inner.settings.deadline)
+    pub async fn call<C: Call>(&self, request: C) -> Result<C::Response, Error> {
+        self.call_within(request, self.settings.deadline).await
     }
 
     /// Makes a call with one answer.
-    pub(super) fn call_within<C: Call>(&self, request: &C, deadline: Duration) -> Answer<'_, C::Response> {
-        let request = request.encode_to_vec().into();
-        Box::pin(async move {
-            let mut answer = None;
-            let mut take = |message: Bytes| match answer.replace(decoded::<C>(message)?) {
-                None => Ok(()),
-                Some(_) => Err(Status::internal("the runtime sent more than one answer")),
-            };
-            self.exchange(C::RPC, request, deadline, &mut take).await?;
-            answer.ok_or_else(|| explain(C::RPC, &Status::internal("the runtime sent no answer")))
-        })
+    pub(super) async fn call_within<C: Call>(
+        &self,
+        request: C,
+        deadline: Duration,
+    ) -> Result<C::Response, Error> {
+        let mut answer = None;
+        let take = |message| match answer.replace(message) {
+            None => Ok(()),
+            Some(_) => Err(Status::internal("the runtime sent more than one answer")),
+        };
+        self.exchange(request, deadline, take).await?;
+        answer.ok_or_else(|| explain(C::RPC, &Status::internal("the runtime sent no answer")))
     }
 
     /// Makes a call whose answer comes in parts. `take` gets each part, and may end the call.
     pub(super) async fn stream<C: Call>(
         &self,
         request: C,
-        mut take: impl FnMut(C::Response) -> Result<(), String> + Send,
+        mut take: impl FnMut(C::Response) -> Result<(), String>,
     ) -> Result<(), Error> {
-        let deadline = self.inner.settings.deadline;
-        let mut take = |message: Bytes| take(decoded::<C>(message)?).map_err(Status::resource_exhausted);
-        self.exchange(C::RPC, request.encode_to_vec().into(), deadline, &mut take).await
+        let take = |message| take(message).map_err(Status::resource_exhausted);
+        self.exchange(request, self.settings.deadline, take).await
     }
 
-    /// Makes a call, ends it at its deadline, explains its failure, and reports it. It knows no types of
-    /// messages: the program has it once, and not once for each call.
-    fn exchange<'a>(
-        &'a self,
-        rpc: Rpc,
-        request: Bytes,
+    /// Makes a call, ends it at its deadline, explains its failure, and reports it.
+    async fn exchange<C: Call>(
+        &self,
+        request: C,
         deadline: Duration,
-        take: Take<'a>,
-    ) -> Answer<'a, ()> {
-        Box::pin(async move {
-            let started = Instant::now();
-            let late = Error::Deadline { rpc, after: deadline };
-            let ended = tokio::time::timeout(deadline, self.send(rpc, request, deadline, take)).await;
-            let outcome = match ended {
-                Err(_) => Err(late),
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(Failure::Connection(error))) => Err(error),
-                // The runtime, or the HTTP layer, was quicker to notice.
-                Ok(Err(Failure::Status(status))) if is_late(&status) && started.elapsed() >= deadline => {
-                    Err(late)
+        take: impl FnMut(C::Response) -> Result<(), Status>,
+    ) -> Result<(), Error> {
+        let (rpc, started) = (C::RPC, Instant::now());
+        let late = Error::Deadline { rpc, after: deadline };
+        let outcome = match tokio::time::timeout(deadline, self.send(request, deadline, take)).await {
+            Err(_) => Err(late),
+            Ok(Ok(())) => Ok(()),
+            // The runtime, or the HTTP layer, was quicker to notice.
+            Ok(Err(status)) if is_late(&status) && started.elapsed() >= deadline => Err(late),
+            Ok(Err(status)) => Err(match explain(rpc, &status) {
+                // Perhaps there is more to say about the socket.
+                disconnected @ Error::Disconnected { .. } => {
+                    probe(self.endpoint.path()).await.err().unwrap_or(disconnected)
                 }
-                Ok(Err(Failure::Status(status))) => Err(match explain(rpc, &status) {
-                    // Perhaps there is more to say about the socket.
-                    disconnected @ Error::Disconnected { .. } => {
-                        probe::probe(self.inner.endpoint.path()).await.err().unwrap_or(disconnected)
-                    }
-                    error => error,
-                }),
-            };
-            if let Some(observer) = &self.inner.settings.observer {
-                let elapsed = started.elapsed();
-                observer(&Operation { rpc, outcome: outcome.as_ref().map(drop), elapsed });
-            }
-            outcome
-        })
+                error => error,
+            }),
+        };
+        if let Some(observer) = &self.settings.observer {
+            let elapsed = started.elapsed();
+            observer(&Operation { rpc, outcome: outcome.as_ref().map(drop), elapsed });
+        }
+        outcome
     }
 
     /// Sends a request, and hands over each message of the answer. On the wire, a call with one answer
     /// is a stream of one message.
-    async fn send(
+    async fn send<C: Call>(
         &self,
-        rpc: Rpc,
-        request: Bytes,
+        request: C,
         deadline: Duration,
-        take: Take<'_>,
-    ) -> Result<(), Failure> {
-        let sender = self.inner.connection.sender(rpc).await.map_err(Failure::Connection)?;
-        let mut grpc = Grpc::with_origin(sender, Uri::from_static(ADDRESS))
+        mut take: impl FnMut(C::Response) -> Result<(), Status>,
+    ) -> Result<(), Status> {
+        let failed = |error: transport::Error| Status::from_error(error.into());
+        let mut grpc = Grpc::new(self.channel.clone())
             .max_decoding_message_size(MESSAGE_LIMIT)
             .max_encoding_message_size(MESSAGE_LIMIT);
-        grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;
-        let path = PathAndQuery::try_from(rpc.path(self.inner.api))
+        grpc.ready().await.map_err(failed)?;
+        let path = PathAndQuery::try_from(C::RPC.path(self.api))
             .map_err(|error| Status::from_error(error.into()))?;
         let mut request = Request::new(request);
         // So that the runtime knows when the answer is no longer of use.
         request.set_timeout(deadline);
-        let mut answer = grpc.server_streaming(request, path, Raw).await?.into_inner();
+        let codec = ProstCodec::<C, C::Response>::default();
+        let mut answer = grpc.server_streaming(request, path, codec).await?.into_inner();
         while let Some(message) = answer.message().await? {
             take(message)?;
         }
         Ok(())
     }
-}
-
-/// Why there is no answer.
-enum Failure {
-    /// Nothing can be connected to.
-    Connection(Error),
-    /// The call has failed.
-    Status(Status),
-}
-
-impl From<Status> for Failure {
-    fn from(status: Status) -> Self {
-        Self::Status(status)
-    }
-}
-
-/// Reads a message of the answer to a call.
-fn decoded<C: Call>(message: Bytes) -> Result<C::Response, Status> {
-    C::read_response(message).map_err(|error| Status::internal(error.to_string()))
 }
 
 /// Whether a status says that the time is over.
@@ -170,8 +156,30 @@ fn explain(rpc: Rpc, status: &Status) -> Error {
     }
 }
 
+/// Makes a connection once, to learn why it cannot be made.
+async fn probe(path: &Path) -> Result<(), Error> {
+    UnixStream::connect(path).await.map(drop).map_err(|error| explain_socket(path, &error))
+}
+
+/// Says why there is no connection to a socket.
+fn explain_socket(path: &Path, error: &io::Error) -> Error {
+    let path = path.to_owned();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::NotADirectory => Error::NoSocket { path },
+        ErrorKind::PermissionDenied => Error::NoPermission { path },
+        // The system says the same of a file and of a socket that was left behind.
+        ErrorKind::ConnectionRefused => match std::fs::metadata(&path) {
+            Ok(metadata) if !metadata.file_type().is_socket() => Error::NotASocket { path },
+            _ => Error::NotListening { path },
+        },
+        _ => Error::Connect { path, detail: error.to_string() },
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -188,5 +196,24 @@ mod tests {
         let status = Status::from_error(Box::new(std::io::Error::other("broken pipe")));
         let Error::Disconnected { detail, .. } = explain(Rpc::Status, &status) else { panic!("{status:?}") };
         assert!(detail.contains("broken pipe"), "{detail}");
+    }
+
+    #[tokio::test]
+    async fn each_reason_for_no_connection_has_its_own_error() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("file"), "").expect("a file");
+        let stale = UnixListener::bind(at("stale")).expect("a socket");
+        drop(stale);
+        let _live = UnixListener::bind(at("live")).expect("a socket");
+
+        assert_eq!(probe(&at("live")).await, Ok(()));
+        assert_eq!(probe(&at("none")).await, Err(Error::NoSocket { path: at("none") }));
+        assert_eq!(probe(&at("file/none")).await, Err(Error::NoSocket { path: at("file/none") }));
+        assert_eq!(probe(&at("file")).await, Err(Error::NotASocket { path: at("file") }));
+        assert_eq!(probe(directory.path()).await, Err(Error::NotASocket { path: directory.path().into() }));
+        assert_eq!(probe(&at("stale")).await, Err(Error::NotListening { path: at("stale") }));
+        let denied = io::Error::from(ErrorKind::PermissionDenied);
+        assert_eq!(explain_socket(&at("live"), &denied), Error::NoPermission { path: at("live") });
     }
 }

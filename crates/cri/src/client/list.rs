@@ -10,7 +10,6 @@ use prost::Message;
 
 use super::Client;
 use crate::Error;
-use crate::labels::{POD_NAMESPACE, POD_UID};
 use crate::messages::*;
 use crate::rpc::Call;
 
@@ -44,7 +43,6 @@ pub enum Coverage {
 
 impl Coverage {
     /// Whether nothing is missing.
-    #[must_use]
     pub fn is_whole(self) -> bool {
         match self {
             Self::Whole | Self::Streamed | Self::ByState => true,
@@ -111,10 +109,9 @@ impl Client {
             Err(error @ Error::TooLarge { .. }) => error,
             Err(error) => return Err(error),
         };
-        let mut kept = Kept::new(self.inner.settings.list_limit);
-        let streamed = self.stream(StreamImagesRequest::default(), |part| kept.keep(part.images)).await;
-        match streamed {
-            Ok(()) => Ok(kept.into_items()),
+        let mut kept = Kept::new(self.settings.list_limit, |image: &Image| &image.id);
+        match self.stream(StreamImagesRequest::default(), |part| kept.keep(part.images)).await {
+            Ok(()) => Ok(kept.items),
             Err(Error::Unimplemented { .. }) => Err(too_large),
             Err(error) => Err(error),
         }
@@ -122,18 +119,18 @@ impl Client {
 
     /// All there is of something: in one message, in parts, or by filters.
     async fn all<T: Listed>(&self, pods: &[PodKey]) -> Result<Listing<T>, Error> {
-        let mut kept = Kept::new(self.inner.settings.list_limit);
-        if self.fits(&mut kept, &T::filter(None, None)).await? {
-            return Ok(Listing { items: kept.into_items(), coverage: Coverage::Whole });
+        let mut kept = Kept::new(self.settings.list_limit, T::id);
+        if self.fits(&mut kept, T::Request::default()).await? {
+            return Ok(Listing { items: kept.items, coverage: Coverage::Whole });
         }
-        match self.stream(T::parts_of_all(), |part| kept.keep(T::part(part))).await {
-            Ok(()) => return Ok(Listing { items: kept.into_items(), coverage: Coverage::Streamed }),
+        match self.stream(T::Parts::default(), |part| kept.keep(T::part(part))).await {
+            Ok(()) => return Ok(Listing { items: kept.items, coverage: Coverage::Streamed }),
             Err(Error::Unimplemented { .. }) => {}
             Err(error) => return Err(error),
         }
         let mut coverage = Coverage::ByState;
         for state in T::STATES {
-            if !self.fits(&mut kept, &T::filter(Some(*state), None)).await? {
+            if !self.fits(&mut kept, T::filter(*state, None)).await? {
                 let failed = self.by_pods(&mut kept, *state, pods).await?;
                 coverage = match coverage {
                     Coverage::Partial { failed: before } => Coverage::Partial { failed: before + failed },
@@ -141,7 +138,7 @@ impl Client {
                 };
             }
         }
-        Ok(Listing { items: kept.into_items(), coverage })
+        Ok(Listing { items: kept.items, coverage })
     }
 
     /// What is in one state, by the namespaces of the pods or by the pods themselves. Returns how many
@@ -158,11 +155,11 @@ impl Client {
         }
         let mut failed = 0;
         for (namespace, uids) in by_namespace {
-            if self.fits(kept, &T::filter(Some(state), Some((POD_NAMESPACE, namespace)))).await? {
+            if self.fits(kept, T::filter(state, Some((POD_NAMESPACE, namespace)))).await? {
                 continue;
             }
             for uid in uids {
-                if !self.fits(kept, &T::filter(Some(state), Some((POD_UID, uid)))).await? {
+                if !self.fits(kept, T::filter(state, Some((POD_UID, uid)))).await? {
                     failed += 1;
                 }
             }
@@ -171,8 +168,8 @@ impl Client {
     }
 
     /// Makes one list, and says whether it was short enough.
-    async fn fits<T: Listed>(&self, kept: &mut Kept<T>, filter: &T::Request) -> Result<bool, Error> {
-        match self.call_within(filter, self.inner.settings.deadline).await {
+    async fn fits<T: Listed>(&self, kept: &mut Kept<T>, request: T::Request) -> Result<bool, Error> {
+        match self.call(request).await {
             Ok(answer) => {
                 let detail = |detail| Error::TooLarge { rpc: T::Request::RPC, detail };
                 kept.keep(T::items(answer)).map_err(detail)?;
@@ -191,11 +188,12 @@ struct Kept<T> {
     places: HashMap<String, usize>,
     bytes: usize,
     limit: usize,
+    id: fn(&T) -> &str,
 }
 
-impl<T: Message + Identified> Kept<T> {
-    fn new(limit: usize) -> Self {
-        Self { items: Vec::new(), places: HashMap::new(), bytes: 0, limit }
+impl<T: Message> Kept<T> {
+    fn new(limit: usize, id: fn(&T) -> &str) -> Self {
+        Self { items: Vec::new(), places: HashMap::new(), bytes: 0, limit, id }
     }
 
     fn keep(&mut self, items: Vec<T>) -> Result<(), String> {
@@ -204,102 +202,69 @@ impl<T: Message + Identified> Kept<T> {
             self.items = items;
             return Ok(());
         }
+        let id = self.id;
         if self.places.is_empty() {
             self.bytes = self.items.iter().map(Message::encoded_len).sum();
-            self.places =
-                self.items.iter().enumerate().map(|(at, item)| (item.id().to_owned(), at)).collect();
+            self.places = self.items.iter().enumerate().map(|(at, item)| (id(item).to_owned(), at)).collect();
         }
         for item in items {
             self.bytes = self.bytes.saturating_add(item.encoded_len());
             if self.bytes > self.limit {
                 return Err(format!("more than {} bytes in all", self.limit));
             }
-            match self.places.get(item.id()) {
+            match self.places.get(id(&item)) {
                 Some(at) => self.items[*at] = item,
                 None => {
-                    self.places.insert(item.id().to_owned(), self.items.len());
+                    self.places.insert(id(&item).to_owned(), self.items.len());
                     self.items.push(item);
                 }
             }
         }
         Ok(())
     }
-
-    fn into_items(self) -> Vec<T> {
-        self.items
-    }
-}
-
-/// What has an id.
-trait Identified {
-    fn id(&self) -> &str;
-}
-
-impl Identified for Container {
-    fn id(&self) -> &str {
-        &self.id
-    }
-}
-
-impl Identified for PodSandbox {
-    fn id(&self) -> &str {
-        &self.id
-    }
-}
-
-impl Identified for Image {
-    fn id(&self) -> &str {
-        &self.id
-    }
 }
 
 /// What can be listed by state and label.
-trait Listed: Message + Identified + Sized {
+trait Listed: Message + Sized {
     type Request: Call;
     type Parts: Call;
-    /// All states, in the order in which an item can pass through them.
+    /// All states, in the order in which an item can pass through them: lists of one state after the other
+    /// miss no item that moves on in the meantime.
     const STATES: &[i32];
 
-    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request;
+    fn id(&self) -> &str;
+    fn filter(state: i32, label: Option<(&str, &str)>) -> Self::Request;
     fn items(answer: <Self::Request as Call>::Response) -> Vec<Self>;
-    fn parts_of_all() -> Self::Parts;
     fn part(part: <Self::Parts as Call>::Response) -> Vec<Self>;
 }
 
 /// The labels of a filter.
 fn selector(label: Option<(&str, &str)>) -> BTreeMap<String, String> {
-    let mut labels = BTreeMap::new();
-    if let Some((key, value)) = label {
-        labels.insert(key.to_owned(), value.to_owned());
-    }
-    labels
+    label.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect()
 }
 
 impl Listed for Container {
     type Request = ListContainersRequest;
     type Parts = StreamContainersRequest;
     const STATES: &[i32] = &[
-        ContainerState::ALL[0] as i32,
-        ContainerState::ALL[1] as i32,
-        ContainerState::ALL[2] as i32,
-        ContainerState::ALL[3] as i32,
+        ContainerState::ContainerCreated as i32,
+        ContainerState::ContainerRunning as i32,
+        ContainerState::ContainerUnknown as i32,
+        ContainerState::ContainerExited as i32,
     ];
 
-    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request {
-        if state.is_none() && label.is_none() {
-            return ListContainersRequest::default();
-        }
-        let state = state.map(|state| ContainerStateValue { state });
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn filter(state: i32, label: Option<(&str, &str)>) -> Self::Request {
+        let state = Some(ContainerStateValue { state });
         let filter = ContainerFilter { state, label_selector: selector(label), ..ContainerFilter::default() };
         ListContainersRequest { filter: Some(filter) }
     }
 
     fn items(answer: ListContainersResponse) -> Vec<Self> {
         answer.containers
-    }
-
-    fn parts_of_all() -> Self::Parts {
-        StreamContainersRequest::default()
     }
 
     fn part(part: StreamContainersResponse) -> Vec<Self> {
@@ -312,11 +277,12 @@ impl Listed for PodSandbox {
     type Parts = StreamPodSandboxesRequest;
     const STATES: &[i32] = &[PodSandboxState::SandboxReady as i32, PodSandboxState::SandboxNotready as i32];
 
-    fn filter(state: Option<i32>, label: Option<(&str, &str)>) -> Self::Request {
-        if state.is_none() && label.is_none() {
-            return ListPodSandboxRequest::default();
-        }
-        let state = state.map(|state| PodSandboxStateValue { state });
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn filter(state: i32, label: Option<(&str, &str)>) -> Self::Request {
+        let state = Some(PodSandboxStateValue { state });
         let filter =
             PodSandboxFilter { state, label_selector: selector(label), ..PodSandboxFilter::default() };
         ListPodSandboxRequest { filter: Some(filter) }
@@ -324,10 +290,6 @@ impl Listed for PodSandbox {
 
     fn items(answer: ListPodSandboxResponse) -> Vec<Self> {
         answer.items
-    }
-
-    fn parts_of_all() -> Self::Parts {
-        StreamPodSandboxesRequest::default()
     }
 
     fn part(part: StreamPodSandboxesResponse) -> Vec<Self> {
@@ -345,19 +307,19 @@ mod tests {
 
     #[test]
     fn an_item_that_appears_again_is_kept_once_and_as_it_was_last() {
-        let mut kept = Kept::new(usize::MAX);
+        let mut kept = Kept::new(usize::MAX, |image: &Image| &image.id);
         kept.keep(vec![image("a", 1), image("b", 1)]).expect("room");
         kept.keep(vec![image("b", 2), image("c", 2)]).expect("room");
-        assert_eq!(kept.into_items(), [image("a", 1), image("b", 2), image("c", 2)]);
+        assert_eq!(kept.items, [image("a", 1), image("b", 2), image("c", 2)]);
         // In one message, both are of the same moment, and nobody knows which one is meant.
-        let mut kept = Kept::new(usize::MAX);
+        let mut kept = Kept::new(usize::MAX, |image: &Image| &image.id);
         kept.keep(vec![image("a", 1), image("a", 2)]).expect("room");
-        assert_eq!(kept.into_items(), [image("a", 1), image("a", 2)]);
+        assert_eq!(kept.items, [image("a", 1), image("a", 2)]);
     }
 
     #[test]
     fn a_list_without_end_is_refused() {
-        let mut kept = Kept::new(1000);
+        let mut kept = Kept::new(1000, |image: &Image| &image.id);
         let refused = (0..1000).find_map(|at| kept.keep(vec![image(&format!("{at}"), 0)]).err());
         assert!(refused.expect("a limit").contains("1000 bytes"));
     }

@@ -2,28 +2,28 @@
 //! what to do.
 
 mod call;
-mod connection;
 mod list;
-mod observe;
-mod operations;
-mod probe;
-mod raw;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use list::{Coverage, Listing, PodKey};
-pub use observe::{Observer, Operation};
+use tonic::transport::Channel;
 
-use self::connection::Connection;
-use crate::messages::{VersionRequest, VersionResponse};
-use crate::{ApiVersion, Endpoint, Error, ability};
+pub use list::{Coverage, Listing, PodKey};
+
+use crate::messages::*;
+use crate::rpc::Call;
+use crate::{ApiVersion, Endpoint, Error, Rpc};
 
 /// The longest message in either direction: what runtimes and the kubelet have agreed on.
 pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
 /// The version of its interface that the kubelet states.
 const KUBELET_API_VERSION: &str = "0.1.0";
+/// How long the sizes of layers may take. They are only for people, and some runtimes look through files
+/// for them.
+const SIZES_DEADLINE: Duration = Duration::from_secs(10);
 
 /// How the client behaves.
 #[derive(Clone)]
@@ -39,6 +39,20 @@ pub struct Settings {
     pub observer: Option<Observer>,
 }
 
+/// A call that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    /// The call; [`Rpc::operation`] is the kubelet's `operation_type`.
+    pub rpc: Rpc,
+    /// What came of it; [`Error::reason`] is a word for a label.
+    pub outcome: Result<(), &'a Error>,
+    /// How long it took, until the last part of a streamed list.
+    pub elapsed: Duration,
+}
+
+/// Is told about each call when it has ended. It runs on the caller's task, so it must not block.
+pub type Observer = Arc<dyn Fn(&Operation<'_>) + Send + Sync>;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -52,27 +66,19 @@ impl Default for Settings {
 
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Settings")
-            .field("deadline", &self.deadline)
-            .field("connect_deadline", &self.connect_deadline)
-            .field("list_limit", &self.list_limit)
-            .finish_non_exhaustive()
+        f.debug_struct("Settings").field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }
 
 /// A container runtime, ready to be called. Cheap to clone.
 ///
 /// When the runtime restarts, the next call connects again.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     endpoint: Endpoint,
-    connection: Arc<Connection>,
+    channel: Channel,
     api: ApiVersion,
-    runtime: VersionResponse,
+    runtime: Arc<VersionResponse>,
     settings: Settings,
 }
 
@@ -83,22 +89,22 @@ impl Client {
     ///
     /// There is no socket, it cannot be used, or what listens is no container runtime.
     pub async fn connect(endpoint: &Endpoint, settings: Settings) -> Result<Self, Error> {
-        let connection = Arc::new(Connection::new(endpoint.path()));
-        let connect_deadline = settings.connect_deadline;
-        let inner = Inner {
+        let mut client = Self {
             endpoint: endpoint.clone(),
-            connection,
+            channel: call::channel(endpoint.path()),
             api: ApiVersion::V1,
-            runtime: VersionResponse::default(),
+            runtime: Arc::default(),
             settings,
         };
-        let mut client = Self { inner: Arc::new(inner) };
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
-            client = client.with(|inner| inner.api = api);
-            match client.call_within(&request, connect_deadline).await {
-                Ok(runtime) => return Ok(client.with(|inner| inner.runtime = runtime)),
+            client.api = api;
+            match client.call_within(request.clone(), client.settings.connect_deadline).await {
+                Ok(runtime) => {
+                    client.runtime = Arc::new(runtime);
+                    return Ok(client);
+                }
                 Err(Error::Unimplemented { detail, .. }) => _ = refused.get_or_insert(detail),
                 // Something closes the connection or answers in another protocol.
                 Err(Error::Disconnected { detail, .. }) => {
@@ -110,50 +116,233 @@ impl Client {
         Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
     }
 
-    /// The same client with something changed. Only `connect` changes anything.
-    fn with(self, change: impl FnOnce(&mut Inner)) -> Self {
-        let Inner { endpoint, connection, api, runtime, settings } = &*self.inner;
-        let mut inner = Inner {
-            endpoint: endpoint.clone(),
-            connection: Arc::clone(connection),
-            api: *api,
-            runtime: runtime.clone(),
-            settings: settings.clone(),
-        };
-        change(&mut inner);
-        Self { inner: Arc::new(inner) }
-    }
-
     /// The socket.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
-        &self.inner.endpoint
+        &self.endpoint
     }
 
     /// The version of CRI that is spoken.
-    #[must_use]
     pub fn api(&self) -> ApiVersion {
-        self.inner.api
+        self.api
     }
 
     /// What the runtime said about itself when it was connected to.
-    #[must_use]
     pub fn runtime(&self) -> &VersionResponse {
-        &self.inner.runtime
+        &self.runtime
     }
 
     /// Whether its containers may have images mounted as volumes. Only their status says which.
-    #[must_use]
     pub fn mounts_images(&self) -> bool {
-        ability::mounts_images(self.inner.api, &self.inner.runtime)
+        mounts_images(self.api, &self.runtime)
+    }
+
+    /// The runtime's status, with its configuration.
+    ///
+    /// # Errors
+    ///
+    /// The runtime failed or did not answer; so for all calls here.
+    pub async fn status(&self) -> Result<StatusResponse, Error> {
+        self.call(StatusRequest { verbose: true }).await
+    }
+
+    /// One container's status, or `None` if the runtime does not have it.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn container(&self, id: &str) -> Result<Option<ContainerStatus>, Error> {
+        let container_id = named::<ContainerStatusRequest>(id)?;
+        let request = ContainerStatusRequest { container_id, ..ContainerStatusRequest::default() };
+        absent(self.call(request).await.map(|answer| answer.status))
+    }
+
+    /// How many bytes containers have in their own layers, by their ids, as far as the runtime tells.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn layer_sizes(&self) -> Result<HashMap<String, u64>, Error> {
+        let deadline = self.settings.deadline.min(SIZES_DEADLINE);
+        let answer = self.call_within(ListContainerStatsRequest::default(), deadline).await?;
+        let sizes = answer.stats.into_iter().filter_map(|stats| {
+            let bytes = stats.writable_layer?.used_bytes?.value;
+            Some((stats.attributes?.id, bytes))
+        });
+        Ok(sizes.collect())
+    }
+
+    /// Stops a container, and waits until it has ended. Succeeds if it had before, or does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), Error> {
+        let container_id = named::<StopContainerRequest>(id)?;
+        let timeout = i64::try_from(grace.as_secs()).unwrap_or(i64::MAX);
+        let deadline = self.settings.deadline.saturating_add(grace);
+        gone(self.call_within(StopContainerRequest { container_id, timeout }, deadline).await)
+    }
+
+    /// Removes a container. Succeeds if it does not exist.
+    ///
+    /// **The runtime kills a container that runs.** Look at it right before.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn remove_container(&self, id: &str) -> Result<(), Error> {
+        let container_id = named::<RemoveContainerRequest>(id)?;
+        gone(self.call(RemoveContainerRequest { container_id }).await)
+    }
+
+    /// One sandbox's status, or `None` if the runtime does not have it.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn sandbox(&self, id: &str) -> Result<Option<PodSandboxStatus>, Error> {
+        let pod_sandbox_id = named::<PodSandboxStatusRequest>(id)?;
+        let request = PodSandboxStatusRequest { pod_sandbox_id, ..PodSandboxStatusRequest::default() };
+        absent(self.call(request).await.map(|answer| answer.status))
+    }
+
+    /// Stops a sandbox. Succeeds if it was stopped before, or does not exist.
+    ///
+    /// **The runtime kills all containers in it.** Look at them right before.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn stop_sandbox(&self, id: &str) -> Result<(), Error> {
+        let pod_sandbox_id = named::<StopPodSandboxRequest>(id)?;
+        gone(self.call(StopPodSandboxRequest { pod_sandbox_id }).await)
+    }
+
+    /// Removes a sandbox. Succeeds if it does not exist.
+    ///
+    /// **The runtime kills and removes all containers in it.** Look at them right before.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
+        let pod_sandbox_id = named::<RemovePodSandboxRequest>(id)?;
+        gone(self.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
+    }
+
+    /// An image by its id, tag or digest, or `None` if the runtime does not have it.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn image(&self, image: &str) -> Result<Option<Image>, Error> {
+        let image = named::<ImageStatusRequest>(image)?;
+        let image = Some(ImageSpec { image, ..ImageSpec::default() });
+        let request = ImageStatusRequest { image, ..ImageStatusRequest::default() };
+        absent(self.call(request).await.map(|answer| answer.image))
+    }
+
+    /// Removes an image with all its names. Succeeds if it does not exist.
+    ///
+    /// **The runtime does not ask whether a container uses it, or whether it is pinned.**
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn remove_image(&self, image: ImageSpec) -> Result<(), Error> {
+        named::<RemoveImageRequest>(&image.image)?;
+        gone(self.call(RemoveImageRequest { image: Some(image) }).await)
+    }
+
+    /// Where images and containers are stored, and how much of it the runtime uses.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub async fn image_filesystems(&self) -> Result<ImageFsInfoResponse, Error> {
+        self.call(ImageFsInfoRequest {}).await
     }
 }
 
-impl fmt::Debug for Client {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("endpoint", &self.inner.endpoint)
-            .field("api", &self.inner.api)
-            .finish_non_exhaustive()
+/// Refuses to name nothing.
+fn named<C: Call>(name: &str) -> Result<String, Error> {
+    if name.is_empty() {
+        return Err(Error::NothingNamed { rpc: C::RPC });
+    }
+    Ok(name.to_owned())
+}
+
+/// What does not exist is no error where the question is whether it does.
+fn absent<T>(answer: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::NotFound { .. }) => Ok(None),
+        answer => answer,
+    }
+}
+
+/// What does not exist needs no removal.
+fn gone<T>(answer: Result<T, Error>) -> Result<(), Error> {
+    match answer {
+        Ok(_) | Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first versions that mount images as volumes: containerd#10579 came with 2.1, and cri-o#8317 with
+/// 1.31, the release for the Kubernetes that introduced them (KEP-4639).
+const MOUNT_IMAGES: [(&str, (u32, u32)); 2] = [("containerd", (2, 1)), ("cri-o", (1, 31))];
+
+/// Whether containers of a runtime may have images mounted as volumes. v1alpha2 has no field for that.
+/// A runtime or version that is not known counts as one that can.
+fn mounts_images(api: ApiVersion, runtime: &VersionResponse) -> bool {
+    let name = runtime.runtime_name.to_ascii_lowercase();
+    let first = MOUNT_IMAGES.iter().find(|(known, _)| *known == name).map(|(_, first)| *first);
+    match (first, major_minor(&runtime.runtime_version)) {
+        _ if api == ApiVersion::V1Alpha2 => false,
+        (Some(first), Some(version)) => version >= first,
+        _ => true,
+    }
+}
+
+/// The beginning of a version such as `v1.7.23-k3s1`.
+fn major_minor(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.strip_prefix('v').unwrap_or(version).splitn(3, '.');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn v1(name: &str, version: &str) -> bool {
+        let (runtime_name, runtime_version) = (name.to_owned(), version.to_owned());
+        let runtime = VersionResponse { runtime_name, runtime_version, ..VersionResponse::default() };
+        assert!(!mounts_images(ApiVersion::V1Alpha2, &runtime), "{name} {version}");
+        mounts_images(ApiVersion::V1, &runtime)
+    }
+
+    #[test]
+    fn a_version_before_image_volumes_cannot_mount_them() {
+        for version in ["1.6.20~ds1", "v1.7.23-k3s1", "2.0.5", "v2.0.0-rc.1"] {
+            assert!(!v1("containerd", version), "{version}");
+        }
+        assert!(!v1("cri-o", "1.30.4"));
+    }
+
+    #[test]
+    fn a_version_with_image_volumes_or_an_unknown_one_can() {
+        for (name, version) in [
+            ("containerd", "2.1.0"),
+            ("containerd", "v2.10.1"),
+            ("containerd", "10.0"),
+            ("cri-o", "1.31.0"),
+            ("containerd", "main"),
+            ("containerd", "2"),
+            ("containerd", ""),
+            ("docker", "1.0.0"),
+            ("", ""),
+        ] {
+            assert!(v1(name, version), "{name} {version}");
+        }
     }
 }

@@ -60,19 +60,16 @@ pub enum Effect {
 
 impl Fault {
     /// A fault of all calls of a kind.
-    #[must_use]
     pub fn every(rpc: Rpc, effect: Effect) -> Self {
         Self { rpc, about: None, calls: Calls::Every, effect }
     }
 
     /// A fault of one call of a kind, counted from 1.
-    #[must_use]
     pub fn nth(rpc: Rpc, number: usize, effect: Effect) -> Self {
         Self { rpc, about: None, calls: Calls::Nth(number), effect }
     }
 
     /// A fault of the calls of a kind about one id or name.
-    #[must_use]
     pub fn about(rpc: Rpc, about: &str, effect: Effect) -> Self {
         Self { rpc, about: Some(about.to_owned()), calls: Calls::Every, effect }
     }

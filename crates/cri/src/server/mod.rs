@@ -8,33 +8,80 @@
 //! It does what containerd 1.6 does, also where that is dangerous: it removes a container that runs,
 //! and an image that is in use. `tests/containerd` does the same to both and compares.
 
-mod accept;
-mod answer;
-mod disk;
+mod answers;
 mod fault;
-mod journal;
-mod listener;
 mod service;
-mod settings;
-mod shared;
 mod world;
 
-use std::io;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{fs, io};
 
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tempfile::TempDir;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use disk::{Disk, DiskUsage, Layer, Space};
 pub use fault::{Calls, Change, Effect, Fault};
-pub use journal::Entry;
-pub use settings::Settings;
 pub use tonic::Code;
-pub use world::{NewContainer, NewImage, NewSandbox, World};
+pub use world::{Disk, DiskUsage, Layer, NewContainer, NewImage, NewSandbox, Space, World};
 
-use crate::{Endpoint, Rpc};
-use accept::accept;
-use shared::Shared;
+use crate::client::MESSAGE_LIMIT;
+use crate::{ApiVersion, Endpoint, Rpc};
+
+/// How the server differs from containerd 1.6.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The versions of CRI that are served.
+    pub versions: Vec<ApiVersion>,
+    /// The version of containerd that the server states. From 2.1 on, containers may mount images.
+    pub runtime_version: String,
+    /// The longest message that is sent.
+    pub message_limit: usize,
+    /// How many items a part of a streamed list has; without it, streamed lists are not served.
+    pub stream: Option<usize>,
+    /// Whether a container in a list has an `image_id`, as with runtimes since Kubernetes 1.30.
+    pub image_ids: bool,
+    /// The image of sandboxes, which the verbose status names.
+    pub sandbox_image: String,
+    /// The runtime's handlers, apart from the default one.
+    pub handlers: Vec<String>,
+    /// Where the file system of the images is mounted.
+    pub mountpoint: String,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            versions: vec![ApiVersion::V1, ApiVersion::V1Alpha2],
+            runtime_version: "1.6.20".to_owned(),
+            message_limit: MESSAGE_LIMIT,
+            stream: None,
+            image_ids: false,
+            sandbox_image: "registry.k8s.io/pause:3.6".to_owned(),
+            handlers: Vec::new(),
+            mountpoint: "/var/lib/containerd".to_owned(),
+        }
+    }
+}
+
+/// A call that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The call.
+    pub rpc: Rpc,
+    /// The version of the interface that it came by.
+    pub api: ApiVersion,
+    /// The id or name that it was about; empty for lists.
+    pub about: String,
+    /// What came of it: nothing yet for a call that hangs, or whose connection ended before the answer.
+    pub outcome: Option<Code>,
+}
 
 /// A server that serves until it is dropped.
 #[derive(Debug)]
@@ -43,7 +90,7 @@ pub struct CriServer {
     endpoint: Endpoint,
     accepting: JoinHandle<()>,
     // Removes the socket, after everything else has ended.
-    _directory: listener::Directory,
+    _directory: TempDir,
 }
 
 impl CriServer {
@@ -53,16 +100,17 @@ impl CriServer {
     ///
     /// The directory or the socket cannot be made.
     pub fn start(settings: Settings, world: World) -> io::Result<Self> {
-        let directory = listener::Directory::new()?;
-        let endpoint = Endpoint::parse(&directory.socket().to_string_lossy()).map_err(io::Error::other)?;
-        let shared = Arc::new(Shared::new(settings, world, endpoint.path()));
-        let first = shared.listener.bind()?;
+        let directory = tempfile::Builder::new().prefix("kube-gc-cri-").tempdir()?;
+        let socket = directory.path().join("cri.sock");
+        let endpoint = Endpoint::parse(&socket.to_string_lossy()).map_err(io::Error::other)?;
+        let first = UnixListener::bind(&socket)?;
+        let state = Mutex::new(State { world, faults: Vec::new(), journal: Vec::new() });
+        let shared = Arc::new(Shared { settings, state, socket, ends: watch::Sender::default() });
         let accepting = tokio::spawn(accept(Arc::clone(&shared), first));
         Ok(Self { shared, endpoint, accepting, _directory: directory })
     }
 
     /// The socket.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -73,7 +121,6 @@ impl CriServer {
     }
 
     /// How full the disk is: what `statvfs` would say.
-    #[must_use]
     pub fn disk_usage(&self) -> DiskUsage {
         self.world(|world| world.disk.usage())
     }
@@ -89,21 +136,15 @@ impl CriServer {
     }
 
     /// All calls so far, in the order of their arrival.
-    #[must_use]
     pub fn journal(&self) -> Vec<Entry> {
         self.shared.state().journal.clone()
     }
 
     /// What the calls of one kind so far were about: ids and names of images.
-    #[must_use]
     pub fn calls(&self, rpc: Rpc) -> Vec<String> {
-        self.shared
-            .state()
-            .journal
-            .iter()
-            .filter(|entry| entry.rpc == rpc)
-            .map(|entry| entry.about.clone())
-            .collect()
+        let state = self.shared.state();
+        let calls = state.journal.iter().filter(|entry| entry.rpc == rpc);
+        calls.map(|entry| entry.about.clone()).collect()
     }
 
     /// Forgets the calls so far.
@@ -113,13 +154,98 @@ impl CriServer {
 
     /// Ends all connections, and serves again after a while.
     pub fn restart(&self, down: Duration) {
-        self.shared.listener.restart(down);
+        self.shared.restart(down);
     }
 }
 
 impl Drop for CriServer {
     fn drop(&mut self) {
         self.accepting.abort();
-        self.shared.listener.disconnect();
+        self.shared.end_connections(None);
+    }
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    settings: Settings,
+    state: Mutex<State>,
+    socket: PathBuf,
+    /// Changes when all connections are to end: how often they have, and for how long nothing listens then,
+    /// if the socket closes, too.
+    ends: watch::Sender<(u64, Option<Duration>)>,
+}
+
+/// What calls read and change.
+#[derive(Debug)]
+struct State {
+    world: World,
+    faults: Vec<fault::Armed>,
+    journal: Vec<Entry>,
+}
+
+impl Shared {
+    /// The state. A test that panics while it looks at the world leaves it as it is.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all connections, and closes the socket for a while.
+    fn restart(&self, down: Duration) {
+        self.end_connections(Some(down));
+    }
+
+    fn end_connections(&self, down: Option<Duration>) {
+        self.ends.send_modify(|(number, closed)| (*number, *closed) = (*number + 1, down));
+    }
+}
+
+/// Accepts connections, restart after restart.
+async fn accept(shared: Arc<Shared>, first: UnixListener) {
+    let mut ends = shared.ends.subscribe();
+    let mut listener = first;
+    loop {
+        tokio::select! {
+            biased;
+            changed = ends.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let (_, down) = *ends.borrow_and_update();
+                let Some(down) = down else { continue };
+                drop(listener);
+                listener = match reopen(&shared.socket, down).await {
+                    Ok(listener) => listener,
+                    Err(_) => return,
+                };
+            }
+            accepted = listener.accept() => {
+                if let Ok((stream, _)) = accepted {
+                    tokio::spawn(serve(Arc::clone(&shared), stream));
+                }
+            }
+        }
+    }
+}
+
+/// Listens again after a while.
+async fn reopen(socket: &Path, down: Duration) -> io::Result<UnixListener> {
+    let _ = fs::remove_file(socket);
+    tokio::time::sleep(down).await;
+    UnixListener::bind(socket)
+}
+
+/// Serves a connection, until it ends or is ended.
+async fn serve(shared: Arc<Shared>, stream: UnixStream) {
+    let mut ends = shared.ends.subscribe();
+    let calls = service_fn(move |request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(service::dispatch(shared, request).await) }
+    });
+    let mut http = http2::Builder::new(TokioExecutor::new());
+    http.initial_stream_window_size(1 << 20).initial_connection_window_size(1 << 20);
+    tokio::select! {
+        _ = http.serve_connection(TokioIo::new(stream), calls) => {}
+        _ = ends.changed() => {}
     }
 }

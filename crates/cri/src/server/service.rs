@@ -11,12 +11,9 @@ use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::answer::{Answer, AnswerInParts};
-use super::fault;
-use super::journal::Entry;
-use super::settings::Settings;
-use super::shared::Shared;
+use super::answers::{Answer, AnswerInParts};
 use super::world::World;
+use super::{Entry, Settings, Shared, fault};
 use crate::messages::*;
 use crate::{ApiVersion, Rpc};
 
@@ -127,7 +124,7 @@ async fn call<T>(
         std::future::pending::<()>().await;
     }
     if let Some((false, down)) = plan.restart {
-        shared.listener.restart(down);
+        shared.restart(down);
         std::future::pending::<()>().await;
     }
     let outcome = {
@@ -147,7 +144,7 @@ async fn call<T>(
         outcome
     };
     if let Some((true, down)) = plan.restart {
-        shared.listener.restart(down);
+        shared.restart(down);
         std::future::pending::<()>().await;
     }
     outcome

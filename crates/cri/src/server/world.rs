@@ -1,10 +1,10 @@
 //! What the runtime has: sandboxes, containers, images and a disk.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::disk::{Disk, Layer, Space};
-use crate::labels::{Label, LabelKey, Labels};
+use tokio::time::Instant;
+
 use crate::messages::*;
 
 /// What the runtime has. Everything can be looked at and changed at any time.
@@ -19,7 +19,7 @@ pub struct World {
 }
 
 /// A container, and what its status adds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ContainerRecord {
     pub(super) container: Container,
     pub(super) started_at: i64,
@@ -30,7 +30,7 @@ pub(super) struct ContainerRecord {
     /// Ends at once when it is started, with this code.
     pub(super) ends_with: Option<i32>,
     pub(super) written: Space,
-    layers: Vec<Layer>,
+    pub(super) layers: Vec<Layer>,
 }
 
 /// An image and its layers.
@@ -71,7 +71,7 @@ pub struct NewSandbox {
 }
 
 /// A container to add.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewContainer {
     /// The id of its sandbox, whose pod's labels it gets.
     pub sandbox: String,
@@ -95,7 +95,6 @@ pub struct NewContainer {
 
 impl World {
     /// An empty world with a disk.
-    #[must_use]
     pub fn new(disk: Disk) -> Self {
         Self { disk, ..Self::default() }
     }
@@ -113,6 +112,7 @@ impl World {
             size,
             spec,
             pinned: new.pinned,
+            ..Image::default()
         };
         self.disk.hold(&new.layers);
         self.images.insert(id.clone(), ImageRecord { image, layers: new.layers });
@@ -131,7 +131,7 @@ impl World {
             state: state as i32,
             created_at: new.created_at,
             labels,
-            annotations: new.annotations.into(),
+            annotations: new.annotations,
             runtime_handler: new.handler,
         };
         self.sandboxes.insert(id.clone(), sandbox);
@@ -143,11 +143,11 @@ impl World {
         let id = self.next_id();
         let mut labels =
             self.sandboxes.get(&new.sandbox).map(|sandbox| sandbox.labels.clone()).unwrap_or_default();
-        labels.push(Label { key: LabelKey::ContainerName, value: new.name.clone() });
+        labels.insert(CONTAINER_NAME.to_owned(), new.name.clone());
         let mount = |image: String| Mount {
             container_path: format!("/volumes/{image}"),
-            host_path: String::new(),
             image: Some(ImageSpec { image, ..ImageSpec::default() }),
+            ..Mount::default()
         };
         let container = Container {
             id: id.clone(),
@@ -158,7 +158,7 @@ impl World {
             state: new.state as i32,
             created_at: new.created_at,
             labels,
-            image_id: String::new(),
+            ..Container::default()
         };
         let (started_at, finished_at) = match new.state {
             ContainerState::ContainerCreated => (0, 0),
@@ -170,12 +170,10 @@ impl World {
             container,
             started_at,
             finished_at,
-            exit_code: 0,
             mounts,
             log_path: new.log_path,
-            ends_with: None,
             written: new.written,
-            layers: Vec::new(),
+            ..ContainerRecord::default()
         });
         id
     }
@@ -197,9 +195,7 @@ impl World {
             image: image.to_owned(),
             state: ContainerState::ContainerExited,
             created_at: 1 + i64::from(attempt),
-            image_volumes: Vec::new(),
-            log_path: String::new(),
-            written: Space::default(),
+            ..NewContainer::default()
         };
         (0..times).map(|attempt| self.add_container(ended(attempt))).collect()
     }
@@ -280,43 +276,193 @@ impl World {
     /// A new id, which looks as those of containerd do: any beginning tells it from most others.
     pub(super) fn next_id(&mut self) -> String {
         self.created += 1;
-        let mut state = self.created;
-        let mut word = || {
-            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^ (mixed >> 31)
-        };
-        format!("{:016x}{:016x}{:016x}{:016x}", word(), word(), word(), word())
-    }
-}
-
-impl ContainerRecord {
-    /// A container that was just created.
-    pub(super) fn created(container: Container, mounts: Vec<Mount>, log_path: String) -> Self {
-        Self {
-            container,
-            started_at: 0,
-            finished_at: 0,
-            exit_code: 0,
-            mounts,
-            log_path,
-            ends_with: None,
-            written: Space::default(),
-            layers: Vec::new(),
-        }
+        let mut random = fastrand::Rng::with_seed(self.created);
+        format!("{:032x}{:032x}", random.u128(..), random.u128(..))
     }
 }
 
 /// The labels that the kubelet gives to what belongs to a pod.
-fn pod_labels(pod: &PodSandboxMetadata) -> Labels {
+fn pod_labels(pod: &PodSandboxMetadata) -> BTreeMap<String, String> {
     let PodSandboxMetadata { name, namespace, uid, .. } = pod;
-    let labels = [(LabelKey::PodName, name), (LabelKey::PodNamespace, namespace), (LabelKey::PodUid, uid)];
-    labels.map(|(key, value)| Label { key, value: value.clone() }).into_iter().collect()
+    let labels = [(POD_NAME, name), (POD_NAMESPACE, namespace), (POD_UID, uid)];
+    labels.map(|(key, value)| (key.to_owned(), value.clone())).into()
 }
 
 /// The time in nanoseconds since 1970.
 pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A layer of an image. Images with the same layer share it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// What the layer is known by.
+    pub digest: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How many inodes it takes.
+    pub inodes: u64,
+}
+
+/// How full a disk is, as `statvfs` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskUsage {
+    /// The size in bytes.
+    pub capacity: u64,
+    /// What is left of it.
+    pub available: u64,
+    /// The number of inodes.
+    pub inodes: u64,
+    /// What is left of them.
+    pub inodes_available: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// The size in bytes.
+    pub capacity: u64,
+    /// The number of inodes.
+    pub inodes: u64,
+    /// What is taken by something else than the runtime.
+    pub other: Space,
+    /// How long it takes until what was removed is free.
+    pub delay: Duration,
+    /// Layers by digest, and how many images and containers have them.
+    layers: BTreeMap<String, (Space, usize)>,
+    written: Space,
+    leaving: Vec<(Instant, Space)>,
+}
+
+/// Bytes and inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes.
+    pub bytes: u64,
+    /// Inodes.
+    pub inodes: u64,
+}
+
+impl Space {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            inodes: self.inodes.saturating_add(other.inodes),
+        }
+    }
+
+    fn minus(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            inodes: self.inodes.saturating_sub(other.inodes),
+        }
+    }
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self::new(100 << 30, 10_000_000)
+    }
+}
+
+impl Disk {
+    /// An empty disk.
+    pub fn new(capacity: u64, inodes: u64) -> Self {
+        Self {
+            capacity,
+            inodes,
+            other: Space::default(),
+            delay: Duration::ZERO,
+            layers: BTreeMap::new(),
+            written: Space::default(),
+            leaving: Vec::new(),
+        }
+    }
+
+    /// How full the disk is now.
+    pub fn usage(&self) -> DiskUsage {
+        let used = self.other.plus(self.used());
+        DiskUsage {
+            capacity: self.capacity,
+            available: self.capacity.saturating_sub(used.bytes),
+            inodes: self.inodes,
+            inodes_available: self.inodes.saturating_sub(used.inodes),
+        }
+    }
+
+    /// What the runtime uses, what it has not freed yet included.
+    pub(super) fn used(&self) -> Space {
+        let now = Instant::now();
+        let layers = self.layers.values().map(|(space, _)| *space);
+        let leaving = self.leaving.iter().filter(|(until, _)| *until > now).map(|(_, space)| *space);
+        layers.chain(leaving).fold(self.written, Space::plus)
+    }
+
+    /// Someone more has these layers.
+    pub(super) fn hold(&mut self, layers: &[Layer]) {
+        for layer in layers {
+            let space = Space { bytes: layer.bytes, inodes: layer.inodes };
+            self.layers.entry(layer.digest.clone()).or_insert((space, 0)).1 += 1;
+        }
+    }
+
+    /// Someone less has these layers; those that nobody has any more go.
+    pub(super) fn release(&mut self, layers: &[Layer]) {
+        for layer in layers {
+            if let Some((space, holders)) = self.layers.get_mut(&layer.digest) {
+                *holders -= 1;
+                if *holders == 0 {
+                    let space = *space;
+                    self.layers.remove(&layer.digest);
+                    self.leave(space);
+                }
+            }
+        }
+    }
+
+    /// A container writes.
+    pub(super) fn write(&mut self, space: Space) {
+        self.written = self.written.plus(space);
+    }
+
+    /// What a container has written goes.
+    pub(super) fn erase(&mut self, space: Space) {
+        self.written = self.written.minus(space);
+        self.leave(space);
+    }
+
+    fn leave(&mut self, space: Space) {
+        let now = Instant::now();
+        self.leaving.retain(|(until, _)| *until > now);
+        if !self.delay.is_zero() {
+            self.leaving.push((now + self.delay, space));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(digest: &str, bytes: u64) -> Layer {
+        Layer { digest: digest.to_owned(), bytes, inodes: 1 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shared_layer_is_stored_once_and_freed_with_its_last_holder() {
+        let mut disk = Disk::new(100, 100);
+        disk.other = Space { bytes: 10, inodes: 0 };
+        disk.hold(&[layer("base", 20), layer("a", 5)]);
+        disk.hold(&[layer("base", 20), layer("b", 7)]);
+        assert_eq!(disk.usage().available, 58);
+        assert_eq!(disk.usage().inodes_available, 97);
+        disk.release(&[layer("base", 20), layer("a", 5)]);
+        assert_eq!(disk.usage().available, 63);
+        disk.delay = Duration::from_secs(2);
+        disk.release(&[layer("base", 20), layer("b", 7)]);
+        assert_eq!(disk.usage().available, 63);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(disk.usage().available, 90);
+    }
 }

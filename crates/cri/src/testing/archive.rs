@@ -35,7 +35,6 @@ pub struct Archive {
 
 impl Archive {
     /// An image that can run, with a layer of its own.
-    #[must_use]
     pub fn runnable(name: &str, bytes: usize) -> Self {
         let ballast = Layer::Ballast { name: name.replace(['/', ':'], "-"), bytes };
         Self { name: name.to_owned(), layers: vec![Layer::Program, ballast] }

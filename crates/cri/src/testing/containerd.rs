@@ -49,7 +49,6 @@ rm -rf --one-file-system "$dir"
 ///
 /// # Panics
 /// If `KUBE_GC_CONTAINERD` is set, as in continuous integration, where such tests must run.
-#[must_use]
 pub fn can_run(test: &str) -> bool {
     let Some(missing) = missing() else { return true };
     assert!(
@@ -143,25 +142,21 @@ impl Containerd {
     }
 
     /// The socket.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
     /// The file system that holds images and containers.
-    #[must_use]
     pub fn disk(&self) -> PathBuf {
         self.directory.join("root")
     }
 
     /// A directory for the logs of pods, as `/var/log/pods` is.
-    #[must_use]
     pub fn logs(&self) -> PathBuf {
         self.directory.join("logs")
     }
 
     /// The image of sandboxes.
-    #[must_use]
     pub fn pause_image(&self) -> &'static str {
         PAUSE
     }
@@ -236,7 +231,6 @@ impl Containerd {
     }
 
     /// The end of containerd's log.
-    #[must_use]
     pub fn log(&self) -> String {
         let log = fs::read_to_string(self.directory.join("log")).unwrap_or_default();
         let lines: Vec<&str> = log.lines().collect();

@@ -119,7 +119,6 @@ impl Kubelet {
     }
 
     /// The process, unless it has ended.
-    #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.id()
     }

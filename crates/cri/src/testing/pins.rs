@@ -52,7 +52,6 @@ impl Pins {
     }
 
     /// The socket.
-    #[must_use]
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -179,7 +178,8 @@ mod tests {
     #[test]
     fn what_is_not_one_whole_message_is_refused() {
         let image = Image { repo_tags: vec!["app:1".to_owned()], ..Image::default() };
-        let whole = frame(&ImageStatusResponse { image: Some(image) }).expect("short");
+        let whole = frame(&ImageStatusResponse { image: Some(image), ..ImageStatusResponse::default() })
+            .expect("short");
         let pin = |bytes: &[u8]| {
             pin_message::<ImageStatusResponse>(Bytes::copy_from_slice(bytes), &HashSet::default())
         };

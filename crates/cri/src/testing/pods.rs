@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::labels::{CONFIG_SOURCE, CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID};
 use crate::messages::*;
 use crate::{Client, Error};
 
@@ -55,24 +54,29 @@ impl Pod {
             annotations: map(&annotations),
             linux: Some(LinuxPodSandboxConfig {
                 security_context: Some(LinuxSandboxSecurityContext {
-                    namespace_options: Some(NamespaceOption { network: NamespaceMode::Node as i32 }),
+                    namespace_options: Some(NamespaceOption {
+                        network: NamespaceMode::Node as i32,
+                        ..NamespaceOption::default()
+                    }),
+                    ..LinuxSandboxSecurityContext::default()
                 }),
+                ..LinuxPodSandboxConfig::default()
             }),
+            ..PodSandboxConfig::default()
         };
-        let sandbox =
-            client.call(RunPodSandboxRequest { config: Some(config.clone()) }).await?.pod_sandbox_id;
+        let request =
+            RunPodSandboxRequest { config: Some(config.clone()), ..RunPodSandboxRequest::default() };
+        let sandbox = client.call(request).await?.pod_sandbox_id;
         Ok(Self { config, sandbox })
     }
 
     /// Gives further labels to the containers that are created from now on.
-    #[must_use]
     pub fn with_labels(mut self, labels: &BTreeMap<String, String>) -> Self {
         self.config.labels.extend(labels.clone());
         self
     }
 
     /// The id of the sandbox.
-    #[must_use]
     pub fn sandbox(&self) -> &str {
         &self.sandbox
     }
@@ -89,9 +93,9 @@ impl Pod {
             metadata: Some(ContainerMetadata { name: spec.name.to_owned(), attempt: spec.attempt }),
             image: Some(ImageSpec { image: spec.image.to_owned(), ..ImageSpec::default() }),
             command: spec.command.iter().map(|word| (*word).to_owned()).collect(),
-            mounts: Vec::new(),
             labels,
             log_path: format!("{}/{}.log", spec.name, spec.attempt),
+            ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {
             pod_sandbox_id: self.sandbox.clone(),

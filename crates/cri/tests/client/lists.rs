@@ -3,7 +3,7 @@
 use anyhow::Result;
 use kube_gc_cri::client::{Coverage, Listing, PodKey};
 use kube_gc_cri::messages::*;
-use kube_gc_cri::server::{CriServer, Disk, Effect, Fault, NewContainer, NewImage, Settings, Space, World};
+use kube_gc_cri::server::{CriServer, Disk, Effect, Fault, NewContainer, NewImage, Settings, World};
 use kube_gc_cri::{Client, Error, Rpc, client};
 use prost::Message;
 use tonic::Code;
@@ -123,9 +123,7 @@ async fn what_is_still_too_long_is_listed_by_the_pods_that_are_known() -> Result
                 image: String::new(),
                 state: ContainerState::ContainerExited,
                 created_at: 1,
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
+                ..NewContainer::default()
             });
         }
     });

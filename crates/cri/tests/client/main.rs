@@ -13,7 +13,7 @@ use anyhow::{Result, ensure};
 use kube_gc_cri::client::{Operation, PodKey};
 use kube_gc_cri::messages::*;
 use kube_gc_cri::server::{
-    CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, Space, World,
+    CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, World,
 };
 use kube_gc_cri::{ApiVersion, Client, Endpoint, Error, Rpc, client};
 use tonic::Code;
@@ -58,9 +58,7 @@ fn pods(number: usize, dead: usize) -> (World, Vec<PodKey>) {
                     ContainerState::ContainerExited
                 },
                 created_at: 1,
-                image_volumes: Vec::new(),
-                log_path: String::new(),
-                written: Space::default(),
+                ..NewContainer::default()
             });
         }
         keys.push(key);

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use kube_gc_cri::labels::POD_UID;
 use kube_gc_cri::messages::*;
 use kube_gc_cri::testing::Pod;
-use kube_gc_cri::{Client, Error, status};
+use kube_gc_cri::{Client, Error};
 
 use crate::{BALLAST, SLEEP, container, eventually};
 
@@ -27,7 +26,7 @@ pub(crate) async fn transcript<U: Future<Output = Result<u64>>>(
         }};
     }
     let app = "test.local/app:1";
-    say!("the image of sandboxes", status::sandbox_image(&client.status().await?));
+    say!("the image of sandboxes", client.status().await?.sandbox_image());
     let web = Pod::start(client, logs, "default", "web", "uid-web", 0).await?;
     let job = Pod::start(client, logs, "batch", "job", "uid-job", 0).await?;
     let running = web.run(client, &container("app", 1, app, SLEEP)).await?;
@@ -84,7 +83,14 @@ pub(crate) async fn transcript<U: Future<Output = Result<u64>>>(
         let named = |call: &str| format!("{call} of {id:?}");
         say!(
             &named("status"),
-            outcome(client.call(ContainerStatusRequest { container_id: container_id.clone() }).await)
+            outcome(
+                client
+                    .call(ContainerStatusRequest {
+                        container_id: container_id.clone(),
+                        ..ContainerStatusRequest::default()
+                    })
+                    .await
+            )
         );
         say!(
             &named("start"),
@@ -93,7 +99,10 @@ pub(crate) async fn transcript<U: Future<Output = Result<u64>>>(
         let stop = StopContainerRequest { container_id: container_id.clone(), timeout: 0 };
         say!(&named("stop"), outcome(client.call(stop).await));
         say!(&named("removal"), outcome(client.call(RemoveContainerRequest { container_id }).await));
-        let request = PodSandboxStatusRequest { pod_sandbox_id: pod_sandbox_id.clone() };
+        let request = PodSandboxStatusRequest {
+            pod_sandbox_id: pod_sandbox_id.clone(),
+            ..PodSandboxStatusRequest::default()
+        };
         say!(&named("sandbox status"), outcome(client.call(request).await));
         let request = StopPodSandboxRequest { pod_sandbox_id: pod_sandbox_id.clone() };
         say!(&named("sandbox stop"), outcome(client.call(request).await));
@@ -102,7 +111,14 @@ pub(crate) async fn transcript<U: Future<Output = Result<u64>>>(
             outcome(client.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
         );
         let image = Some(ImageSpec { image: id.to_owned(), ..ImageSpec::default() });
-        say!(&named("image status"), outcome(client.call(ImageStatusRequest { image: image.clone() }).await));
+        say!(
+            &named("image status"),
+            outcome(
+                client
+                    .call(ImageStatusRequest { image: image.clone(), ..ImageStatusRequest::default() })
+                    .await
+            )
+        );
         say!(&named("image removal"), outcome(client.call(RemoveImageRequest { image }).await));
     }
     say!("whose layers have a size", with_sizes(client).await?);

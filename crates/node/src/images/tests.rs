@@ -1,8 +1,9 @@
 use super::*;
-use crate::glob::Glob;
 use crate::ledger::Record;
 use crate::pressure::goal;
+use crate::rules::Glob;
 use crate::testing::{NOW, container, image, listed, pod, uid};
+use crate::users::i1_may_mount;
 use crate::view::{ContainerState, Pod};
 
 /// A node of which 90 % is used, with images that were detected an hour ago and never used.

@@ -1,17 +1,14 @@
 //! How a plan is made: the rules of each kind of item, one after the other.
 
-use std::cell::LazyCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use crate::containers::{self, c7_stops_first};
-use crate::decision::Decision;
-use crate::identity::escaped;
 use crate::images::{self, Input, Purpose};
-use crate::log_directory::parse_directory;
-use crate::logs::{self, Before};
+use crate::logs::{self, Before, parse_directory};
 use crate::mutation::{self, Mutation};
 use crate::pods::Pods;
 use crate::pressure;
+use crate::rule::{Decision, escaped};
 use crate::rules::Limits;
 use crate::sandboxes;
 use crate::view::{Container, ContainerState, Image, Sandbox};
@@ -23,7 +20,6 @@ use super::{Action, Breakdown, Candidate, Entry, Plan, Target, What};
 ///
 /// The ledger should have observed the same view: an image that it does not know counts as detected
 /// now. Each candidate is to be checked by [`crate::still_removable`] right before its removal.
-#[must_use]
 pub fn plan(
     runtime: &RuntimeView,
     pods: &PodView,
@@ -47,8 +43,7 @@ pub fn plan(
     let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
     let containers = limit(containers, most, &mut of_containers, &mut more);
 
-    // Most sandboxes are ready, and nobody asks for their containers.
-    let occupied = LazyCell::new(|| with_containers(runtime, &of_containers));
+    let occupied = with_containers(runtime, &of_containers);
     let has_containers = |id: &str| occupied.contains(id);
     let mut of_sandboxes = sandboxes::decide(runtime, &known, rules, has_containers, under_pressure);
     let sandboxes = ordered(&of_sandboxes, |index| {
@@ -105,33 +100,27 @@ pub fn plan(
         .map(|(symlink, _)| symlink.name.as_str())
         .collect();
     let mut removals = Vec::new();
-    let mut orders = Orders::default();
-    for &index in &containers {
-        let container = &runtime.containers[index];
-        removals.push(container_candidate(container, runtime, &of_containers[index], &symlink_names));
-        orders.containers.insert(index, removals.len());
-    }
-    for &index in &sandboxes {
-        removals.push(sandbox_candidate(&runtime.sandboxes[index], of_sandboxes[index].rule));
-        orders.sandboxes.insert(index, removals.len());
-    }
-    for &index in &directories {
+    let container_order = numbered(&containers, &mut removals, |index| {
+        container_candidate(&runtime.containers[index], runtime, &of_containers[index], &symlink_names)
+    });
+    let sandbox_order = numbered(&sandboxes, &mut removals, |index| {
+        let Sandbox { id, uid, created_at, .. } = &runtime.sandboxes[index];
+        let target = Target::Sandbox { id: id.clone(), uid: uid.clone(), created_at: *created_at };
+        Candidate { target, rule: of_sandboxes[index].rule, bytes: None }
+    });
+    let directory_order = numbered(&directories, &mut removals, |index| {
         let directory = &files.log_directories[index];
         let uid = parse_directory(&directory.name).uid().to_owned();
         let target = Target::LogDirectory { name: directory.name.clone(), uid };
-        removals.push(Candidate { target, rule: of_directories[index].rule, bytes: Some(directory.bytes) });
-        orders.directories.insert(index, removals.len());
-    }
-    for &index in &symlinks {
+        Candidate { target, rule: of_directories[index].rule, bytes: Some(directory.bytes) }
+    });
+    let symlink_order = numbered(&symlinks, &mut removals, |index| {
         let target = Target::LogSymlink { name: files.log_symlinks[index].name.clone() };
-        removals.push(Candidate { target, rule: of_symlinks[index].rule, bytes: None });
-        orders.symlinks.insert(index, removals.len());
-    }
-    for &index in &images {
-        let rule = of_images.decisions[index].rule;
-        removals.push(image_candidate(&runtime.images[index], rule, purposes[index]));
-        orders.images.insert(index, removals.len());
-    }
+        Candidate { target, rule: of_symlinks[index].rule, bytes: None }
+    });
+    let image_order = numbered(&images, &mut removals, |index| {
+        image_candidate(&runtime.images[index], of_images.decisions[index].rule, purposes[index])
+    });
     let in_line_of = |index: &usize| {
         image_candidate(&runtime.images[*index], of_images.decisions[*index].rule, Purpose::Space)
     };
@@ -142,23 +131,17 @@ pub fn plan(
         of_images.in_line.iter().map(in_line_of).collect()
     };
 
-    let mut entries = Vec::with_capacity(
-        runtime.containers.len()
-            + runtime.sandboxes.len()
-            + files.log_directories.len()
-            + files.log_symlinks.len()
-            + runtime.images.len(),
-    );
+    let mut entries = Vec::new();
     for (index, (container, decision)) in runtime.containers.iter().zip(of_containers).enumerate() {
-        entries.push(container_entry(container, decision, orders.containers.get(&index)));
+        entries.push(container_entry(container, decision, container_order.get(&index)));
     }
     for (index, (sandbox, decision)) in runtime.sandboxes.iter().zip(of_sandboxes).enumerate() {
-        let mut entry = entry(What::Sandbox, &sandbox.id, decision, orders.sandboxes.get(&index));
+        let mut entry = entry(What::Sandbox, &sandbox.id, decision, sandbox_order.get(&index));
         entry.pod = Some(PodRef::new(&sandbox.namespace, &sandbox.name, &sandbox.uid));
         entries.push(entry);
     }
     for (index, (directory, decision)) in files.log_directories.iter().zip(of_directories).enumerate() {
-        let mut entry = entry(What::LogDirectory, &directory.name, decision, orders.directories.get(&index));
+        let mut entry = entry(What::LogDirectory, &directory.name, decision, directory_order.get(&index));
         entry.bytes = Some(directory.bytes);
         let named = parse_directory(&directory.name).named();
         entry.pod = named.map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
@@ -166,13 +149,13 @@ pub fn plan(
     }
     for (index, (symlink, decision)) in files.log_symlinks.iter().zip(of_symlinks).enumerate() {
         let with_container = before.containers.get(&symlink.name).filter(|_| decision.rule == Rule::C8);
-        let of_container = with_container.and_then(|index| orders.containers.get(index));
-        let order = orders.symlinks.get(&index).or(of_container);
+        let of_container = with_container.and_then(|index| container_order.get(index));
+        let order = symlink_order.get(&index).or(of_container);
         entries.push(entry(What::LogSymlink, &symlink.name, decision, order));
     }
     let first_image = entries.len();
     for (index, (image, decision)) in runtime.images.iter().zip(of_images.decisions).enumerate() {
-        let mut entry = entry(What::Image, &image.id, decision, orders.images.get(&index));
+        let mut entry = entry(What::Image, &image.id, decision, image_order.get(&index));
         entry.name = image.names().next().map(escaped);
         entry.bytes = Some(image.bytes);
         entries.push(entry);
@@ -183,9 +166,10 @@ pub fn plan(
         (entry, *used, waits)
     });
     let breakdown = Breakdown::of(of_image, runtime, usage);
+    // What goes comes first, in its order. What stays keeps the order of the views.
+    entries.sort_by_key(|entry| entry.order.unwrap_or(u32::MAX));
     Plan {
-        // In most passes, nothing goes.
-        entries: if removals.is_empty() { entries } else { what_goes_first(entries) },
+        entries,
         removals,
         in_line,
         breakdown,
@@ -198,22 +182,19 @@ pub fn plan(
     }
 }
 
-/// The place of each item among what goes, by its index in the view.
-#[derive(Default)]
-struct Orders {
-    containers: BTreeMap<usize, usize>,
-    sandboxes: BTreeMap<usize, usize>,
-    directories: BTreeMap<usize, usize>,
-    symlinks: BTreeMap<usize, usize>,
-    images: BTreeMap<usize, usize>,
-}
-
-/// Puts what goes first, in its order. What stays keeps the order of the views.
-fn what_goes_first(entries: Vec<Entry>) -> Vec<Entry> {
-    let mut places: Vec<usize> = (0..entries.len()).collect();
-    places.sort_by_key(|&place| entries[place].order.unwrap_or(u32::MAX));
-    let mut entries: Vec<Option<Entry>> = entries.into_iter().map(Some).collect();
-    places.into_iter().filter_map(|place| entries[place].take()).collect()
+/// Adds what goes to the removals. Returns the place of each item among them, from 1 on, by its index in
+/// the view.
+fn numbered(
+    indexes: &[usize],
+    removals: &mut Vec<Candidate>,
+    candidate: impl Fn(usize) -> Candidate,
+) -> HashMap<usize, u32> {
+    let mut places = HashMap::new();
+    for &index in indexes {
+        removals.push(candidate(index));
+        places.insert(index, u32::try_from(removals.len()).unwrap_or(u32::MAX));
+    }
+    places
 }
 
 /// The indexes of what goes, in order.
@@ -271,19 +252,13 @@ fn uid_of(container: &Container, runtime: &RuntimeView) -> String {
     sandbox.map(|sandbox| sandbox.uid.clone()).unwrap_or_default()
 }
 
-fn sandbox_candidate(sandbox: &Sandbox, rule: Rule) -> Candidate {
-    let Sandbox { id, uid, created_at, .. } = sandbox;
-    let target = Target::Sandbox { id: id.clone(), uid: uid.clone(), created_at: *created_at };
-    Candidate { target, rule, bytes: None }
-}
-
 fn image_candidate(image: &Image, rule: Rule, purpose: Purpose) -> Candidate {
     let target =
         Target::Image { id: image.id.clone(), runtime_handler: image.runtime_handler.clone(), purpose };
     Candidate { target, rule, bytes: Some(image.bytes) }
 }
 
-fn entry(what: What, id: &str, decision: Decision, order: Option<&usize>) -> Entry {
+fn entry(what: What, id: &str, decision: Decision, order: Option<&u32>) -> Entry {
     Entry {
         what,
         id: id.to_owned(),
@@ -293,14 +268,14 @@ fn entry(what: What, id: &str, decision: Decision, order: Option<&usize>) -> Ent
         rule: decision.rule,
         reason: decision.reason,
         bytes: None,
-        order: order.and_then(|order| u32::try_from(*order).ok()),
+        order: order.copied(),
     }
 }
 
-fn container_entry(container: &Container, decision: Decision, order: Option<&usize>) -> Entry {
+fn container_entry(container: &Container, decision: Decision, order: Option<&u32>) -> Entry {
     let stops_first = decision.removes && container.state == ContainerState::Unknown;
     let mut entry = entry(What::Container, &container.id, decision, order);
-    entry.name = Some(containers::title(container));
+    entry.name = Some(escaped(&container.name));
     entry.pod = Some(PodRef::new(&container.pod_namespace, &container.pod_name, &container.pod_uid));
     entry.bytes = container.layer_bytes;
     if stops_first {

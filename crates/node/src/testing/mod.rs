@@ -22,13 +22,11 @@ use crate::{Files, PodRef, PodView, Timestamp};
 pub const NOW: Timestamp = Timestamp::from_secs(1_700_000_000);
 
 /// The uid of the pod with this number, as the API server gives them.
-#[must_use]
 pub fn uid(pod: u64) -> String {
     format!("{pod:08x}-0000-4000-8000-000000000000")
 }
 
 /// A pod of this number that is running.
-#[must_use]
 pub fn pod(number: u64) -> Pod {
     let pod = PodRef::new("default", &format!("pod-{number}"), &uid(number));
     Pod { pod, phase: Phase::Running, containers_running: true, ..Pod::default() }
@@ -41,7 +39,6 @@ fn name_of(uid: &str) -> String {
 }
 
 /// An exited container that was created an hour ago.
-#[must_use]
 pub fn container(id: &str, uid: &str, name: &str, image: &str) -> Container {
     Container {
         id: id.to_owned(),
@@ -60,7 +57,6 @@ pub fn container(id: &str, uid: &str, name: &str, image: &str) -> Container {
 }
 
 /// A ready sandbox that was created an hour ago.
-#[must_use]
 pub fn sandbox(id: &str, uid: &str) -> Sandbox {
     Sandbox {
         id: id.to_owned(),
@@ -75,7 +71,6 @@ pub fn sandbox(id: &str, uid: &str) -> Sandbox {
 }
 
 /// An image that can be pulled again.
-#[must_use]
 pub fn image(id: &str) -> Image {
     Image {
         id: id.to_owned(),
@@ -86,7 +81,6 @@ pub fn image(id: &str) -> Image {
 }
 
 /// The log directory of the pod with this number, unchanged for an hour.
-#[must_use]
 pub fn log_directory(number: u64) -> LogDirectory {
     LogDirectory {
         name: format!("default_pod-{number}_{}", uid(number)),
@@ -97,25 +91,21 @@ pub fn log_directory(number: u64) -> LogDirectory {
 }
 
 /// A symlink to a log.
-#[must_use]
 pub fn symlink(name: &str, state: SymlinkState) -> LogSymlink {
     LogSymlink { name: name.to_owned(), state, target: String::new() }
 }
 
 /// No files.
-#[must_use]
 pub fn files() -> Files {
     Files::default()
 }
 
 /// A consistent list of pods.
-#[must_use]
 pub fn listed(pods: Vec<Pod>, proofs: Vec<Proof>) -> PodView {
     PodView::Listed(Listed { pods, consistent: true, proofs })
 }
 
 /// An answer about the pod with this number.
-#[must_use]
 pub fn proof(number: u64, answer: Answer) -> Proof {
     Proof { pod: pod(number).pod, answer }
 }

@@ -6,7 +6,6 @@ pub struct Random(u64);
 
 impl Random {
     /// The same seed gives the same numbers.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use super::{NOW, Random, container, image, log_directory, pod, sandbox, symlink, uid};
-use crate::glob::Glob;
 use crate::ledger::Record;
 use crate::logs::c8_symlink;
 use crate::pressure::Usage;
-use crate::rules::{BesideKubelet, Kubelet, Pressure};
+use crate::rules::{BesideKubelet, Glob, Kubelet, Pressure};
 use crate::safety::Inputs;
 use crate::view::{Answer, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodRef, PodView, Rules, RuntimeView, Timestamp};
@@ -34,7 +33,6 @@ const ODD: &[&str] = &["", "..", "../../etc", "a/b", "\u{1b}[2J", "*", "x y", "\
 
 impl World {
     /// The world of this seed with up to so many pods. About a third are without oddities.
-    #[must_use]
     pub fn random(seed: u64, pods: usize) -> Self {
         let mut random = Random::new(seed);
         let odd = random.percent(66);
@@ -42,7 +40,6 @@ impl World {
     }
 
     /// A world in which everything makes sense, and only the kubelet's rules hold.
-    #[must_use]
     pub fn ordinary(seed: u64, pods: usize) -> Self {
         let mut random = Random::new(seed);
         let mut world = Self::build(&mut random, pods, 0);
@@ -62,14 +59,12 @@ impl World {
     }
 
     /// All of it, for the checks.
-    #[must_use]
     pub const fn inputs(&self) -> Inputs<'_> {
         let Self { runtime, pods, files, ledger, rules, now } = self;
         Inputs { runtime, pods, files, ledger, rules, now: *now }
     }
 
     /// The plan for it.
-    #[must_use]
     pub fn plan(&self) -> crate::Plan {
         crate::plan(&self.runtime, &self.pods, &self.files, &self.ledger, &self.rules, self.now)
     }

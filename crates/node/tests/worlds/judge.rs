@@ -7,21 +7,13 @@ use kube_gc_node::safety;
 use kube_gc_node::testing::{Random, World};
 use kube_gc_node::{Plan, Rule};
 
-use crate::{kubelet, live};
+use crate::live;
 
 /// How many pods a world has at most.
 const PODS: usize = 6;
 
-/// Everything that is wrong with the world of a seed; nothing, if all is well.
+/// Everything that is wrong with the world of a seed, in the plan or while it is carried out.
 pub fn judge(seed: u64) -> Vec<String> {
-    let mut wrong = broken_invariants(seed);
-    let ordinary = World::ordinary(seed, PODS);
-    wrong.extend(kubelet::compare(&ordinary, &ordinary.plan()));
-    wrong
-}
-
-/// What breaks an invariant, in the plan or while it is carried out.
-pub fn broken_invariants(seed: u64) -> Vec<String> {
     let world = World::random(seed, PODS);
     let plan = world.plan();
     let mut wrong: Vec<String> =

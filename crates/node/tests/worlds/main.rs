@@ -12,14 +12,12 @@
 //! |---|---|
 //! | [`judge`] | what must hold for a world and its plan |
 //! | [`live`] | carries out a plan on a living node |
-//! | [`kubelet`] | the kubelet's rules for containers and images once more, to compare with |
 //! | [`hunt`] | many worlds, and the proof that mistakes would be found |
 
 #![allow(clippy::print_stdout, reason = "this is what the person who runs it came for")]
 
 mod hunt;
 mod judge;
-mod kubelet;
 mod live;
 
 use std::process::ExitCode;

@@ -1,16 +1,145 @@
-//! The names of images.
+//! What uses images, and by which names.
 //!
 //! A container may refer to its image by id, by digest, by a full name, or as people write it:
 //! `nginx`. Two names are taken for the same image if they could be. An image that is thought to
 //! be used stays, so a match too many does no harm.
 
-use crate::view::Image;
+use std::collections::{HashMap, HashSet};
+
+use crate::mutation::{self, Mutation};
+use crate::rule::escaped;
+use crate::view::{ContainerState, Image, Listed};
+use crate::{PodView, Rule, RuntimeView};
+
+/// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
+#[derive(Debug)]
+pub struct Users {
+    /// Keys of used images, with what uses them.
+    used: HashMap<String, User>,
+    /// A container that does not say which image it uses: it could be any.
+    unclear: Option<String>,
+}
+
+/// What uses an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum User {
+    /// A container.
+    Container(String),
+    /// A container mounts it as a volume.
+    Volume,
+    /// The spec of a pod that is bound to this node (B2).
+    Spec(String),
+}
+
+impl User {
+    pub(crate) const fn rule(&self) -> Rule {
+        match self {
+            Self::Container(_) | Self::Volume => Rule::I1,
+            Self::Spec(_) => Rule::B2,
+        }
+    }
+
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Container(id) => format!("container {} uses it", escaped(id)),
+            Self::Volume => "a container mounts it as a volume".to_owned(),
+            Self::Spec(pod) => format!("the spec of pod {} names it", escaped(pod)),
+        }
+    }
+}
+
+impl Users {
+    /// Everything that uses images.
+    pub fn of(runtime: &RuntimeView, pods: &PodView) -> Self {
+        Self::without(runtime, pods, |_| false, true)
+    }
+
+    /// Everything that will use images when some containers, by their index, have gone.
+    pub(crate) fn without(
+        runtime: &RuntimeView,
+        pods: &PodView,
+        goes: impl Fn(usize) -> bool,
+        spec_images: bool,
+    ) -> Self {
+        let mut users = Self { used: HashMap::new(), unclear: None };
+        for (index, container) in runtime.containers.iter().enumerate() {
+            let only_running = mutation::is(Mutation::OnlyRunningUsesImages);
+            if goes(index) || (only_running && container.state != ContainerState::Running) {
+                continue;
+            }
+            if container.image_refs.iter().all(String::is_empty) {
+                users.unclear = Some(container.id.clone());
+            }
+            for reference in &container.image_refs {
+                users.add(reference, || User::Container(container.id.clone()));
+            }
+        }
+        if !mutation::is(Mutation::ForgetImageVolumes) {
+            for reference in &runtime.image_volumes {
+                users.add(reference, || User::Volume);
+            }
+        }
+        if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
+            && !mutation::is(Mutation::ForgetSpecs)
+        {
+            for pod in pods {
+                for reference in &pod.images {
+                    users.add(reference, || User::Spec(format!("{}/{}", pod.pod.namespace, pod.pod.name)));
+                }
+            }
+        }
+        users
+    }
+
+    fn add(&mut self, reference: &str, user: impl Fn() -> User) {
+        for key in keys_of_reference(reference) {
+            self.used.entry(key).or_insert_with(&user);
+        }
+    }
+
+    /// Whether something uses this image.
+    pub fn uses(&self, image: &Image) -> bool {
+        self.user(image).is_some()
+    }
+
+    /// What uses this image.
+    pub fn user(&self, image: &Image) -> Option<&User> {
+        let mut user = None;
+        has_key(image, |key| {
+            user = self.used.get(key);
+            user.is_some()
+        });
+        user
+    }
+
+    /// A container that does not say which image it uses.
+    pub fn unclear(&self) -> Option<&str> {
+        self.unclear.as_deref()
+    }
+}
+
+/// The containers that may mount images as volumes, by their indexes: those whose pod has image volumes
+/// in its spec, or whose spec is not known. Whoever looks asks them which images these are.
+pub fn i1_may_mount(runtime: &RuntimeView, pods: &PodView) -> Vec<usize> {
+    let mut without: HashSet<&str> = HashSet::new();
+    if let PodView::Listed(Listed { pods, .. }) = pods {
+        for pod in pods.iter().filter(|pod| pod.without_image_volumes) {
+            without.insert(&pod.pod.uid);
+            without.extend(pod.mirror_of.as_deref());
+        }
+    }
+    without.remove("");
+    let containers = runtime.containers.iter().enumerate();
+    containers
+        .filter(|(_, container)| !without.contains(container.pod_uid.as_str()))
+        .map(|(index, _)| index)
+        .collect()
+}
 
 /// Marks keys of names without a registry, which may be in any.
 const ANY_REGISTRY: char = '~';
 
 /// What a reference to an image may match: an image is meant if it has one of these keys.
-#[must_use]
 pub fn keys_of_reference(reference: &str) -> Vec<String> {
     let mut keys = Vec::new();
     if reference.is_empty() {
@@ -37,9 +166,8 @@ pub fn keys_of_reference(reference: &str) -> Vec<String> {
     keys
 }
 
-/// Whether an image is known by a key that is wanted. Keys of names without a registry are only looked at
-/// if `short` asks for them: most nodes have no use for them.
-pub(crate) fn has_key(image: &Image, short: bool, mut is_wanted: impl FnMut(&str) -> bool) -> bool {
+/// Whether an image is known by a key that is wanted.
+pub(crate) fn has_key(image: &Image, mut is_wanted: impl FnMut(&str) -> bool) -> bool {
     let id = image.id.as_str();
     if !id.is_empty() && (is_wanted(id) || (is_hex(id) && is_wanted(&format!("sha256:{id}")))) {
         return true;
@@ -53,16 +181,9 @@ pub(crate) fn has_key(image: &Image, short: bool, mut is_wanted: impl FnMut(&str
             return is_wanted(digest);
         }
         let parsed = Name::parse(name);
-        if !parsed.is_full() && is_wanted(&parsed.full()) {
-            return true;
-        }
-        short && suffixes(parsed.path).any(|path| is_wanted(&format!("{ANY_REGISTRY}{path}:{}", parsed.tag)))
+        is_wanted(&parsed.full())
+            || suffixes(parsed.path).any(|path| is_wanted(&format!("{ANY_REGISTRY}{path}:{}", parsed.tag)))
     })
-}
-
-/// Whether a key is that of a name without a registry.
-pub(crate) fn is_short(key: &str) -> bool {
-    key.starts_with(ANY_REGISTRY)
 }
 
 /// `library/nginx` and `nginx` for `library/nginx`.
@@ -76,7 +197,6 @@ struct Name<'a> {
     registry: Option<&'a str>,
     path: &'a str,
     tag: &'a str,
-    has_tag: bool,
 }
 
 impl<'a> Name<'a> {
@@ -86,30 +206,19 @@ impl<'a> Name<'a> {
             Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (Some(first), rest),
             _ => (None, text),
         };
-        let tagged = rest.rsplit_once(':');
-        let (path, tag) = tagged.unwrap_or((rest, "latest"));
-        Self { registry, path, tag, has_tag: tagged.is_some() }
-    }
-
-    /// Whether the name is already as runtimes complete it, as most are.
-    fn is_full(&self) -> bool {
-        self.has_tag && self.registry.is_some_and(|registry| !is_default(registry))
+        let (path, tag) = rest.rsplit_once(':').unwrap_or((rest, "latest"));
+        Self { registry, path, tag }
     }
 
     /// The name as runtimes complete it.
     fn full(&self) -> String {
         let Self { registry, path, tag, .. } = self;
-        match registry.filter(|registry| !is_default(registry)) {
+        match registry.filter(|registry| !matches!(*registry, "docker.io" | "index.docker.io")) {
             None if path.contains('/') => format!("docker.io/{path}:{tag}"),
             None => format!("docker.io/library/{path}:{tag}"),
             Some(registry) => format!("{registry}/{path}:{tag}"),
         }
     }
-}
-
-/// Whether this is the registry of names without one.
-fn is_default(registry: &str) -> bool {
-    matches!(registry, "docker.io" | "index.docker.io")
 }
 
 /// Whether this is a digest without a name.
@@ -138,7 +247,7 @@ mod tests {
             ..Image::default()
         };
         let keys = keys_of_reference(reference);
-        has_key(&image, true, |key| keys.iter().any(|wanted| wanted == key))
+        has_key(&image, |key| keys.iter().any(|wanted| wanted == key))
     }
 
     #[test]
@@ -182,7 +291,7 @@ mod tests {
         assert!(means(&id, &[], &[]));
         assert!(means(id.trim_start_matches("sha256:"), &[], &[]));
         let bare = Image { id: id.trim_start_matches("sha256:").to_owned(), ..Image::default() };
-        assert!(has_key(&bare, false, |key| key == id));
+        assert!(has_key(&bare, |key| key == id));
     }
 
     #[test]
@@ -196,7 +305,7 @@ mod tests {
         for reference in ["/", ":", "@", "a@", "@b", "a/:", "::::", "\u{0}", "ä/ö:ü"] {
             let _ = keys_of_reference(reference);
             let image = Image { repo_tags: vec![reference.to_owned()], ..Image::default() };
-            let _ = has_key(&image, true, |_| false);
+            let _ = has_key(&image, |_| false);
         }
     }
 }

@@ -1,0 +1,58 @@
+//! The messages of CRI v1, generated from `proto/api.proto`: the definition of Kubernetes 1.36 as it is.
+//! v1alpha2 has the same messages.
+
+#[allow(missing_docs, clippy::all, reason = "the definition has comments of its own")]
+mod generated {
+    include!(concat!(env!("OUT_DIR"), "/runtime.v1.rs"));
+}
+
+use serde::Deserialize;
+
+pub use generated::*;
+
+/// The label with the name of the pod that a container or sandbox belongs to.
+pub const POD_NAME: &str = "io.kubernetes.pod.name";
+/// The label with the namespace of the pod that a container or sandbox belongs to.
+pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+/// The label with the uid of the pod that a container or sandbox belongs to.
+pub const POD_UID: &str = "io.kubernetes.pod.uid";
+/// The label with the name that a container has in its pod.
+pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+/// The annotation of a sandbox that says where its pod comes from.
+pub const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
+
+impl StatusResponse {
+    /// The image of sandboxes, as the runtime is configured with it. No container shows that this image is
+    /// in use, and older runtimes do not pin it.
+    ///
+    /// containerd and CRI-O name it in their verbose status. The answer is `None` if a runtime does not.
+    pub fn sandbox_image(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Config {
+            #[serde(rename = "sandboxImage")]
+            sandbox_image: Option<String>,
+        }
+        let config: Config = serde_json::from_str(self.info.get("config")?).ok()?;
+        config.sandbox_image.filter(|image| !image.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_image_of_sandboxes_is_read_if_it_is_there() {
+        let image = |config: &str| {
+            let info = [("config".to_owned(), config.to_owned())].into();
+            StatusResponse { info, ..StatusResponse::default() }.sandbox_image()
+        };
+        assert_eq!(image(r#"{"containerd":{"x":[1]},"sandboxImage":"pause:3"}"#).as_deref(), Some("pause:3"));
+        for nothing in
+            ["", "{}", "[]", r#"{"sandboxImage":""}"#, r#"{"sandboxImage":7}"#, r#"{"sandboxImage":null}"#]
+        {
+            assert_eq!(image(nothing), None, "{nothing}");
+        }
+        assert_eq!(StatusResponse::default().sandbox_image(), None);
+    }
+}
