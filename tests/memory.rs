@@ -3,7 +3,7 @@
 // The benchmark's own files, some of which are not needed.
 #![allow(dead_code, unused_imports)]
 
-#[path = "../benches/allocations/graph.rs"]
+#[path = "memory/graph.rs"]
 mod graph;
 #[path = "../benches/scale/cluster/mod.rs"]
 mod large;

@@ -55,10 +55,6 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
 
-    /// The directory for plots as SVG, which is docs/scale in the repository
-    #[arg(long, value_name = "DIRECTORY")]
-    pub plots: Option<PathBuf>,
-
     /// `cargo bench` passes this to every benchmark.
     #[arg(long = "bench", hide = true)]
     pub by_cargo: bool,

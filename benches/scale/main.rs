@@ -15,7 +15,6 @@ mod kube_gc;
 #[allow(dead_code, reason = "another benchmark's, which takes more of it")]
 #[path = "../end_to_end/proc.rs"]
 mod linux;
-mod plots;
 mod proc;
 mod report;
 mod scenarios;
@@ -43,7 +42,7 @@ fn main() -> Result<()> {
         let document = serde_json::to_vec_pretty(&results)?;
         std::fs::write(path, document).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    arguments.plots.as_deref().map_or(Ok(()), |directory| plots::draw(&results, directory))
+    Ok(())
 }
 
 async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result<Results> {

@@ -176,9 +176,7 @@ fn start_container(world: &mut World, image: &str) {
         image: image.to_owned(),
         state: ContainerState::ContainerRunning,
         created_at: crate::node::now().nanos(),
-        image_volumes: Vec::new(),
-        log_path: String::new(),
-        written: Space::default(),
+        ..NewContainer::default()
     });
 }
 
