@@ -39,16 +39,6 @@ impl Graph {
         let (partitions, objects, names) = built?;
         Ok(Self { objects, names, partitions, allocated })
     }
-
-    /// Its memory by its own account.
-    pub fn bytes(&self) -> usize {
-        self.partitions.iter().map(|partition| partition.stats().bytes).sum()
-    }
-
-    /// The number of references.
-    pub fn references(&self) -> usize {
-        self.partitions.iter().map(|partition| partition.stats().edges).sum()
-    }
 }
 
 type Built = (Vec<Partition>, usize, usize);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::status::Status;
+use crate::status::Status;
 
 /// A parsed request.
 #[derive(Clone, Debug)]
@@ -28,7 +28,6 @@ pub struct Call {
 impl Call {
     /// The first value of a query parameter; empty counts as absent, as in
     /// Kubernetes.
-    #[must_use]
     pub fn query(&self, name: &str) -> Option<&str> {
         let (_, value) = self.query.iter().find(|(key, _)| key == name)?;
         (!value.is_empty()).then_some(value)
@@ -36,7 +35,6 @@ impl Call {
 
     /// Whether a query parameter is a Kubernetes "true": it is present, even if empty, and is
     /// neither `false` nor `0`.
-    #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         let value = self.query.iter().find(|(key, _)| key == name);
         value.is_some_and(|(_, value)| value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -57,7 +55,6 @@ impl Call {
     }
 
     /// The target of the path.
-    #[must_use]
     pub fn target(&self) -> Target<'_> {
         Target::parse(&self.path)
     }
@@ -86,7 +83,6 @@ pub enum Verb {
 
 impl Verb {
     /// The verb of a request, whether the target supports it or not.
-    #[must_use]
     pub fn asked(call: &Call, path: ObjectPath<'_>) -> Option<Self> {
         Some(match (call.method.as_str(), path.name.is_some()) {
             ("GET", true) => Self::Get,
@@ -102,7 +98,6 @@ impl Verb {
     }
 
     /// The name in discovery.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",
@@ -172,7 +167,6 @@ pub struct ObjectPath<'a> {
 impl<'a> Target<'a> {
     /// Reads a path. `/namespaces/{name}` is the namespace itself, and
     /// `/namespaces/{name}/status` and `/finalize` are its subresources.
-    #[must_use]
     pub fn parse(path: &'a str) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let (group, version, rest) = match parts.as_slice() {
@@ -201,7 +195,6 @@ impl<'a> Target<'a> {
 }
 
 /// The 404 of a path that is not served. It is no statement about any object.
-#[must_use]
 pub fn no_such_path() -> Status {
     let mut status = Status::new(404, "NotFound", "the server could not find the requested resource");
     status.details = Some(serde_json::json!({}));

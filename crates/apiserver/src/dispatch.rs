@@ -3,17 +3,14 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::answer::Answer;
-use super::call::{Call, ObjectPath, Target, Verb, no_such_path};
-use super::guards::{Begun, Waiting};
-use super::reads::{self, Read};
-use super::reply::{Body, Reply};
-use super::resources::{Resource, aggregated, crds, discovery};
-use super::settings::Release;
-use super::state::Server;
-use super::status::Status;
-use super::writes::{self, Write};
-use super::{follow_up, other};
+use crate::call::{Call, ObjectPath, Target, Verb, no_such_path};
+use crate::guards::{Begun, Waiting};
+use crate::reads::{self, Read};
+use crate::resources::{Resource, aggregated, crds, discovery};
+use crate::server::{Answer, Body, Release, Reply, Server};
+use crate::status::Status;
+use crate::writes::{self, Write};
+use crate::{controllers, documents};
 
 /// Answers a request.
 pub(super) fn answer(server: &mut Server, call: &Call, begun: Begun, now: SystemTime) -> Answer {
@@ -69,7 +66,7 @@ fn route(server: &mut Server, call: &Call, begun: &Begun, now: SystemTime) -> Re
     };
     // Also after an error, because a collection may have been deleted in part.
     if server.store.head() != before {
-        follow_up::schedule(server, &resource, path, before, now);
+        controllers::schedule(server, &resource, path, before, now);
     }
     reply.map(Answer::Whole)
 }
@@ -151,7 +148,7 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
             Some(document) => Some(document),
             None => return nothing_there(server, group),
         },
-        (Target::Other(_), _) => return other::answer(server, call),
+        (Target::Other(_), _) => return documents::answer(server, call),
         (Target::Objects(_), _) => None,
     };
     document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::rustls::{self, ServerConfig};
 
-use super::ApiServer;
+use crate::ApiServer;
 
 /// The time limit for the TLS handshake of a client.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -64,27 +64,23 @@ pub struct Serving {
 
 impl Serving {
     /// The address.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// The URL for clients.
-    #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.authority.is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
     /// The certificate authority in PEM; `None` without TLS.
-    #[must_use]
     pub fn authority(&self) -> Option<&str> {
         self.authority.as_deref()
     }
 
     /// A kubeconfig for this server. The server does not authenticate; the token is there for
     /// clients that insist on one.
-    #[must_use]
     pub fn kubeconfig(&self) -> String {
         let authority = self.authority.as_ref().map(|pem| {
             let encoded = STANDARD.encode(pem);
@@ -126,10 +122,6 @@ impl Drop for Serving {
 
 impl ApiServer {
     /// Serves an address, such as `127.0.0.1:0`, and runs the scheduled work.
-    ///
-    /// # Errors
-    ///
-    /// If it cannot bind the address, or TLS cannot be set up.
     pub async fn serve(&self, address: SocketAddr, scheme: Scheme) -> Result<Serving, ServeError> {
         let listen = |source| ServeError::Listen { address, source };
         let (acceptor, authority) = match scheme {

@@ -15,17 +15,14 @@
 //! | module | contents |
 //! |---|---|
 //! | [`call`] | what a request asks for: target, verb, options, form of the answer |
-//! | [`answer`], [`reply`] | a complete answer, or the watch that a request begins |
-//! | [`state`] | what requests read and change |
+//! | [`server`] | the state, the settings, and the answers |
+//! | `dispatch` | routing of a request to one of the following |
 //! | [`resources`] | the served types, built in or custom; discovery |
 //! | [`store`] | objects, the resource version, history, compaction, snapshots |
 //! | [`reads`] | get, list, watch; metadata only and tables |
 //! | [`writes`] | create, update, patch, delete; the rules of metadata |
-//! | [`server`], `dispatch` | routing of a request to one of these |
-//! | `follow_up` | what is due after a change |
+//! | `controllers` | work that falls due after a change; the namespace controller |
 //! | [`guards`] | refusals that a test asks for |
-//! | [`schedule`], [`namespaces`] | work that falls due later; the namespace controller |
-//! | [`metrics`] | request counts |
 //! | [`service`] | the handle, its clock, and streams of watches |
 //! | [`http`] | the server on an address, by HTTP or HTTPS |
 //!
@@ -34,31 +31,22 @@
 
 #![forbid(unsafe_code)]
 
-pub mod answer;
 pub mod call;
+mod controllers;
 mod dispatch;
-mod follow_up;
+mod documents;
 pub mod guards;
 pub mod http;
-pub mod metrics;
-pub mod namespaces;
 pub mod object;
-mod openapi;
-mod other;
 mod protobuf;
 pub mod reads;
-pub mod reply;
 pub mod resources;
-pub mod schedule;
 pub mod server;
 pub mod service;
-pub mod settings;
-pub mod state;
 pub mod status;
 pub mod store;
-pub mod time;
 pub mod writes;
 
 pub use http::{Scheme, ServeError, Serving};
+pub use server::{Release, Settings};
 pub use service::ApiServer;
-pub use settings::{Release, Settings};

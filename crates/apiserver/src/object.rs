@@ -1,8 +1,9 @@
-//! Stored objects: JSON, shared, never changed in place.
+//! Stored objects: JSON, shared, never changed in place; and times in the format of Kubernetes.
 
 use std::cmp::Ordering;
 use std::iter::once;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
@@ -18,7 +19,6 @@ pub struct Key {
 
 impl Key {
     /// The key of an object.
-    #[must_use]
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self { namespace: namespace.map(Arc::from), name: name.into() }
     }
@@ -47,25 +47,21 @@ pub struct Object(Arc<Value>);
 
 impl Object {
     /// Wraps a value. A value that is no JSON object has empty metadata.
-    #[must_use]
     pub fn new(value: Value) -> Self {
         Self(Arc::new(value))
     }
 
     /// The whole object.
-    #[must_use]
     pub fn value(&self) -> &Value {
         &self.0
     }
 
     /// A copy that can be changed.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         Value::clone(&self.0)
     }
 
     /// `metadata`.
-    #[must_use]
     pub fn metadata(&self) -> Option<&Map<String, Value>> {
         self.0.get("metadata")?.as_object()
     }
@@ -79,32 +75,27 @@ impl Object {
     }
 
     /// The key.
-    #[must_use]
     pub fn key(&self) -> Key {
         let namespace = self.text("namespace");
         Key::new((!namespace.is_empty()).then_some(namespace), self.name())
     }
 
     /// `metadata.name`.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.text("name")
     }
 
     /// `metadata.uid`.
-    #[must_use]
     pub fn uid(&self) -> &str {
         self.text("uid")
     }
 
     /// `metadata.resourceVersion` as a number; 0 if it is absent.
-    #[must_use]
     pub fn resource_version(&self) -> u64 {
         self.text("resourceVersion").parse().unwrap_or_default()
     }
 
     /// `metadata.deletionTimestamp`.
-    #[must_use]
     pub fn deletion_timestamp(&self) -> Option<&str> {
         Some(self.text("deletionTimestamp")).filter(|time| !time.is_empty())
     }
@@ -115,20 +106,31 @@ impl Object {
     }
 
     /// Whether the object has this finalizer.
-    #[must_use]
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers().any(|one| one == finalizer)
     }
 
     /// `metadata.ownerReferences`.
-    #[must_use]
     pub fn owner_references(&self) -> &[Value] {
         self.list("ownerReferences")
     }
 
     /// The value of a label.
-    #[must_use]
     pub fn label(&self, label: &str) -> Option<&str> {
         self.metadata()?.get("labels")?.get(label)?.as_str()
     }
+}
+
+/// The last second that the format can write. The grace period of a Pod may reach beyond it.
+const LAST_SECOND: Duration = Duration::from_secs(253_402_300_799);
+
+/// A time in the format of Kubernetes: `2026-01-01T00:00:00Z`.
+pub fn timestamp(time: SystemTime) -> String {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().min(LAST_SECOND);
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since_1970).to_string()
+}
+
+/// Parses such a time; `None` if it is malformed.
+pub fn parse_time(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
 }

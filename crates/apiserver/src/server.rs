@@ -1,26 +1,22 @@
 //! The server as a plain value: a request and the time go in, an answer comes out.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use super::call::Call;
-use super::dispatch;
-use super::follow_up;
-use super::guards::{Begun, Guards};
-use super::metrics::Counts;
-use super::namespaces;
-use super::protobuf;
-use super::resources::{Backends, Catalog, api_services, crds};
-use super::schedule::{Due, Schedule};
-use super::settings::Settings;
-use super::store::Store;
+use bytes::Bytes;
+use serde_json::Value;
 
-pub use super::answer::Answer;
-pub use super::reply::{Body, Reply};
-pub use super::state::Server;
+use crate::call::Call;
+use crate::controllers::{Due, Schedule};
+use crate::documents::Counts;
+use crate::guards::{Begun, Guards, Waiting};
+use crate::reads::Watch;
+use crate::resources::{Backends, Catalog, ServiceName, api_services, crds};
+use crate::status::Status;
+use crate::store::Store;
+use crate::{controllers, dispatch, protobuf};
 
 impl Server {
     /// A server with the default namespaces.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         let catalog = Catalog::new(settings.release);
         let now = settings.epoch;
@@ -35,7 +31,7 @@ impl Server {
             counts: Counts::default(),
             guards: Guards::default(),
         };
-        namespaces::create_initial(&mut server, now);
+        controllers::create_namespaces(&mut server, now);
         api_services::reconcile(&mut server, now);
         server
     }
@@ -62,7 +58,6 @@ impl Server {
     }
 
     /// When the next scheduled work is due, if there is any.
-    #[must_use]
     pub fn next_due(&self) -> Option<SystemTime> {
         self.due.next()
     }
@@ -74,7 +69,7 @@ impl Server {
                 Due::Definition(name) => crds::reconcile(self, &name, now),
                 Due::Serving(name) => crds::serve(self, &name, now),
                 Due::Services => api_services::reconcile(self, now),
-                Due::Namespace(name) => namespaces::empty(self, &name, now),
+                Due::Namespace(name) => controllers::empty_namespace(self, &name, now),
             }
         }
     }
@@ -86,6 +81,141 @@ impl Server {
         self.due = Schedule::default();
         crds::resync(self, now);
         api_services::reconcile(self, now);
-        follow_up::namespaces_changed(self, now);
+        controllers::namespaces_changed(self, now);
+    }
+}
+
+/// The release to emulate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// 1.20: plain discovery, no streamed lists, Ingress in two groups.
+    V1_20,
+    /// 1.36: aggregated discovery, streamed lists.
+    V1_36,
+}
+
+/// The settings of a server.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The release to emulate.
+    pub release: Release,
+    /// The seed of uids and generated names. The same seed gives the same names.
+    pub seed: u64,
+    /// The wall-clock time when the server is created. From then on, it follows tokio's clock,
+    /// which tests can pause.
+    pub epoch: SystemTime,
+    /// The delay until a custom resource is served after its definition was created, and until it
+    /// disappears after the definition was deleted.
+    pub custom_resource_delay: Duration,
+    /// Whether the server empties and finalizes namespaces, as the namespace controller of
+    /// kube-controller-manager does.
+    pub namespace_controller: bool,
+    /// The number of changes of each resource that are kept for watches. Older ones are compacted
+    /// automatically.
+    pub history: usize,
+    /// Whether to keep every change with its cause, for an oracle.
+    pub journal: bool,
+    /// Whether a watch from a version that is too old is rejected with 410 instead of accepted and
+    /// answered by an event.
+    pub gone_as_status: bool,
+    /// The interval of bookmarks, for watches that request them.
+    pub bookmarks: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            release: Release::V1_36,
+            seed: 0,
+            epoch: SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600),
+            custom_resource_delay: Duration::from_millis(100),
+            namespace_controller: true,
+            history: 10_000,
+            journal: false,
+            gone_as_status: false,
+            bookmarks: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The state of the whole server.
+#[derive(Debug)]
+pub struct Server {
+    /// The settings.
+    pub settings: Settings,
+    /// The stored objects.
+    pub store: Store,
+    /// The served types.
+    pub catalog: Catalog,
+    /// The catalogs of the available backends.
+    pub backends: Backends,
+    /// Scheduled work.
+    pub due: Schedule,
+    /// The number of requests served.
+    pub requests: u64,
+    /// The numbers by verb and type.
+    pub counts: Counts,
+    /// The guards.
+    pub guards: Guards,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub enum Answer {
+    /// A complete answer.
+    Whole(Reply),
+    /// A stream of changes.
+    Watch(Watch),
+    /// The backend behind this service answers.
+    Elsewhere(ServiceName),
+    /// Admission takes time.
+    Waits(Box<Waiting>),
+}
+
+/// A complete answer.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The content, with its content type.
+    pub body: Body,
+}
+
+/// The body of a complete answer.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// JSON, with its content type.
+    Json(Value, &'static str),
+    /// Serialized JSON, with its content type.
+    Written(Bytes, &'static str),
+    /// Text, such as `ok`.
+    Text(String),
+}
+
+impl Reply {
+    /// An answer in JSON.
+    pub fn json(code: u16, value: Value) -> Self {
+        Self { code, body: Body::Json(value, "application/json") }
+    }
+
+    /// An answer in plain text.
+    pub fn text(code: u16, text: impl Into<String>) -> Self {
+        Self { code, body: Body::Text(text.into()) }
+    }
+
+    /// The 404 of a path that is unknown to every part of the server.
+    pub fn unknown_path() -> Self {
+        Self::text(404, "404 page not found\n")
+    }
+
+    /// The answer for a group and version whose backend is unavailable.
+    pub fn unavailable() -> Self {
+        Self::text(503, "service unavailable\n")
+    }
+}
+
+impl From<Status> for Reply {
+    fn from(status: Status) -> Self {
+        Self::json(status.code, status.to_value())
     }
 }

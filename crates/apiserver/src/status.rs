@@ -1,8 +1,9 @@
-//! `Status` answers: errors with the reasons and codes of Kubernetes.
+//! `Status` answers: errors with the reasons and codes of Kubernetes. Messages are only those of Kubernetes
+//! where clients show them.
 
 use serde_json::{Value, json};
 
-use super::resources::ResourceName;
+use crate::resources::ResourceName;
 
 /// An error in the form of `metav1.Status`.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,38 +27,32 @@ impl Status {
     }
 
     /// The 404 of an object.
-    #[must_use]
     pub fn not_found(resource: &ResourceName, name: &str) -> Self {
         Self::about(404, "NotFound", resource, name, format!("{resource} \"{name}\" not found"))
     }
 
     /// The name is taken.
-    #[must_use]
     pub fn already_exists(resource: &ResourceName, name: &str) -> Self {
         Self::about(409, "AlreadyExists", resource, name, format!("{resource} \"{name}\" already exists"))
     }
 
     /// A precondition failed, or the object has changed.
-    #[must_use]
     pub fn conflict(resource: &ResourceName, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {resource} \"{name}\": {why}");
         Self::about(409, "Conflict", resource, name, message)
     }
 
     /// The request is malformed.
-    #[must_use]
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }
 
     /// An error without a reason.
-    #[must_use]
     pub fn unnamed(message: impl Into<String>) -> Self {
         Self::new(500, "", message)
     }
 
     /// The request is forbidden. Without a name, the message names no object.
-    #[must_use]
     pub fn forbidden(resource: &ResourceName, name: &str, why: &str) -> Self {
         let object = if name.is_empty() { resource.to_string() } else { format!("{resource} \"{name}\"") };
         let message = format!("{object} is forbidden: {why}");
@@ -65,29 +60,15 @@ impl Status {
     }
 
     /// The object is invalid. `kind` is its kind.
-    #[must_use]
     pub fn invalid(kind: &ResourceName, name: &str, errors: &[FieldError]) -> Self {
-        let mut faults: Vec<String> = Vec::new();
-        for error in errors {
-            let fault = format!("{}: {}", error.field, error.message);
-            if !faults.contains(&fault) {
-                faults.push(fault);
-            }
-        }
-        let faults = match faults.as_slice() {
-            [fault] => fault.clone(),
-            _ => format!("[{}]", faults.join(", ")),
-        };
-        let message = format!("{kind} \"{name}\" is invalid: {faults}");
-        let mut status = Self::about(422, "Invalid", kind, name, message);
-        for error in errors {
-            status = status.because(error.reason, &error.message, &error.field);
-        }
-        status
+        let faults: Vec<String> =
+            errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+        let message = format!("{kind} \"{name}\" is invalid: {}", faults.join(", "));
+        let status = Self::about(422, "Invalid", kind, name, message);
+        errors.iter().fold(status, |status, error| status.because(error.reason, &error.message, &error.field))
     }
 
     /// Adds a cause to the details.
-    #[must_use]
     pub fn because(mut self, reason: &str, message: &str, field: &str) -> Self {
         let details = self.details.get_or_insert_with(|| json!({}));
         let cause = json!({"reason": reason, "message": message, "field": field});
@@ -99,7 +80,6 @@ impl Status {
     }
 
     /// A status with `details` that name the object.
-    #[must_use]
     pub fn about(
         code: u16,
         reason: &'static str,
@@ -117,7 +97,6 @@ impl Status {
     }
 
     /// As JSON.
-    #[must_use]
     pub fn to_value(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -149,64 +128,27 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    /// An invalid value, as it should be printed.
-    #[must_use]
-    pub fn invalid(field: &str, value: &str, why: &str) -> Self {
-        Self::new("FieldValueInvalid", field, format!("Invalid value: {value}: {why}"))
+    /// An invalid value.
+    pub fn invalid(field: &str, why: &str) -> Self {
+        Self::new("FieldValueInvalid", field, why)
     }
 
     /// A missing value.
-    #[must_use]
-    pub fn required(field: &str, why: &str) -> Self {
-        Self::new("FieldValueRequired", field, format!("Required value: {why}"))
+    pub fn required(field: &str) -> Self {
+        Self::new("FieldValueRequired", field, "required")
     }
 
     /// A value that must be absent.
-    #[must_use]
     pub fn forbidden(field: &str, why: &str) -> Self {
-        Self::new("FieldValueForbidden", field, format!("Forbidden: {why}"))
+        Self::new("FieldValueForbidden", field, why)
     }
 
-    /// A value that is not one of the supported values, as it should be printed.
-    #[must_use]
-    pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
-        let supported: Vec<String> = supported.iter().map(|one| format!("{one:?}")).collect();
-        let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
-        Self::new("FieldValueNotSupported", field, message)
+    /// A value that is not one of the supported ones.
+    pub fn not_supported(field: &str, value: &str) -> Self {
+        Self::new("FieldValueNotSupported", field, &format!("unsupported value: {value:?}"))
     }
 
-    fn new(reason: &'static str, field: &str, message: String) -> Self {
-        Self { reason, field: field.to_owned(), message }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_repeated_error_is_listed_once_and_counted_twice() {
-        let one = FieldError::invalid("metadata.uid", "\"x\"", "field is immutable");
-        let other = FieldError::required("metadata.name", "a name");
-        let status =
-            Status::invalid(&ResourceName::new("x.io", "Foo"), "a", &[one.clone(), one.clone(), other]);
-        assert_eq!(
-            status.message,
-            "Foo.x.io \"a\" is invalid: [metadata.uid: Invalid value: \"x\": field is immutable, \
-             metadata.name: Required value: a name]"
-        );
-        let value = status.to_value();
-        assert_eq!(value["details"]["causes"].as_array().map(Vec::len), Some(3));
-        assert_eq!(value["details"]["kind"], "Foo");
-        let status = Status::invalid(&ResourceName::new("", "Foo"), "a", &[one.clone(), one]);
-        assert_eq!(
-            status.message,
-            "Foo \"a\" is invalid: metadata.uid: Invalid value: \"x\": field is immutable"
-        );
-    }
-
-    #[test]
-    fn an_error_without_a_name_has_no_reason() {
-        assert!(Status::unnamed("x").to_value().get("reason").is_none());
+    fn new(reason: &'static str, field: &str, message: &str) -> Self {
+        Self { reason, field: field.to_owned(), message: message.to_owned() }
     }
 }

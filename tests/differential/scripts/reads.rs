@@ -109,14 +109,14 @@ pub(super) fn selectors() -> Vec<Step> {
     steps
 }
 
-/// Metadata and tables in both existing versions.
+/// Metadata in both existing versions.
 pub(super) fn forms() -> Vec<Step> {
     let mut steps = Vec::new();
     for of in [&CONFIG_MAPS, &WIDGETS] {
         let (path, name) = place(of);
         steps.push(send("POST", path.clone(), of.object(json!({ "name": name }))));
         for version in ["v1", "v1beta1"] {
-            for kind in ["PartialObjectMetadata", "PartialObjectMetadataList", "Table"] {
+            for kind in ["PartialObjectMetadata", "PartialObjectMetadataList"] {
                 let accept = format!("application/json;as={kind};g=meta.k8s.io;v={version}");
                 let get = |path: String| Request::new(Kind::Odd, "GET", path).accept(&accept);
                 steps.push(Step::Send(get(format!("{path}/{name}"))));

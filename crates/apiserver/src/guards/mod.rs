@@ -18,23 +18,21 @@
 //!
 //! Guards do not apply to the server's own writes.
 
-mod admission;
-mod conversion;
-mod roles;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::call::{Call, Target, Verb};
-use super::status::Status;
-use super::store::Store;
-
-pub(crate) use admission::Asked;
-pub use admission::{Admission, Begun, Denial, Later, Operation, Review, Verdict, Waiting};
-pub use conversion::Conversion;
+use crate::call::{Call, ObjectPath, Target, Verb};
+use crate::object::{Key, Object};
+use crate::resources::ResourceName;
+use crate::status::Status;
+use crate::store::Store;
 
 /// The guards that are set.
 #[derive(Debug, Default)]
@@ -56,13 +54,13 @@ impl Guards {
         let Target::Objects(path) = call.target() else { return Ok(()) };
         // Requests without a verb are rejected elsewhere.
         let Some(verb) = Verb::asked(call, path) else { return Ok(()) };
-        roles::check(store, user, verb, path)
+        check_roles(store, user, verb, path)
     }
 
     /// Converts an object by the webhook at this address.
     pub(super) fn convert(&self, webhook: &str) -> Result<(), String> {
         match &self.conversion {
-            Some(conversion) => conversion.ask(),
+            Some(conversion) => conversion.0(),
             None => Err(format!("Post \"{webhook}?timeout=30s\": connection refused")),
         }
     }
@@ -71,7 +69,7 @@ impl Guards {
     /// it wants another. The error may mean that the request must wait: see
     /// [`asked`](Self::asked).
     pub(super) fn admit(&mut self, review: &Review<'_>) -> Result<Option<Value>, Status> {
-        match self.admission.as_ref().map_or(Verdict::Allow, |admission| admission.ask(review)) {
+        match self.admission.as_ref().map_or(Verdict::Allow, |admission| admission.0(review)) {
             Verdict::Allow => Ok(None),
             Verdict::Mutate(new) => Ok(Some(new)),
             Verdict::Deny(status) => Err(status),
@@ -82,4 +80,293 @@ impl Guards {
             }
         }
     }
+}
+
+/// The kind of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// POST.
+    Create,
+    /// PUT or PATCH, including one that removes the last finalizer.
+    Update,
+    /// DELETE of an object, or of each object of a collection.
+    Delete,
+}
+
+/// A write to admit or deny.
+#[derive(Clone, Debug)]
+pub struct Review<'a> {
+    /// The kind of the write.
+    pub operation: Operation,
+    /// The type, as named in the request.
+    pub resource: ResourceName,
+    /// `status` or `finalize`, if the request names one.
+    pub subresource: Option<&'a str>,
+    /// The stored object. Of a creation, the new object, which has its uid and its
+    /// `creationTimestamp`.
+    pub object: &'a Object,
+    /// The state that a creation or an update would write.
+    pub new: Option<&'a Value>,
+}
+
+impl Review<'_> {
+    /// The denial of a ValidatingAdmissionPolicy.
+    pub fn denied_by_policy(&self, policy: &str, binding: &str, message: &str) -> Verdict {
+        let why = format!(
+            "ValidatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {message}"
+        );
+        let mut status = Status::forbidden(&self.resource, self.object.name(), &why);
+        (status.code, status.reason) = (422, "Invalid");
+        status.details.get_or_insert_default()["causes"] = json!([{"message": why}]);
+        Verdict::Deny(status)
+    }
+}
+
+/// The denial of a webhook.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Denial {
+    /// The name of the webhook to report.
+    pub webhook: String,
+    /// The HTTP code; 400 by default.
+    pub code: Option<u16>,
+    /// The reason, such as `NotFound`; may be empty.
+    pub reason: &'static str,
+    /// The message.
+    pub message: String,
+    /// `details`, if any: whatever the webhook says.
+    pub details: Option<Value>,
+}
+
+impl Denial {
+    fn into_status(self) -> Status {
+        let Self { webhook, code, reason, message, details } = self;
+        // A client would not take a success code for a denial.
+        let code = code.filter(|code| *code >= 400).unwrap_or(400);
+        let why = match (message.as_str(), reason) {
+            ("", "") => " without explanation".to_owned(),
+            ("", why) | (why, _) => format!(": {why}"),
+        };
+        let message = format!("admission webhook \"{webhook}\" denied the request{why}");
+        Status { details, ..Status::new(code, reason, message) }
+    }
+}
+
+impl From<Denial> for Verdict {
+    fn from(denial: Denial) -> Self {
+        Self::Deny(denial.into_status())
+    }
+}
+
+/// A decision that takes time.
+pub type Later = Pin<Box<dyn Future<Output = Verdict> + Send>>;
+
+/// A decision about a write.
+pub enum Verdict {
+    /// The write takes effect.
+    Allow,
+    /// It does not.
+    Deny(Status),
+    /// This state is written in place of [`Review::new`].
+    Mutate(Value),
+    /// The request waits. Meanwhile the server goes on, so the object may change or its namespace
+    /// may end. A creation is not checked against its namespace again; an update or a deletion is
+    /// decided again, with a new review if the object has changed.
+    Wait(Later),
+}
+
+impl fmt::Debug for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allow => f.write_str("Allow"),
+            Self::Deny(status) => f.debug_tuple("Deny").field(status).finish(),
+            Self::Mutate(new) => f.debug_tuple("Mutate").field(new).finish(),
+            Self::Wait(_) => f.write_str("Wait"),
+        }
+    }
+}
+
+/// The function that decides.
+pub struct Admission(Box<dyn Fn(&Review<'_>) -> Verdict + Send + Sync>);
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Admission").finish_non_exhaustive()
+    }
+}
+
+impl Admission {
+    /// Uses this function. The server stands still for it, so it must not call the server. The
+    /// future of [`Verdict::Wait`] may.
+    pub fn new(ask: impl Fn(&Review<'_>) -> Verdict + Send + Sync + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+/// The answer of admission: another state to write, or a denial.
+type Answered = Result<Option<Value>, Status>;
+
+/// A request that has begun: its number, and what admission has answered about it.
+#[derive(Debug, Default)]
+pub struct Begun {
+    pub(crate) number: u64,
+    /// The new object of a creation that had to wait.
+    pub(crate) born: Option<Object>,
+    /// The objects that admission was asked about, in the states that it was shown.
+    answers: Vec<(Object, Answered)>,
+}
+
+impl Begun {
+    /// A request with this number. The number 0 stands for the server itself.
+    pub(crate) fn new(number: u64) -> Self {
+        Self { number, ..Self::default() }
+    }
+
+    /// Whether the request has waited.
+    pub(crate) const fn has_waited(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// What admission has answered about this state of this object.
+    pub(crate) fn answer(&self, object: &Object) -> Option<Answered> {
+        let of = |known: &Object| {
+            known.uid() == object.uid() && known.resource_version() == object.resource_version()
+        };
+        self.answers.iter().find(|(known, _)| of(known)).map(|(_, answer)| answer.clone())
+    }
+}
+
+/// A question to admission whose answer takes time.
+pub(crate) struct Asked {
+    pub(crate) operation: Operation,
+    pub(crate) object: Object,
+    pub(crate) later: Later,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("operation", &self.operation).finish_non_exhaustive()
+    }
+}
+
+/// A request that waits for admission.
+#[derive(Debug)]
+pub struct Waiting {
+    pub(crate) begun: Begun,
+    pub(crate) asked: Asked,
+}
+
+impl Waiting {
+    /// Waits for the answer. Then the request can be
+    /// [resumed](crate::server::Server::resume).
+    pub async fn answered(self) -> Begun {
+        let Self { mut begun, asked: Asked { operation, object, mut later } } = self;
+        let answer = loop {
+            match later.await {
+                Verdict::Wait(again) => later = again,
+                Verdict::Allow => break Ok(None),
+                Verdict::Mutate(new) => break Ok(Some(new)),
+                Verdict::Deny(status) => break Err(status),
+            }
+        };
+        if operation == Operation::Create {
+            begun.born = Some(object.clone());
+        }
+        begun.answers.push((object, answer));
+        begun
+    }
+}
+
+/// The function that decides whether objects can be converted.
+pub struct Conversion(Box<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl fmt::Debug for Conversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Conversion").finish_non_exhaustive()
+    }
+}
+
+impl Conversion {
+    /// Uses this function, which returns an error if the conversion fails. A successful conversion
+    /// changes only the `apiVersion`. The server waits for the function, so it must not call the
+    /// server.
+    pub fn new(ask: impl Fn() -> Result<(), String> + Send + Sync + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Rejects what no role of the user allows, as stored now.
+fn check_roles(store: &Store, user: &str, verb: Verb, path: ObjectPath<'_>) -> Result<(), Status> {
+    let roles = roles_of(store, user);
+    let mut rules = roles.iter().filter_map(|role| role.value()["rules"].as_array()).flatten();
+    if rules.any(|rule| allows(rule, verb, path)) { Ok(()) } else { Err(forbidden(user, verb, path)) }
+}
+
+fn roles_of<'a>(store: &'a Store, user: &str) -> Vec<&'a Object> {
+    let roles = ResourceName::new(GROUP, "clusterroles");
+    store
+        .objects(&ResourceName::new(GROUP, "clusterrolebindings"))
+        .map(|(_, binding)| binding.value())
+        .filter(|binding| list(binding, "subjects").iter().any(|subject| is(subject, user)))
+        .filter(|binding| binding["roleRef"]["kind"] == "ClusterRole")
+        .filter_map(|binding| binding["roleRef"]["name"].as_str())
+        .filter_map(|role| store.get(&roles, &Key::new(None, role)))
+        .collect()
+}
+
+/// Whether a subject of a binding is this user.
+fn is(subject: &Value, user: &str) -> bool {
+    let text = |field: &str| subject[field].as_str().unwrap_or_default();
+    match text("kind") {
+        "User" => text("name") == user,
+        "ServiceAccount" => {
+            let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+            account == Some((text("namespace"), text("name")))
+        }
+        _ => false,
+    }
+}
+
+fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
+    object[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn allows(rule: &Value, verb: Verb, path: ObjectPath<'_>) -> bool {
+    let any = |field: &str, fits: &dyn Fn(&str) -> bool| {
+        list(rule, field).iter().filter_map(Value::as_str).any(fits)
+    };
+    let names_it =
+        || list(rule, "resourceNames").is_empty() || any("resourceNames", &|name| path.name == Some(name));
+    any("verbs", &|one| one == "*" || one == verb.name())
+        && any("apiGroups", &|group| group == "*" || group == path.group)
+        && any("resources", &|resource| covers(resource, path))
+        && names_it()
+}
+
+/// Whether the resource of a rule matches a path: `*`, `pods`, `pods/status` or `*/status`.
+fn covers(resource: &str, path: ObjectPath<'_>) -> bool {
+    if resource == "*" {
+        return true;
+    }
+    match (resource.split_once('/'), path.subresource) {
+        (None, None) => resource == path.plural,
+        (Some((of, subresource)), Some(asked)) => subresource == asked && (of == "*" || of == path.plural),
+        _ => false,
+    }
+}
+
+fn forbidden(user: &str, verb: Verb, path: ObjectPath<'_>) -> Status {
+    let ObjectPath { group, plural, name, .. } = path;
+    let resource = path.subresource.map_or_else(|| plural.to_owned(), |sub| format!("{plural}/{sub}"));
+    // A namespace counts as being in itself.
+    let namespace = path.namespace.or(if plural == "namespaces" { name } else { None });
+    let place = namespace.map_or_else(
+        || "at the cluster scope".to_owned(),
+        |namespace| format!("in the namespace \"{namespace}\""),
+    );
+    let verb = verb.name();
+    let why =
+        format!("User \"{user}\" cannot {verb} resource \"{resource}\" in API group \"{group}\" {place}");
+    Status::forbidden(&ResourceName::new(group, plural), name.unwrap_or_default(), &why)
 }

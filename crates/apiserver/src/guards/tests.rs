@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use super::{Admission, Denial, Operation, Verdict};
 use crate::call::Call;
 use crate::resources::ResourceName;
-use crate::server::{Answer, Body, Server};
-use crate::settings::{Release, Settings};
+use crate::server::{Answer, Body, Release, Server, Settings};
 
 const SECRETS: &str = "/api/v1/namespaces/t/secrets";
 const PODS: &str = "/api/v1/namespaces/t/pods";

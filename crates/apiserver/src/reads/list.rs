@@ -1,21 +1,22 @@
-//! Get and list.
+//! Get and list, and the tokens with which a list continues.
 
 use std::ops::Bound;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use super::accept::Form;
-use super::options::{Match, Options, RequestedVersion};
-use super::show::{reply_list, reply_object};
-use super::token::Token;
-use super::view::{Read, View, expired, too_large};
 use crate::object::{Key, Object};
-use crate::reply::Reply;
-use crate::settings::Release;
+use crate::reads::options::{Match, Options, RequestedVersion};
+use crate::reads::show::{Form, reply_list, reply_object};
+use crate::reads::{Read, View, expired, too_large};
+use crate::server::{Release, Reply, Server};
 use crate::status::Status;
 
-/// One object.
-pub(super) fn get(view: &View<'_>, read: &Read<'_>) -> Result<Reply, Status> {
+/// Answers with one object.
+pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+    let view = View::new(server, read);
     let name = read.path.name.unwrap_or_default();
     let asked = RequestedVersion::parse(read.call.query("resourceVersion"), false)?;
     let key = Key::new(read.path.namespace, name);
@@ -88,8 +89,14 @@ impl Plan {
     }
 }
 
-/// The selected objects, or a page of them, with the answer.
-pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&'a Object>), Status> {
+/// Answers with the objects of a collection, or a page of them.
+pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
+    listed(server, read).map(|(reply, _)| reply)
+}
+
+/// The answer to a list, with the selected objects.
+pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
+    let view = &View::new(server, read);
     let form = Form::wanted(&read.call.accept, read.resource)?.of_list(&read.resource.list_kind)?;
     let namespace = read.path.namespace;
     let options = Options::parse(read.call, read.resource, namespace, view.settings.release)?;
@@ -99,7 +106,7 @@ pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&
     let start = plan.token.as_ref().map(|token| token.key(namespace, read.resource.namespaced));
     let from = start.as_ref().map_or(Bound::Unbounded, Bound::Included);
 
-    let mut objects: Vec<&'a Object> = Vec::new();
+    let mut objects: Vec<&Object> = Vec::new();
     let mut last = None;
     let mut rest = past.range(namespace, from).peekable();
     while plan.limit.is_none_or(|limit| objects.len() < limit) {
@@ -122,12 +129,85 @@ pub(super) fn list<'a>(view: &View<'a>, read: &Read<'_>) -> Result<(Reply, Vec<&
         // Lists of types that are not Go types contain an empty token.
         metadata.entry("continue").or_insert_with(|| "".into());
     }
-    Ok((reply_list(&objects, metadata, form, read, view.settings.release), objects))
+    let reply = reply_list(&objects, metadata, form, read, view.settings.release);
+    Ok((reply, objects.into_iter().cloned().collect()))
 }
 
 fn in_the_future(view: &View<'_>, version: u64) -> Status {
     match view.settings.release {
         Release::V1_20 => Status::new(500, "", "etcdserver: mvcc: required revision is a future revision"),
         Release::V1_36 => too_large(version, view.store.head(), true),
+    }
+}
+
+const FORMAT: &str = "meta.k8s.io/v1";
+
+/// The content of a continue token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Token {
+    #[serde(default)]
+    v: String,
+    /// The version of the first page; -1 for the newest.
+    #[serde(default)]
+    pub(super) rv: i64,
+    /// The path of the first object of the next page, relative to the path of the list.
+    #[serde(default)]
+    start: String,
+}
+
+impl Token {
+    /// The token of a list that continues after an object.
+    pub(super) fn after(key: &Key, namespace: Option<&str>, version: u64) -> Self {
+        // The smallest greater path.
+        let start = match &key.namespace {
+            Some(own) if namespace.is_none() => format!("{own}/{}\0", key.name),
+            _ => format!("{}\0", key.name),
+        };
+        Self { v: FORMAT.to_owned(), rv: version.try_into().unwrap_or(i64::MAX), start }
+    }
+
+    /// The same position in the newest state.
+    pub(super) fn inconsistent(self) -> Self {
+        Self { rv: -1, ..self }
+    }
+
+    pub(super) fn write(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    pub(super) fn read(text: &str) -> Result<Self, Status> {
+        Self::try_read(text).map_err(|why| {
+            let message = format!("invalid continue token: continue key is not valid: {why}");
+            Status::new(400, "BadRequest", message)
+        })
+    }
+
+    fn try_read(text: &str) -> Result<Self, String> {
+        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| error.to_string())?;
+        let token: Self = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
+        if token.v != FORMAT {
+            return Err(format!("server does not recognize this encoded version \"{}\"", token.v));
+        }
+        if token.rv == 0 {
+            return Err(format!("incorrect encoded start resourceVersion (version {FORMAT})"));
+        }
+        if token.start.is_empty() {
+            return Err(format!("encoded start key empty (version {FORMAT})"));
+        }
+        if token.start.starts_with('/') || token.start.split('/').any(|part| part == "..") {
+            return Err(token.start);
+        }
+        Ok(token)
+    }
+
+    /// The key to start at, in a list of a namespace or of all namespaces.
+    pub(super) fn key(&self, namespace: Option<&str>, namespaced: bool) -> Key {
+        match (namespace, namespaced) {
+            (Some(_), _) | (None, false) => Key::new(namespace, &self.start),
+            (None, true) => {
+                let (namespace, name) = self.start.split_once('/').unwrap_or((&self.start, ""));
+                Key::new(Some(namespace), name)
+            }
+        }
     }
 }

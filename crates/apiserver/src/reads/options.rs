@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::fields::Fields;
-use super::labels::Labels;
 use crate::call::Call;
 use crate::object::{Key, Object};
+use crate::reads::selectors::{Fields, Labels};
 use crate::resources::{Resource, ResourceName};
-use crate::settings::Release;
+use crate::server::Release;
 use crate::status::{FieldError, Status};
 
 /// The objects that a request selects.
@@ -50,13 +49,8 @@ impl RequestedVersion {
             None => Ok(Self::Newest),
             Some("0") => Ok(Self::Any),
             Some(text) => text.parse().map(Self::Version).map_err(|_| {
-                let why = format!("strconv.ParseUint: parsing \"{text}\": invalid syntax");
-                let message = format!("resourceVersion: Invalid value: \"{text}\": {why}");
-                if stored {
-                    Status::new(400, "BadRequest", format!("invalid resource version: {message}"))
-                } else {
-                    Status::new(500, "", message)
-                }
+                let message = format!("resourceVersion: Invalid value: {text:?}");
+                if stored { Status::bad_request(message) } else { Status::unnamed(message) }
             }),
         }
     }
@@ -137,80 +131,35 @@ fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {
 }
 
 fn check(call: &Call, release: Release) -> Result<(), Status> {
-    let wrong = match (call.flag("watch"), release) {
-        (false, _) => wrong_list(call, release),
-        (true, Release::V1_20) => call
-            .query("resourceVersionMatch")
-            .map(|_| {
-                FieldError::forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
-            })
-            .into_iter()
-            .collect(),
-        (true, Release::V1_36) => wrong_watch(call),
+    const MATCH: &str = "resourceVersionMatch";
+    let watch = call.flag("watch");
+    let initial_events = release > Release::V1_20 && call.query("sendInitialEvents").is_some();
+    let matching = call.query(MATCH);
+    let mut wrong = Vec::new();
+    let mut forbid = |when: bool, field, why: &str| {
+        if when {
+            wrong.push(FieldError::forbidden(field, why));
+        }
     };
+    forbid(initial_events && !watch, "sendInitialEvents", "sendInitialEvents is forbidden for list");
+    forbid(
+        initial_events && watch && matching != Some("NotOlderThan"),
+        MATCH,
+        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+    );
+    if let Some(matching) = matching {
+        let unversioned = !watch && call.query("resourceVersion").is_none();
+        forbid(unversioned, MATCH, "it is forbidden unless resourceVersion is provided");
+        let continues = call.query("continue").is_some() && !(watch && release == Release::V1_20);
+        forbid(continues, MATCH, "it is forbidden when continue is provided");
+        let exactly_any = !watch && matching == "Exact" && call.query("resourceVersion") == Some("0");
+        forbid(exactly_any, MATCH, "\"exact\" is forbidden for resourceVersion \"0\"");
+        forbid(watch && !initial_events, MATCH, "it is forbidden for watch without sendInitialEvents");
+        let known = matching == "NotOlderThan" || matching == "Exact" && !watch;
+        if !known && !(watch && release == Release::V1_20) {
+            wrong.push(FieldError::not_supported(MATCH, matching));
+        }
+    }
     let options = ResourceName::new("meta.k8s.io", "ListOptions");
     if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&options, "", &wrong)) }
-}
-
-fn wrong_list(call: &Call, release: Release) -> Vec<FieldError> {
-    let field = "resourceVersionMatch";
-    let mut wrong = Vec::new();
-    if let Some(matching) = call.query(field) {
-        if call.query("resourceVersion").is_none() {
-            wrong.push(FieldError::forbidden(
-                field,
-                "resourceVersionMatch is forbidden unless resourceVersion is provided",
-            ));
-        }
-        if call.query("continue").is_some() {
-            wrong.push(FieldError::forbidden(
-                field,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-        if !matches!(matching, "Exact" | "NotOlderThan") {
-            wrong.push(FieldError::not_supported(
-                field,
-                &format!("{matching:?}"),
-                &["Exact", "NotOlderThan", ""],
-            ));
-        }
-        if matching == "Exact" && call.query("resourceVersion") == Some("0") {
-            let why = r#"resourceVersionMatch "exact" is forbidden for resourceVersion "0""#;
-            wrong.push(FieldError::forbidden(field, why));
-        }
-    }
-    if release > Release::V1_20 && call.query("sendInitialEvents").is_some() {
-        wrong.push(FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
-    }
-    wrong
-}
-
-fn wrong_watch(call: &Call) -> Vec<FieldError> {
-    let field = "resourceVersionMatch";
-    let matching = call.query(field);
-    let initial_events = call.query("sendInitialEvents").is_some();
-    let mut wrong = Vec::new();
-    if initial_events && matching != Some("NotOlderThan") {
-        wrong.push(FieldError::forbidden(
-            field,
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ));
-    }
-    if let Some(matching) = matching {
-        if !initial_events {
-            let why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
-            wrong.push(FieldError::forbidden(field, why));
-        }
-        if matching != "NotOlderThan" {
-            wrong.push(FieldError::not_supported(field, &format!("{matching:?}"), &["NotOlderThan"]));
-        }
-        if call.query("continue").is_some() {
-            wrong.push(FieldError::forbidden(
-                field,
-                "resourceVersionMatch is forbidden when continue is provided",
-            ));
-        }
-    }
-    wrong
 }

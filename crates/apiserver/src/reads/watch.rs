@@ -8,16 +8,14 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::accept::Form;
-use super::options::{Options, RequestedVersion, Selection};
-use super::show::{ObjectInForm, api_version, metadata_of_one};
-use super::table::table;
-use super::view::{Read, View};
 use crate::call::Call;
 use crate::object::{Key, Object};
+use crate::reads::options::{Options, RequestedVersion, Selection};
+use crate::reads::show::{Form, ObjectInForm, api_version, metadata_of_one};
+use crate::reads::table::table;
+use crate::reads::{Read, View};
 use crate::resources::{Resource, ResourceName};
-use crate::settings::Release;
-use crate::state::Server;
+use crate::server::{Release, Server};
 use crate::status::Status;
 use crate::store::{Change, Compacted, Ending};
 

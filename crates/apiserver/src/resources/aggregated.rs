@@ -2,13 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::subresource::Subresource;
-use super::{Catalog, Resource};
+use crate::resources::discovery::Subresource;
+use crate::resources::{Catalog, Resource};
 
 /// The document version that an `Accept` header requests; `None` without aggregated discovery.
 ///
 /// The first known media type wins, as in any content negotiation.
-#[must_use]
 pub fn asked(accept: &str) -> Option<&'static str> {
     accept.split(',').find_map(|media_type| {
         let mut parts = media_type.split(';').map(str::trim);
@@ -34,7 +33,6 @@ pub fn asked(accept: &str) -> Option<&'static str> {
 }
 
 /// The content type of the document.
-#[must_use]
 pub fn content_type(version: &str) -> &'static str {
     match version {
         "v2beta1" => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
@@ -43,13 +41,11 @@ pub fn content_type(version: &str) -> &'static str {
 }
 
 /// `/api`.
-#[must_use]
 pub fn core(catalog: &Catalog, version: &str) -> Value {
     list(version, &[group(catalog, "")])
 }
 
 /// `/apis`.
-#[must_use]
 pub fn groups(catalog: &Catalog, version: &str) -> Value {
     let groups: Vec<Value> = catalog.groups().iter().map(|name| group(catalog, name)).collect();
     list(version, &groups)
@@ -83,7 +79,6 @@ fn group_version(catalog: &Catalog, group: &str, version: &str) -> Value {
 }
 
 /// The resources of a group and version that this server itself serves.
-#[must_use]
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
     catalog.types(group, version).map(|resource| main(catalog, resource, group, version)).collect()
 }

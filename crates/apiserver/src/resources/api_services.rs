@@ -7,13 +7,12 @@ use std::time::SystemTime;
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Backends, Delegated, ResourceName, ServiceName, aggregated};
+use crate::controllers::namespaces_changed;
 use crate::dispatch::by_itself;
-use crate::follow_up::namespaces_changed;
-use crate::object::{Key, Object};
-use crate::state::Server;
+use crate::object::{Key, Object, timestamp};
+use crate::resources::{Backends, Delegated, ResourceName, ServiceName, aggregated};
+use crate::server::Server;
 use crate::store::Cause;
-use crate::time::timestamp;
 
 const AGENT: &str = "kube-apiserver";
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{DefaultPolicy, Resource, ResourceName};
-use crate::settings::Release;
+use crate::resources::{DefaultPolicy, Resource, ResourceName};
+use crate::server::Release;
 
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
@@ -367,7 +367,6 @@ const ROWS: &[Row] = &[
 
 /// The types of a release: groups in the order of `/apis`, and the types of each group in the order
 /// of discovery.
-#[must_use]
 pub fn built_in(release: Release) -> Vec<Arc<Resource>> {
     ROWS.iter().filter_map(|row| row.resource(release)).map(Arc::new).collect()
 }

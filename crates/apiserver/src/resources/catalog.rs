@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use kube::core::Version;
 use serde_json::Value;
 
-use super::maturity::Maturity;
-use super::{Resource, ResourceName, built_in};
-use crate::settings::Release;
+use crate::resources::{Resource, ResourceName, built_in};
+use crate::server::Release;
 
 /// The catalogs of the backends, by service.
 pub type Backends = BTreeMap<ServiceName, Catalog>;
@@ -23,7 +23,6 @@ pub struct ServiceName {
 
 impl ServiceName {
     /// The service with this namespace and name.
-    #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -62,7 +61,6 @@ pub struct Catalog {
 
 impl Catalog {
     /// The catalog of a release's built-in types.
-    #[must_use]
     pub fn new(release: Release) -> Self {
         let mut catalog = Self { release, order: Vec::new(), types: BTreeMap::new(), delegated: Vec::new() };
         for resource in built_in(release) {
@@ -76,7 +74,6 @@ impl Catalog {
     }
 
     /// The release of the built-in types.
-    #[must_use]
     pub const fn release(&self) -> Release {
         self.release
     }
@@ -103,25 +100,21 @@ impl Catalog {
     }
 
     /// The backend of this group and version, if it has one.
-    #[must_use]
     pub fn delegated(&self, group: &str, version: &str) -> Option<&Delegated> {
         self.delegated.iter().find(|one| *one.group == *group && *one.version == *version)
     }
 
     /// Whether any backend is unavailable.
-    #[must_use]
     pub fn has_backendless(&self) -> bool {
         self.delegated.iter().any(|one| one.resources.is_none())
     }
 
     /// The type with this name.
-    #[must_use]
     pub fn get(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.types.get(group)?.get(plural)
     }
 
     /// The type with this name, if this version of it is served.
-    #[must_use]
     pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.get(group, plural).filter(|resource| resource.serves(version))
     }
@@ -138,13 +131,11 @@ impl Catalog {
     }
 
     /// Whether the server itself has this group.
-    #[must_use]
     pub fn is_built_in(&self, group: &str) -> bool {
         group.is_empty() || self.order.iter().any(|one| **one == *group)
     }
 
     /// All groups except the core group, in the order of `/apis`.
-    #[must_use]
     pub fn groups(&self) -> Vec<Arc<str>> {
         let mut added: BTreeMap<Arc<str>, i64> = BTreeMap::new();
         for group in self.types.keys().filter(|group| !self.is_built_in(group)) {
@@ -160,7 +151,6 @@ impl Catalog {
     }
 
     /// The versions of a group, the preferred one first.
-    #[must_use]
     pub fn versions(&self, group: &str) -> Vec<Box<str>> {
         let mut versions: Vec<Box<str>> = Vec::new();
         let mut custom: Vec<Box<str>> = Vec::new();
@@ -174,8 +164,8 @@ impl Catalog {
         }
         // The versions of one type are in order, which decides for the other types of the group,
         // too.
-        versions.sort_by_key(|version| !matches!(Maturity::of(version), Maturity::Stable(_)));
-        custom.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
+        versions.sort_by_key(|version| !matches!(Version::parse(version), Version::Stable(_)));
+        custom.sort_by_key(|version| std::cmp::Reverse(Version::parse(version).priority()));
         let mut sent: Vec<_> = self.delegated.iter().filter(|one| *one.group == *group).collect();
         sent.sort_by_key(|one| std::cmp::Reverse(one.version_priority));
         for version in custom.into_iter().chain(sent.into_iter().map(|one| one.version.clone())) {

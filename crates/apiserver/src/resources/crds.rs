@@ -7,14 +7,15 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::definition::{FINALIZER, condition, resource, resource_of, set_condition};
-use super::{Resource, ResourceName, names};
 use crate::call::{Call, ObjectPath, Verb};
-use crate::follow_up::{definition_changed, definitions, namespace_changed, services_changed};
+use crate::controllers::{
+    Due, REACTION, definition_changed, definitions, namespace_changed, services_changed,
+};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
-use crate::schedule::{Due, REACTION};
-use crate::state::Server;
+use crate::resources::definition::{FINALIZER, condition, resource, resource_of, set_condition, settle};
+use crate::resources::{Resource, ResourceName};
+use crate::server::Server;
 use crate::status::Status;
 use crate::store::{Cause, Ending};
 use crate::writes::{self, Write};
@@ -90,7 +91,7 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
 /// Accepts the names of a definition, or reports conflicts, and establishes it.
 fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
-    if names::settle(&mut value, server.store.objects(&definitions()).map(|(_, other)| other), now) {
+    if settle(&mut value, server.store.objects(&definitions()).map(|(_, other)| other), now) {
         write(server, crd, &value, "CustomResourceDefinition names");
     }
     let accepted = condition(&value, "NamesAccepted") == Some("True");

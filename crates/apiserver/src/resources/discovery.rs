@@ -2,11 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::subresource::Subresource;
-use super::{Catalog, Resource};
+use crate::resources::{Catalog, Resource};
+use crate::server::Release;
 
 /// `/api`.
-#[must_use]
 pub fn core_versions() -> Value {
     json!({
         "kind": "APIVersions",
@@ -16,7 +15,6 @@ pub fn core_versions() -> Value {
 }
 
 /// `/apis`.
-#[must_use]
 pub fn groups(catalog: &Catalog) -> Value {
     let groups: Vec<Value> =
         catalog.groups().iter().filter_map(|name| group_fields(catalog, name)).map(Value::from).collect();
@@ -24,7 +22,6 @@ pub fn groups(catalog: &Catalog) -> Value {
 }
 
 /// `/apis/{group}`, if the group exists.
-#[must_use]
 pub fn group(catalog: &Catalog, name: &str) -> Option<Value> {
     let mut document = Map::new();
     document.insert("kind".to_owned(), "APIGroup".into());
@@ -48,7 +45,6 @@ fn group_fields(catalog: &Catalog, name: &str) -> Option<Map<String, Value>> {
 }
 
 /// `/api/v1` and `/apis/{group}/{version}`, if anything is served there.
-#[must_use]
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value> {
     let resources: Vec<Value> = catalog
         .types(group, version)
@@ -99,4 +95,49 @@ fn subresource(catalog: &Catalog, resource: &Resource, name: &str) -> Value {
     document["kind"] = known.kind.unwrap_or(&resource.kind).into();
     document["verbs"] = json!(known.verbs);
     document
+}
+
+const CREATE: &[&str] = &["create"];
+
+/// A subresource in discovery: its kind, with group and version if they differ from the parent's,
+/// and its verbs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Subresource {
+    /// `None` if it is the parent's.
+    pub(super) kind: Option<&'static str>,
+    /// The group and version of the kind, if they differ.
+    pub(super) from: Option<(&'static str, &'static str)>,
+    pub(super) verbs: &'static [&'static str],
+}
+
+impl Subresource {
+    /// The subresource with this name of a resource.
+    pub(super) fn named(plural: &str, name: &str, release: Release) -> Self {
+        const CHANGE: &[&str] = &["get", "patch", "update"];
+        const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
+        const STREAM: &[&str] = &["create", "get"];
+        let one = |kind, verbs| Self { kind: Some(kind), from: None, verbs };
+        let policy = if release == Release::V1_20 { "v1beta1" } else { "v1" };
+        match (plural, name) {
+            ("namespaces", "finalize") => Self { kind: None, from: None, verbs: &["update"] },
+            (_, "scale") => Self { kind: Some("Scale"), from: Some(("autoscaling", "v1")), verbs: CHANGE },
+            ("pods", "attach") => one("PodAttachOptions", STREAM),
+            ("pods", "binding") => one("Binding", CREATE),
+            ("pods", "eviction") => {
+                Self { kind: Some("Eviction"), from: Some(("policy", policy)), verbs: CREATE }
+            }
+            ("pods", "exec") => one("PodExecOptions", STREAM),
+            ("pods", "log") => Self { kind: None, from: None, verbs: &["get"] },
+            ("pods", "portforward") => one("PodPortForwardOptions", STREAM),
+            ("pods", "proxy") => one("PodProxyOptions", PROXY),
+            ("nodes", "proxy") => one("NodeProxyOptions", PROXY),
+            ("services", "proxy") => one("ServiceProxyOptions", PROXY),
+            ("serviceaccounts", "token") => Self {
+                kind: Some("TokenRequest"),
+                from: Some(("authentication.k8s.io", "v1")),
+                verbs: CREATE,
+            },
+            _ => Self { kind: None, from: None, verbs: CHANGE },
+        }
+    }
 }

@@ -1,11 +1,8 @@
-//! The handle: a tower service over the server, its clock, and streams of watches.
+//! The handle: a tower service over the server, its clock, and controls for tests.
 
-mod body;
-mod control;
-mod request;
+mod response;
 #[cfg(test)]
 mod tests;
-mod wakers;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -16,20 +13,21 @@ use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
+use http_body_util::BodyExt as _;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-pub use self::body::{ConnectionBroke, ResponseBody};
+use crate::call::Call;
+use crate::guards::{Admission, Conversion};
+use crate::resources::{ResourceName, ServiceName, api_services};
+use crate::server::{Answer, Reply, Server, Settings};
+use crate::status::Status;
+use crate::store::{Ending, Snapshot};
 
-use self::body::respond;
-use self::wakers::Wakers;
-use super::answer::Answer;
-use super::call::Call;
-use super::reply::Reply;
-use super::resources::ServiceName;
-use super::settings::Settings;
-use super::state::Server;
-use super::status::Status;
+use response::{Wakers, respond};
+
+pub use response::{ConnectionBroke, ResponseBody};
 
 /// A running server. Clones share it.
 #[derive(Clone, Debug)]
@@ -51,7 +49,6 @@ struct Shared {
 
 impl ApiServer {
     /// Starts an empty server.
-    #[must_use]
     pub fn new(settings: Settings) -> Self {
         let epoch = settings.epoch;
         let server = Mutex::new(Server::new(settings));
@@ -67,7 +64,6 @@ impl ApiServer {
     }
 
     /// The time of the server's clock.
-    #[must_use]
     pub fn now(&self) -> SystemTime {
         self.shared.epoch + self.shared.started.elapsed()
     }
@@ -115,7 +111,6 @@ impl ApiServer {
 
     /// A client of the server. Its requests stay within the process, and their time is that of
     /// tokio's clock. Call it within a runtime.
-    #[must_use]
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.clone(), "default")
     }
@@ -124,7 +119,7 @@ impl ApiServer {
     where
         B: http_body::Body<Data = Bytes>,
     {
-        match request::read(request).await {
+        match read(request).await {
             Ok(call) => self.answer_call(&call).await,
             Err(why) => respond(Answer::Whole(Status::new(400, "BadRequest", why).into()), &self),
         }
@@ -184,4 +179,163 @@ where
         let server = self.clone();
         Box::pin(async move { Ok(server.answer(request).await) })
     }
+}
+
+impl ApiServer {
+    /// Breaks the connections of the open watches of a type, or of all.
+    pub fn cut_watches(&self, resource: Option<&ResourceName>) {
+        self.with(|server| server.store.end_watches(resource, Ending::Cut));
+    }
+
+    /// Ends the open watches of a type, or of all, cleanly.
+    pub fn end_watches(&self, resource: Option<&ResourceName>) {
+        self.with(|server| server.store.end_watches(resource, Ending::Clean));
+    }
+
+    /// The number of open watches of a type.
+    pub fn watches(&self, resource: &ResourceName) -> usize {
+        self.shared.wakers.watches(resource)
+    }
+
+    /// Freezes the watch cache of a type, so that it lags behind.
+    pub fn freeze(&self, resource: &ResourceName) {
+        self.with(|server| server.store.freeze(resource));
+    }
+
+    /// Thaws the watch cache of a type, so that it catches up.
+    pub fn thaw(&self, resource: &ResourceName) {
+        self.with(|server| server.store.thaw(resource));
+    }
+
+    /// Drops the history up to a version.
+    pub fn compact(&self, up_to: u64) {
+        self.with(|server| server.store.compact(up_to));
+    }
+
+    /// Takes a backup of all objects.
+    pub fn snapshot(&self) -> Snapshot {
+        self.with(|server| server.store.snapshot())
+    }
+
+    /// Restores a backup.
+    pub fn restore(&self, snapshot: &Snapshot) {
+        let now = self.now();
+        self.with(|server| {
+            server.store.restore(snapshot);
+            server.resync(now);
+        });
+    }
+
+    /// Restores a backup, and raises the version by this much above all versions that were
+    /// assigned.
+    pub fn restore_raised(&self, snapshot: &Snapshot, by: u64) {
+        let now = self.now();
+        self.with(|server| {
+            server.store.restore_raised(snapshot, by);
+            server.resync(now);
+        });
+    }
+
+    /// Makes another server the backend of a service. It serves the groups and versions that
+    /// APIServices send there, with its own objects and versions.
+    ///
+    /// Aggregated discovery shows the types that the backend has now. Terminating namespaces are
+    /// not emptied there.
+    pub fn connect(&self, service: &ServiceName, backend: &Self) {
+        let catalog = backend.with(|server| server.catalog.clone());
+        self.backends().insert(service.clone(), backend.clone());
+        let now = self.now();
+        self.with(|server| {
+            server.backends.insert(service.clone(), catalog);
+            api_services::reconcile(server, now);
+        });
+    }
+
+    /// Removes the backend of a service. Its watches break.
+    pub fn disconnect(&self, service: &ServiceName) {
+        let backend = self.backends().remove(service);
+        let now = self.now();
+        self.with(|server| {
+            server.backends.remove(service);
+            api_services::reconcile(server, now);
+        });
+        if let Some(backend) = backend {
+            backend.cut_watches(None);
+        }
+    }
+
+    /// Sets whether watches from versions that are too old are rejected with 410 instead of
+    /// accepted and answered by an event.
+    pub fn gone_as_status(&self, refused: bool) {
+        self.with(|server| server.settings.gone_as_status = refused);
+    }
+}
+
+/// The guards: see [`guards`](crate::guards).
+impl ApiServer {
+    /// Sets or clears the admission function.
+    pub fn admit_by(&self, admission: Option<Admission>) {
+        self.with(|server| server.guards.admission = admission);
+    }
+
+    /// Sets or clears the conversion function.
+    pub fn convert_by(&self, conversion: Option<Conversion>) {
+        self.with(|server| server.guards.conversion = conversion);
+    }
+
+    /// Limits this bearer token to the stored roles of a user. A service account is the user
+    /// `system:serviceaccount:NAMESPACE:NAME`.
+    pub fn restrict(&self, token: &str, user: &str) {
+        self.with(|server| server.guards.users.insert(token.into(), user.into()));
+    }
+}
+
+/// Reads and parses a request.
+async fn read<B>(request: http::Request<B>) -> Result<Call, &'static str>
+where
+    B: http_body::Body<Data = Bytes>,
+{
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map_err(|_| "the body of the request could not be read")?.to_bytes();
+    let content_type = header(&parts.headers, &CONTENT_TYPE);
+    let media = content_type.split(';').next().unwrap_or_default();
+    Ok(Call {
+        path: decode(parts.uri.path()),
+        query: parts.uri.query().map(pairs).unwrap_or_default(),
+        accept: header(&parts.headers, &ACCEPT),
+        content_type: media.trim().to_owned(),
+        user_agent: header(&parts.headers, &USER_AGENT),
+        token: token(&parts.headers),
+        method: parts.method,
+        body,
+    })
+}
+
+fn token(headers: &HeaderMap) -> String {
+    let credentials = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match credentials.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim().to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The values of a header that may be repeated, joined.
+fn header(headers: &HeaderMap, name: &HeaderName) -> String {
+    let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    values.join(", ")
+}
+
+fn pairs(query: &str) -> Vec<(String, String)> {
+    let decode = |text: &str| decode(&text.replace('+', " "));
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(name), decode(value))
+        })
+        .collect()
+}
+
+fn decode(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

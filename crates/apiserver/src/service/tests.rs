@@ -358,3 +358,19 @@ async fn a_backend_serves_its_group_while_it_is_connected() {
     front.connect(&service, &backend);
     assert!(get(paths[1]).await.is_ok());
 }
+
+#[test]
+fn only_a_bearer_token_is_a_token() {
+    let shown = |credentials: &str| {
+        let value = credentials.parse().unwrap();
+        token(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
+    };
+    assert_eq!([shown("Bearer abc"), shown("bearer  abc")], ["abc", "abc"]);
+    assert_eq!([shown("Basic abc"), shown("abc"), token(&HeaderMap::new())], ["", "", ""]);
+}
+
+#[test]
+fn a_query_is_pairs_in_order() {
+    let expected = [("watch", ""), ("a", "b=c d%"), ("a", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(pairs("watch&a=b%3Dc+d%&&a="), expected);
+}

@@ -1,7 +1,5 @@
 //! Objects by type, with one resource version for all types, and the history of changes.
 
-mod change;
-mod past;
 mod snapshot;
 mod table;
 #[cfg(test)]
@@ -13,15 +11,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use self::table::Table;
+use crate::object::{Key, Object};
+use crate::resources::ResourceName;
+use table::Table;
 
-use super::object::{Key, Object};
-use super::resources::ResourceName;
-
-pub use self::change::{Cause, Change, Compacted};
-pub use self::past::Past;
-pub use self::snapshot::Snapshot;
-pub use self::table::Cached;
+pub use snapshot::Snapshot;
+pub use table::{Cached, Past};
 
 /// How watches were ended from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +71,6 @@ impl Default for Store {
 impl Store {
     /// An empty store that keeps this many changes of each type for watches and, with a journal,
     /// all changes.
-    #[must_use]
     pub fn new(history: usize, journal: bool) -> Self {
         Self {
             // As an empty etcd. 0 has a special meaning in requests.
@@ -92,7 +86,6 @@ impl Store {
     }
 
     /// The newest resource version.
-    #[must_use]
     pub const fn head(&self) -> u64 {
         self.head
     }
@@ -104,7 +97,6 @@ impl Store {
     }
 
     /// The current state of an object.
-    #[must_use]
     pub fn get(&self, resource: &ResourceName, key: &Key) -> Option<&Object> {
         self.tables.get(resource)?.objects.get(key)
     }
@@ -175,10 +167,6 @@ impl Store {
     }
 
     /// The changes of a type after a version, the oldest first.
-    ///
-    /// # Errors
-    ///
-    /// If they have been compacted.
     pub fn changes_since(
         &self,
         resource: &ResourceName,
@@ -195,10 +183,6 @@ impl Store {
     }
 
     /// The objects of a type at an earlier version.
-    ///
-    /// # Errors
-    ///
-    /// If the version has been compacted.
     pub fn at(&self, resource: &ResourceName, version: u64) -> Result<Past<'_>, Compacted> {
         match self.tables.get(resource) {
             Some(table) => table.at(version),
@@ -208,7 +192,6 @@ impl Store {
     }
 
     /// The oldest version of a type after which all changes are kept.
-    #[must_use]
     pub fn oldest(&self, resource: &ResourceName) -> u64 {
         self.tables.get(resource).map_or(self.floor(), Table::oldest)
     }
@@ -234,7 +217,6 @@ impl Store {
     }
 
     /// The version that the watch cache of a type has reached.
-    #[must_use]
     pub fn cached(&self, resource: &ResourceName) -> Cached {
         let empty = Cached { version: self.head, last: self.restored };
         self.tables.get(resource).map_or(empty, |table| table.cached(self.head))
@@ -261,7 +243,6 @@ impl Store {
     }
 
     /// All changes ever made, in order; empty without a journal.
-    #[must_use]
     pub fn journal(&self) -> &[Arc<Change>] {
         self.journal.as_deref().unwrap_or_default()
     }
@@ -276,14 +257,12 @@ impl Store {
     }
 
     /// The number of times that watches were ended. A watch remembers it when it begins.
-    #[must_use]
     pub const fn endings(&self) -> usize {
         self.endings.len()
     }
 
     /// How, and at which version, a watch of a type that began after this many ends was ended, if
     /// it was.
-    #[must_use]
     pub fn ended_since(&self, resource: &ResourceName, endings: usize) -> Option<(Ending, u64)> {
         let later = self.endings.get(endings..)?;
         let ended = later.iter().find(|ended| ended.resource.as_ref().is_none_or(|one| one == resource))?;
@@ -334,4 +313,61 @@ fn same_metadata(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
     let size = |metadata: &Map<String, Value>| metadata.keys().filter(|field| counts(field)).count();
     size(one) == size(other)
         && one.iter().filter(|(field, _)| counts(field)).all(|(field, value)| other.get(field) == Some(value))
+}
+
+/// The cause of a change: the client and its request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cause {
+    /// The number of the request; 0 is the server itself.
+    pub request: u64,
+    /// The user agent.
+    pub user_agent: String,
+    /// The HTTP method.
+    pub method: String,
+    /// The path and query.
+    pub path: String,
+    /// The body, if it is JSON.
+    pub body: Value,
+}
+
+impl Cause {
+    /// The cause of the server's own writes, such as the clean-up of a CustomResourceDefinition or
+    /// a namespace.
+    pub fn server(what: &str) -> Arc<Self> {
+        Arc::new(Self {
+            request: 0,
+            user_agent: "kube-apiserver".to_owned(),
+            method: String::new(),
+            path: what.to_owned(),
+            body: Value::Null,
+        })
+    }
+}
+
+/// A change of one object.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// The resource version of the change.
+    pub version: u64,
+    /// The type of the object.
+    pub resource: ResourceName,
+    /// The namespace and name of the object.
+    pub key: Key,
+    /// The state before; `None` if the object was created.
+    pub before: Option<Object>,
+    /// The state after. For a removed object, its last state with the version of the removal.
+    pub after: Object,
+    /// Whether the object was removed.
+    pub removed: bool,
+    /// The request that made the change.
+    pub cause: Arc<Cause>,
+}
+
+/// The requested versions have been compacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    /// The requested version.
+    pub asked: u64,
+    /// The oldest version that is kept.
+    pub oldest: u64,
 }

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::table::Table;
-use super::{Cause, Change, Ending, Store};
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
+use crate::store::table::Table;
+use crate::store::{Cause, Change, Ending, Store};
 
 /// All objects at one version.
 #[derive(Clone, Debug)]
@@ -17,7 +17,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// The version of the backup.
-    #[must_use]
     pub const fn version(&self) -> u64 {
         self.head
     }
@@ -25,7 +24,6 @@ impl Snapshot {
 
 impl Store {
     /// Takes a backup.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let tables = self.tables.iter().map(|(resource, table)| (resource.clone(), table.objects.clone()));
         Snapshot { head: self.head, tables: tables.collect() }

@@ -2,13 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::metadata;
-use super::write::Write;
 use crate::call::Call;
-use crate::protobuf;
-use crate::reads;
 use crate::resources::Resource;
 use crate::status::Status;
+use crate::writes::{Write, metadata};
+use crate::{protobuf, reads};
 
 /// Rejects a body that is not JSON.
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
@@ -32,23 +30,12 @@ pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
 }
 
 /// Parses the object of a create or an update, in the storage version.
-///
-/// # Errors
-///
-/// 415 and 400, as in Kubernetes.
 pub(super) fn read(write: &Write<'_>) -> Result<Value, Status> {
     check_content_type(write.call)?;
-    let kind = &write.resource.kind;
-    let unrecognized = |error: String| {
-        let message = format!(
-            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {error}"
-        );
-        Status::bad_request(message)
-    };
     let mut object: Value =
-        serde_json::from_slice(&write.call.body).map_err(|error| unrecognized(error.to_string()))?;
+        serde_json::from_slice(&write.call.body).map_err(|error| unreadable(write, &error.to_string()))?;
     if !object.is_object() {
-        return Err(unrecognized("json: cannot unmarshal it into an object".to_owned()));
+        return Err(unreadable(write, "it is no object"));
     }
     check_type(write, &mut object)?;
     settle(write.resource, &mut object).map_err(|error| unreadable(write, &error))?;
@@ -78,41 +65,21 @@ fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
         // The kind of a custom resource is checked last.
         return if api_version == expected { Ok(()) } else { Err(other_version(&api_version, &expected)) };
     }
-    let api_version = api_version.unwrap_or_else(|| expected.clone());
-    let wanted = &write.resource.kind;
-    let kind = kind.unwrap_or_else(|| wanted.to_string());
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    if kind != **wanted {
-        let error = format!("converting (v1.{kind}) to ({wanted}): unknown conversion");
-        let message = format!("{kind} in version {version:?} cannot be handled as a {wanted}: {error}");
-        return Err(Status::bad_request(message));
+    if kind.as_deref().is_some_and(|kind| *kind != *write.resource.kind) {
+        return Err(unreadable(write, "unknown conversion"));
     }
-    if api_version != expected {
-        let of_type = |served: &str| api_version == reads::api_version(write.path.group, served);
-        if write.resource.versions.iter().any(|served| of_type(served)) {
-            return Err(other_version(&api_version, &expected));
-        }
-        let scheme = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30";
-        let error =
-            format!("no kind {kind:?} is registered for version {api_version:?} in scheme {scheme:?}");
-        let message = format!("{kind} in version {version:?} cannot be handled as a {kind}: {error}");
-        return Err(Status::bad_request(message));
+    if let Some(other) = api_version.filter(|given| *given != expected) {
+        return Err(other_version(&other, &expected));
     }
-    object["kind"] = kind.into();
+    object["kind"] = (*write.resource.kind).into();
     Ok(())
 }
 
 fn other_version(given: &str, expected: &str) -> Status {
-    let message =
-        format!("the API version in the data ({given}) does not match the expected API version ({expected})");
-    Status::bad_request(message)
+    Status::bad_request(format!("the API version in the data ({given}) is not the expected one ({expected})"))
 }
 
 /// Normalizes an object for storage.
-///
-/// # Errors
-///
-/// If a field has the wrong type.
 pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), String> {
     metadata::normalize(object)?;
     let stored = reads::api_version(&resource.stored_as.group, &resource.storage_version);
@@ -161,10 +128,6 @@ fn is_map_of_texts(field: &str) -> bool {
 }
 
 /// Checks that the name in the body, and the namespace if present, match the path.
-///
-/// # Errors
-///
-/// 400.
 pub(super) fn check_name(write: &Write<'_>, object: &Value) -> Result<(), Status> {
     let metadata = metadata::of(object);
     let (name, namespace) = (metadata::text(metadata, "name"), metadata::text(metadata, "namespace"));

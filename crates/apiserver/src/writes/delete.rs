@@ -1,25 +1,21 @@
-//! Deletes objects: DELETE with a name.
+//! Deletes objects and collections: DELETE.
+
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::deletion::{Deletion, decide};
-use super::options::DeleteOptions;
-use super::write::{Write, admit, remove, save};
-use super::{metadata, namespaces};
 use crate::guards::Operation;
-use crate::object::{Key, Object};
-use crate::reply::Reply;
-use crate::resources::ResourceName;
-use crate::resources::begin_deletion;
-use crate::settings::Release;
-use crate::state::Server;
+use crate::object::{Key, Object, timestamp};
+use crate::reads;
+use crate::resources::{ResourceName, begin_deletion};
+use crate::server::{Release, Reply, Server};
 use crate::status::Status;
+use crate::writes::deletion::{Deletion, decide};
+use crate::writes::metadata::{self, finalizers};
+use crate::writes::options::{DeleteOptions, Policy};
+use crate::writes::{Write, admit, is_held, remove, save};
 
 /// Deletes an object, or starts its deletion.
-///
-/// # Errors
-///
-/// The error that Kubernetes would answer.
 pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     write.check_accept()?;
     let options = DeleteOptions::read(write.call)?;
@@ -27,7 +23,7 @@ pub fn delete(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let key = write.key(name);
     let found = |server: &Server| server.store.get(&write.resource.stored_as, &key).cloned();
     if is(write, "", "namespaces") {
-        namespaces::check(name)?;
+        check_mortal(name)?;
     }
     let Some(object) = found(server) else { return Err(Status::not_found(&write.asked(), name)) };
     let deleted = if is(write, "", "namespaces") {
@@ -208,10 +204,10 @@ fn delete_namespace(
     check_own_preconditions(write, namespace, options)?;
     if namespace.deletion_timestamp().is_none() {
         admit(server, write, Operation::Delete, namespace, None)?;
-        let new = namespaces::begin(namespace.value(), options, write.now);
+        let new = begin_namespace_deletion(namespace.value(), options, write.now);
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }
-    if namespaces::is_held(namespace.value()) {
+    if is_held(namespace.value()) {
         return Ok(Deleted::Not(namespace.clone()));
     }
     Ok(match delete_object(server, write, key, namespace, options)? {
@@ -234,4 +230,67 @@ fn delete_definition(
         return Ok(Deleted::Not(write_or_try(server, write, key, new, options)));
     }
     delete_object(server, write, key, definition, options)
+}
+
+/// Deletes the objects of a collection, one by one: DELETE.
+pub fn delete_collection(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
+    // Errors in the selection are reported first.
+    let (listed, objects) = reads::listed(server, &write.as_read())?;
+    let options = DeleteOptions::read(write.call)?;
+    for key in objects.iter().map(Object::key) {
+        // The list may be older than the store, so an object may be gone.
+        if let Some(object) = server.store.get(&write.resource.stored_as, &key).cloned() {
+            delete_object(server, write, &key, &object, &options)?;
+        }
+    }
+    Ok(listed)
+}
+
+/// The namespaces that cannot be deleted.
+const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
+
+/// Rejects the deletion of a namespace that every cluster needs.
+fn check_mortal(name: &str) -> Result<(), Status> {
+    if IMMORTAL.contains(&name) {
+        let namespaces = ResourceName::new("", "namespaces");
+        return Err(Status::forbidden(&namespaces, name, "this namespace may not be deleted"));
+    }
+    Ok(())
+}
+
+/// The effect of the first DELETE. Only this one can add a finalizer.
+fn begin_namespace_deletion(namespace: &Value, options: &DeleteOptions, now: SystemTime) -> Value {
+    let mut new = namespace.clone();
+    if !new["status"].is_object() {
+        new["status"] = json!({});
+    }
+    new["status"]["phase"] = "Terminating".into();
+    let fields = metadata::of_mut(&mut new);
+    fields.insert("deletionTimestamp".to_owned(), timestamp(now).into());
+    let has = |one: &str| finalizers(fields).any(|finalizer| finalizer == one);
+    let (orphan, foreground) = match (options.orphan_dependents, options.policy) {
+        // Unlike for other types, "do not orphan" means foreground here.
+        (Some(orphan), _) => (orphan, !orphan),
+        (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
+        (None, None) => (has("orphan"), has("foregroundDeletion")),
+    };
+    if has("orphan") == orphan && has("foregroundDeletion") == foreground {
+        return new;
+    }
+    // Duplicates are removed by any change.
+    let mut wanted: Vec<String> = Vec::new();
+    for finalizer in finalizers(fields) {
+        if !wanted.iter().any(|known| known == finalizer) {
+            wanted.push(finalizer.to_owned());
+        }
+    }
+    for (finalizer, is_wanted) in [("orphan", orphan), ("foregroundDeletion", foreground)] {
+        if !is_wanted {
+            wanted.retain(|one| one != finalizer);
+        } else if !has(finalizer) {
+            wanted.push(finalizer.to_owned());
+        }
+    }
+    metadata::set_finalizers(fields, wanted.iter().map(String::as_str).collect());
+    new
 }

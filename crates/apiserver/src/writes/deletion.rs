@@ -4,11 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-use super::metadata::{self, finalizers, number, text};
-use super::options::{DeleteOptions, Policy};
+use crate::object::{parse_time, timestamp};
 use crate::resources::{DefaultPolicy, Resource};
-use crate::settings::Release;
-use crate::time::{parse, timestamp};
+use crate::server::Release;
+use crate::writes::metadata::{self, finalizers, number, text};
+use crate::writes::options::{DeleteOptions, Policy};
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
@@ -93,7 +93,7 @@ fn graceful(
         let Some(left) = number(fields, "deletionGracePeriodSeconds").filter(|left| *left != 0) else {
             return Grace::None;
         };
-        return match (asked, parse(ends)) {
+        return match (asked, parse_time(ends)) {
             (Some(asked), Some(ends)) if asked < left => {
                 let fields = metadata::of_mut(object);
                 set_grace(fields, shifted(ends, asked.saturating_sub(left)), asked);
@@ -139,7 +139,7 @@ fn count(fields: &mut Map<String, Value>) {
 }
 
 fn mark_as_deleting(fields: &mut Map<String, Value>, now: SystemTime) {
-    let since = parse(text(fields, "deletionTimestamp"));
+    let since = parse_time(text(fields, "deletionTimestamp"));
     if since.is_none() {
         count(fields);
     }

@@ -103,10 +103,6 @@ const REFERENCE: &[(&str, Form)] = &[
 
 /// Normalizes the metadata of an object: known fields only, of their types, none of them empty, and
 /// no owner reference twice.
-///
-/// # Errors
-///
-/// If a field has the wrong type.
 pub(super) fn normalize(object: &mut Value) -> Result<(), String> {
     if !matches!(object.get("metadata"), None | Some(Value::Null | Value::Object(_))) {
         return Err(wrong("metadata", &object["metadata"]));

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::metadata;
-use super::syntax::Naming;
 use crate::resources::Resource;
-use crate::settings::Release;
+use crate::server::Release;
+use crate::writes::metadata;
+use crate::writes::validation::Naming;
 
 /// The rules for writes of a type.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,8 @@
 //! The forms in which objects are shown.
 
 use super::*;
-use crate::reads::{Form, Meta};
+use crate::reads::Form;
+use crate::reads::show::Meta;
 use crate::resources::Catalog;
 
 #[test]

@@ -12,8 +12,7 @@ use super::{Pull, Watch};
 use crate::call::Call;
 use crate::object::Key;
 use crate::resources::ResourceName;
-use crate::server::{Answer, Body, Server};
-use crate::settings::{Release, Settings};
+use crate::server::{Answer, Body, Release, Server, Settings};
 use crate::store::Cause;
 
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";

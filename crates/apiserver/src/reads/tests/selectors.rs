@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::object::Object;
-use crate::reads::{Fields, Labels};
+use crate::reads::selectors::{Fields, Labels};
 
 fn selected(selector: &str) -> Vec<&'static str> {
     let labels = Labels::parse(selector).unwrap();

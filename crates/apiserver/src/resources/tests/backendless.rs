@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Stage;
-use crate::settings::Release;
+use crate::server::Release;
 
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::Stage;
+use crate::controllers::REACTION;
 use crate::guards::Conversion;
 use crate::resources::ResourceName;
-use crate::schedule::REACTION;
-use crate::settings::Release;
+use crate::server::Release;
 use crate::store::Change;
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";

@@ -10,8 +10,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::server::{Answer, Body, Server};
-use crate::settings::{Release, Settings};
+use crate::server::{Answer, Body, Release, Server, Settings};
 
 /// A server with a clock that the test moves.
 struct Stage {

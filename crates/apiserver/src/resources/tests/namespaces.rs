@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Stage;
-use crate::settings::Release;
+use crate::server::Release;
 
 const HOME: &str = "/api/v1/namespaces/home";
 

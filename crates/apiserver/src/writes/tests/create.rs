@@ -57,70 +57,11 @@ fn a_conflict_over_a_generated_name_asks_for_a_retry() {
     let mut stage = Stage::new();
     stage.ok("POST", MAPS, body.clone());
     let refused = stage.send("POST", MAPS, body.clone());
-    let message =
-        "The POST operation against ConfigMap could not be completed at this time, please try again.";
-    refused.refused(500, "ServerTimeout", message);
+    refused.refused(500, "ServerTimeout");
     assert_eq!(refused.body["details"], json!({"name": "POST", "kind": "ConfigMap"}));
     let mut stage = Stage::of(Release::V1_36);
     stage.ok("POST", MAPS, body.clone());
-    let message =
-        "configmaps \"x1\" already exists, the server was not able to generate a unique name for the object";
-    stage.send("POST", MAPS, body).refused(409, "AlreadyExists", message);
-}
-
-#[test]
-fn an_object_that_does_not_match_the_path_is_rejected() {
-    let mut stage = Stage::new();
-    stage.map(json!({"name": "a"}));
-    for (path, body, code, reason, message) in [
-        (MAPS, json!({"metadata": {"name": "a"}}), 409, "AlreadyExists", "configmaps \"a\" already exists"),
-        (
-            MAPS,
-            json!({"metadata": {"name": "b", "namespace": "other"}}),
-            400,
-            "BadRequest",
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ),
-        (
-            MAPS,
-            json!({"metadata": {"name": "b", "resourceVersion": "5"}}),
-            500,
-            "",
-            "resourceVersion should not be set on objects to be created",
-        ),
-        (
-            "/api/v1/namespaces/nono/configmaps",
-            json!({"metadata": {"name": "b"}}),
-            404,
-            "NotFound",
-            "namespaces \"nono\" not found",
-        ),
-        (
-            MAPS,
-            json!({"apiVersion": "v2", "metadata": {"name": "b"}}),
-            400,
-            "BadRequest",
-            "ConfigMap in version \"v2\" cannot be handled as a ConfigMap: no kind \"ConfigMap\" is registered for \
-             version \"v2\" in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-        ),
-        (
-            "/apis/networking.k8s.io/v1/namespaces/t/ingresses",
-            json!({"apiVersion": "networking.k8s.io/v1beta1", "kind": "Ingress", "metadata": {"name": "b"}}),
-            400,
-            "BadRequest",
-            "the API version in the data (networking.k8s.io/v1beta1) does not match the expected API version \
-             (networking.k8s.io/v1)",
-        ),
-    ] {
-        stage.send("POST", path, body).refused(code, reason, message);
-    }
-    for body in
-        [json!({"kind": "Secret", "metadata": {"name": "b"}}), json!({"metadata": {"name": 7}}), json!([])]
-    {
-        let answered = stage.send("POST", MAPS, body);
-        assert_eq!((answered.code, &answered.body["reason"]), (400, &json!("BadRequest")));
-    }
-    assert_eq!(stage.server.store.objects(&ResourceName::new("", "configmaps")).count(), 1);
+    stage.send("POST", MAPS, body).refused(409, "AlreadyExists");
 }
 
 #[test]
@@ -196,22 +137,6 @@ fn invalid_metadata_is_rejected_with_its_fields() {
 }
 
 #[test]
-fn messages_are_those_of_kubernetes() {
-    let mut stage = Stage::new();
-    stage.send("POST", MAPS, json!({"metadata": {}})).refused(
-        422,
-        "Invalid",
-        "ConfigMap \"\" is invalid: metadata.name: Required value: name or generateName is required",
-    );
-    stage.send("POST", MAPS, json!({"metadata": {"name": "m", "finalizers": ["foo"]}})).refused(
-        422,
-        "Invalid",
-        "ConfigMap \"m\" is invalid: metadata.finalizers[0]: Invalid value: \"foo\": name is neither a standard \
-         finalizer name nor is it fully qualified",
-    );
-}
-
-#[test]
 fn identical_owner_references_are_merged_and_others_with_one_uid_are_kept() {
     let mut stage = Stage::new();
     let given = [
@@ -232,11 +157,7 @@ fn a_custom_resource_states_its_kind() {
     assert_eq!(stage.send("POST", FOOS, foo(json!("x.io/v1"), Value::Null)).code, 400);
     assert_eq!(stage.send("POST", FOOS, foo(Value::Null, json!("Foo"))).code, 500);
     assert_eq!(stage.send("POST", FOOS, foo(json!("x.io/v2"), json!("Foo"))).code, 400);
-    stage.send("POST", FOOS, foo(json!("x.io/v1"), json!("Bar"))).refused(
-        422,
-        "Invalid",
-        "Bar.x.io \"a\" is invalid: kind: Invalid value: \"Bar\": must be Foo",
-    );
+    stage.send("POST", FOOS, foo(json!("x.io/v1"), json!("Bar"))).refused(422, "Invalid");
     let created = stage.ok("POST", FOOS, foo(json!("x.io/v1"), json!("Foo")));
     assert_eq!(created.metadata()["generation"], 1);
     assert_eq!((&created.body["spec"], &created.body["status"]), (&json!({"a": null}), &json!({"b": 1})));
@@ -254,12 +175,7 @@ fn a_dry_run_changes_nothing() {
     assert_eq!((created.code, created.metadata().get("resourceVersion")), (201, None));
     assert_eq!((stage.server.store.head(), stage.stored("a")), (head, None));
     let path = format!("{MAPS}?dryRun=Some");
-    stage.send("POST", &path, json!({"metadata": {"name": "a"}})).refused(
-        422,
-        "Invalid",
-        "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: []string{\"Some\"}: supported \
-         values: \"All\"",
-    );
+    stage.send("POST", &path, json!({"metadata": {"name": "a"}})).refused(422, "Invalid");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn an_immediate_deletion_answers_with_a_status_about_the_object() {
         "details": {"name": "a", "kind": "configmaps", "uid": uid},
     });
     assert_eq!((deleted.code, &deleted.body, stage.stored("a")), (200, &expected, None));
-    stage.send("DELETE", &path("a"), Value::Null).refused(404, "NotFound", "configmaps \"a\" not found");
+    stage.send("DELETE", &path("a"), Value::Null).refused(404, "NotFound");
 
     let foo = json!({"apiVersion": "x.io/v1", "kind": "Foo", "metadata": {"name": "a"}});
     stage.ok("POST", FOOS, foo);
@@ -45,28 +45,14 @@ fn preconditions_are_checked_first() {
     let created = stage.map(json!({"name": "a", "finalizers": ["a/b"]}));
     let (uid, version) = (created.metadata()["uid"].as_str(), created.metadata()["resourceVersion"].as_str());
     let (uid, version) = (uid.unwrap(), version.unwrap());
-    let by_uid = format!(
-        "Operation cannot be fulfilled on ConfigMap \"a\": the UID in the precondition (w) does not match the UID \
-         in record ({uid}). The object might have been deleted and then recreated"
-    );
-    let by_version = format!(
-        "Operation cannot be fulfilled on ConfigMap \"a\": the ResourceVersion in the precondition (w) does not \
-         match the ResourceVersion in record ({version}). The object might have been modified"
-    );
-    for (preconditions, message) in [
-        (json!({"uid": "w"}), &by_uid),
-        (json!({"resourceVersion": "w"}), &by_version),
-        (json!({"uid": "w", "resourceVersion": "w"}), &by_uid),
-    ] {
+    for preconditions in
+        [json!({"uid": "w"}), json!({"resourceVersion": "w"}), json!({"uid": "w", "resourceVersion": "w"})]
+    {
         let answered = stage.send("DELETE", &path("a"), json!({ "preconditions": preconditions }));
-        answered.refused(409, "Conflict", message);
+        answered.refused(409, "Conflict");
         assert_eq!(answered.body["details"], json!({"name": "a", "kind": "ConfigMap"}));
     }
-    stage.send("DELETE", &path("none"), json!({"preconditions": {"uid": "w"}})).refused(
-        404,
-        "NotFound",
-        "configmaps \"none\" not found",
-    );
+    stage.send("DELETE", &path("none"), json!({"preconditions": {"uid": "w"}})).refused(404, "NotFound");
     assert_eq!(stage.stored("a").unwrap().deletion_timestamp(), None);
     stage.ok("DELETE", &path("a"), json!({"preconditions": {"uid": uid, "resourceVersion": version}}));
     assert!(stage.stored("a").unwrap().deletion_timestamp().is_some());
@@ -96,11 +82,7 @@ fn other_finalizers_keep_an_object_and_each_delete_can_change_the_policy() {
     assert_eq!(versions[2], versions[3]);
     let accepted = stage.ok("DELETE", &path("a"), json!({"orphanDependents": false}));
     assert_eq!((accepted.code, accepted.finalizers()), (202, vec!["a/b"]));
-    stage.send("POST", MAPS, json!({"metadata": {"name": "a"}})).refused(
-        409,
-        "AlreadyExists",
-        "object is being deleted: configmaps \"a\" already exists",
-    );
+    stage.send("POST", MAPS, json!({"metadata": {"name": "a"}})).refused(409, "AlreadyExists");
 }
 
 /// A plural, finalizers, a policy, and the finalizers that remain; `None` if the object is gone.

@@ -29,11 +29,7 @@ fn a_namespace_terminates_and_stays_until_it_is_finalized() {
     assert_eq!(again.body, deleted.body);
 
     let refused = stage.send("POST", &format!("{path}/configmaps"), json!({"metadata": {"name": "c2"}}));
-    refused.refused(
-        403,
-        "Forbidden",
-        "configmaps \"c2\" is forbidden: unable to create new content in namespace n because it is being terminated",
-    );
+    refused.refused(403, "Forbidden");
     let cause = json!([{
         "reason": "NamespaceTerminating", "message": "namespace n is being terminated", "field": "metadata.namespace",
     }]);
@@ -94,22 +90,8 @@ fn preconditions_of_a_namespace() {
     let mut stage = Stage::new();
     let path = namespace(&mut stage, &json!({"name": "n"}));
     let found = stage.send("GET", &path, Value::Null);
-    let text = |field: &str| found.metadata()[field].as_str().unwrap().to_owned();
-    for (preconditions, fault) in [
-        (json!({"uid": "w"}), format!("UID in precondition: w, UID in object meta: {}", text("uid"))),
-        (
-            json!({"resourceVersion": "1"}),
-            format!(
-                "ResourceVersion in precondition: 1, ResourceVersion in object meta: {}",
-                text("resourceVersion")
-            ),
-        ),
-    ] {
-        let message =
-            format!("Operation cannot be fulfilled on namespaces \"n\": Precondition failed: {fault}");
-        stage
-            .send("DELETE", &path, json!({ "preconditions": preconditions }))
-            .refused(409, "Conflict", &message);
+    for preconditions in [json!({"uid": "w"}), json!({"resourceVersion": "1"})] {
+        stage.send("DELETE", &path, json!({ "preconditions": preconditions })).refused(409, "Conflict");
     }
     assert_eq!(stage.send("GET", &path, Value::Null).body, found.body);
 }
@@ -117,11 +99,7 @@ fn preconditions_of_a_namespace() {
 #[test]
 fn some_namespaces_cannot_be_deleted() {
     let mut stage = Stage::new();
-    stage.send("DELETE", &format!("{NAMESPACES}/default"), Value::Null).refused(
-        403,
-        "Forbidden",
-        "namespaces \"default\" is forbidden: this namespace may not be deleted",
-    );
+    stage.send("DELETE", &format!("{NAMESPACES}/default"), Value::Null).refused(403, "Forbidden");
 }
 
 #[test]
@@ -160,13 +138,12 @@ fn objects_of_a_removed_namespace_can_only_be_deleted() {
     stage.ok("PUT", &format!("{path}/finalize"), json!({"metadata": {"name": "n"}}));
     stage.ok("DELETE", &path, Value::Null);
     stage.ok("DELETE", &path, Value::Null);
-    let gone = "namespaces \"n\" not found";
     for patch in [json!({}), json!({"metadata": {"uid": "x"}}), json!({"metadata": {"resourceVersion": "1"}})]
     {
-        stage.merge(&map, patch).refused(404, "NotFound", gone);
+        stage.merge(&map, patch).refused(404, "NotFound");
     }
-    stage.send("PUT", &map, json!({"metadata": {"name": "c"}})).refused(404, "NotFound", gone);
+    stage.send("PUT", &map, json!({"metadata": {"name": "c"}})).refused(404, "NotFound");
     let other = format!("{path}/configmaps/d");
-    stage.merge(&other, json!({})).refused(404, "NotFound", "configmaps \"d\" not found");
+    stage.merge(&other, json!({})).refused(404, "NotFound");
     stage.ok("DELETE", &map, Value::Null);
 }
