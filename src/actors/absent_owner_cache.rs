@@ -22,7 +22,6 @@ pub struct IdentityCache {
 impl IdentityCache {
     /// A cache for at most `capacity` identities (plus an eighth, so that
     /// forgetting is done in batches).
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { entries: DashMap::new(), capacity, clock: AtomicU64::new(0) }
     }
@@ -37,7 +36,6 @@ impl IdentityCache {
     }
 
     /// Whether the cache has the identity. The call counts as a use.
-    #[must_use]
     pub fn contains(&self, identity: &Identity) -> bool {
         let now = self.tick();
         self.entries.get(&Digest::of(identity)).map(|used| used.store(now, Ordering::Relaxed)).is_some()
@@ -54,7 +52,6 @@ impl IdentityCache {
     }
 
     /// The number of identities.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -87,7 +84,6 @@ pub struct AbsentOwnerCache {
 
 impl AbsentOwnerCache {
     /// Both caches with the same capacity.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self { absent: IdentityCache::new(capacity), orphaned: IdentityCache::new(capacity) }
     }

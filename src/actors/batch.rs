@@ -8,9 +8,10 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
+use crate::actors::graph::TakeInChanges;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::{Arrival, GraphQueue};
-use crate::actors::messages::TakeInChanges;
+
 use kube_gc_core::graph::{Epoch, PartitionId, WatchEvent};
 use kube_gc_core::object::ResourceType;
 
@@ -29,23 +30,10 @@ pub struct Batches {
     graph: GraphHandle,
     queues: Vec<PartitionQueue>,
     waiting: usize,
-    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
-    source: BatchSource,
+    in_flight: FuturesUnordered<BoxFuture<'static, (PartitionId, Result<(), PartitionEnded>)>>,
+    /// The type and the epoch of the monitor.
+    source: (Arc<ResourceType>, Epoch),
     graph_queue: GraphQueue,
-}
-
-struct Answered {
-    partition: PartitionId,
-    result: Result<(), PartitionEnded>,
-}
-
-/// The monitor that a batch comes from.
-#[derive(Clone, Debug)]
-pub struct BatchSource {
-    /// The type that it watches.
-    pub resource: Arc<ResourceType>,
-    /// Its epoch.
-    pub epoch: Epoch,
 }
 
 #[derive(Debug, Default)]
@@ -58,10 +46,15 @@ struct PartitionQueue {
 
 impl Batches {
     /// Empty queues for all partitions of a graph.
-    #[must_use]
-    pub fn new(graph: GraphHandle, source: BatchSource, graph_queue: GraphQueue) -> Self {
+    pub fn new(
+        graph: GraphHandle,
+        resource: Arc<ResourceType>,
+        epoch: Epoch,
+        graph_queue: GraphQueue,
+    ) -> Self {
         let queues = graph.partitions().map(|_| PartitionQueue::default()).collect();
-        Self { graph, queues, waiting: 0, in_flight: FuturesUnordered::new(), source, graph_queue }
+        let in_flight = FuturesUnordered::new();
+        Self { graph, queues, waiting: 0, in_flight, source: (resource, epoch), graph_queue }
     }
 
     /// Queues a change that arrived `at` that moment: for the partition of its namespace, or
@@ -107,35 +100,30 @@ impl Batches {
             let ends = changes().filter(|change| matches!(change, WatchEvent::InitDone { .. })).count();
             queue.list_ends = (queue.list_ends.0 - ends, ends);
             self.waiting -= changes().count();
-            let BatchSource { resource, epoch } = self.source.clone();
+            let (resource, epoch) = self.source.clone();
             let graph = self.graph.clone();
             self.in_flight.push(Box::pin(async move {
-                let result = graph.take_in(partition, TakeInChanges { resource, epoch, arrivals }).await;
-                Answered { partition, result }
+                (partition, graph.take_in(partition, TakeInChanges { resource, epoch, arrivals }).await)
             }));
         }
     }
 
     /// Whether what waits fits into one message.
-    #[must_use]
     pub const fn is_short(&self) -> bool {
         self.waiting < CHANGES_PER_MESSAGE
     }
 
     /// Whether the watch may be read on.
-    #[must_use]
     pub const fn has_room(&self) -> bool {
         self.waiting < CHANGES_WAITING
     }
 
     /// Whether the graph has applied every list that has ended, even if later changes still wait.
-    #[must_use]
     pub fn lists_are_applied(&self) -> bool {
         self.queues.iter().all(|queue| queue.list_ends == (0, 0))
     }
 
     /// Whether everything has been applied.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0 && self.in_flight.is_empty()
     }
@@ -148,7 +136,7 @@ impl Batches {
     pub async fn next_applied(&mut self) -> Result<(), PartitionEnded> {
         match self.in_flight.next().await {
             None => std::future::pending().await,
-            Some(Answered { partition, result }) => {
+            Some((partition, result)) => {
                 if let Some(queue) = self.queues.get_mut(usize::from(partition.0)) {
                     queue.is_in_flight = false;
                     queue.list_ends.1 = 0;

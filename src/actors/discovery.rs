@@ -1,39 +1,82 @@
 //! The Discovery actor: keeps the set of monitors equal to the set of types.
 
-mod answer;
-mod definitions;
 mod failing;
 mod monitors;
 mod schedule;
 mod unserved;
-mod wake;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use actix::{Actor, Addr, Context, Handler, Recipient, ResponseFuture, SpawnHandle};
+use actix::{
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle,
+    WrapFuture,
+};
 use futures::future::join_all;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::{
-    AbsencesForgotten, AskParked, ExpectedDiscovery, MonitorDrained, Rediscover, Resume, ServedTypesChanged,
-    Stop, StopMonitors, StoreRestored, Suspend, SyncProgress, TypesListed, Wake, WakeUnresolved,
-};
-use crate::actors::monitor::Monitor;
-use crate::actors::pending_discovery::PendingDiscovery;
-use crate::actors::registry::Registry;
-use crate::actors::round_types::RoundTypes;
+use crate::actors::lifecycle::Lifecycle;
+use crate::actors::monitor::{Monitor, Stop};
+use crate::actors::pool::{AskParked, PoolCommand, PoolRecipients};
+use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::{Placement, Vital};
 use crate::api::{Api, Discovered, HighWater, Watchable};
+use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 
 pub use failing::DiscoveryFailure;
-use unserved::Unserved;
-use wake::SyncedTypes;
+use schedule::PendingDiscovery;
+use unserved::{Answer, GroupVersion, Unserved};
+
+/// What monitors and Lifecycle tell discovery.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub enum DiscoveryMessage {
+    /// A CustomResourceDefinition or an APIService changed: discover the served types now.
+    ServedTypesChanged(ExpectedDiscovery),
+    /// The types that the listed CRDs define. Discovery runs if it does not know one of them.
+    TypesListed(Vec<GroupResource>),
+    /// A monitor has synced, or has lost its sync because a list failed. The registry says which.
+    SyncChanged(GroupResource),
+    /// A monitor has ended after being drained.
+    MonitorDrained(GroupResource, Epoch),
+    /// The store was restored: start no monitor until [`Resume`](Self::Resume). Running monitors
+    /// continue.
+    Suspend,
+    /// The graph is empty: start the monitors again.
+    Resume {
+        /// How often the graph was rebuilt; `SyncProgress` repeats it.
+        rebuild: u64,
+    },
+    /// Discover the served types now: the API server can be reached again.
+    Rediscover,
+    /// Watches broke, and every proof of absence is forgotten.
+    AbsencesForgotten,
+}
+
+/// End all monitors. Answered when their watches are closed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StopMonitors;
+
+/// What discovery will show once a change is served.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExpectedDiscovery {
+    /// The resource is served.
+    Served(GroupResource),
+    /// The resource is not served.
+    NotServed(GroupResource),
+    /// Something about this group is different.
+    Changed {
+        /// The API group.
+        group: Box<str>,
+    },
+}
 
 /// The delay after the first discovery failed. It doubles up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -62,23 +105,10 @@ pub struct DiscoveryContext {
     pub registry: Registry,
     /// Where the monitors run.
     pub placement: Placement,
-    /// The recipients in the pools that it wakes.
-    pub pools: Vec<PoolWakers>,
-    /// Receives the progress of the monitors.
-    pub progress: Recipient<SyncProgress>,
-    /// Receives the restores that monitors notice.
-    pub restored: Recipient<StoreRestored>,
-}
-
-/// What discovery asks of a pool.
-#[derive(Clone, Debug)]
-pub struct PoolWakers {
-    /// Queue all keys that wait for a kind to resolve.
-    pub unresolved: Recipient<WakeUnresolved>,
-    /// Name the keys that wait for a kind to resolve or for an owner's type to be read.
-    pub parked: Recipient<AskParked>,
-    /// Queue some of them.
-    pub wake: Recipient<Wake>,
+    /// The pools whose keys it wakes.
+    pub pools: Vec<PoolRecipients>,
+    /// Learns of the progress of the monitors, and of restores that they notice.
+    pub lifecycle: Addr<Lifecycle>,
 }
 
 /// What discovery knows, for readiness and debugging.
@@ -147,7 +177,6 @@ pub struct Discovery {
 
 impl Discovery {
     /// An actor that knows nothing yet.
-    #[must_use]
     pub fn new(
         context: DiscoveryContext,
         settings: DiscoverySettings,
@@ -178,7 +207,6 @@ impl Discovery {
     }
 
     /// The status before anything is known.
-    #[must_use]
     pub const fn initial_status() -> DiscoveryStatus {
         DiscoveryStatus { discovered: false, busy: true, last_error: None, failing: Vec::new() }
     }
@@ -194,45 +222,50 @@ impl Actor for Discovery {
     }
 }
 
-impl Handler<ServedTypesChanged> for Discovery {
+impl Handler<DiscoveryMessage> for Discovery {
     type Result = ();
 
-    fn handle(&mut self, message: ServedTypesChanged, ctx: &mut Self::Context) {
-        let known = self.discovered.clone();
-        if let ExpectedDiscovery::Served(resource) = &message.expected {
-            self.unserved.defined(resource.clone());
+    fn handle(&mut self, message: DiscoveryMessage, ctx: &mut Self::Context) {
+        match message {
+            DiscoveryMessage::ServedTypesChanged(expected) => {
+                if let ExpectedDiscovery::Served(resource) = &expected {
+                    self.unserved.defined(resource.clone());
+                }
+                self.pending.add(expected, self.discovered.as_ref().map(|known| &*known.catalog));
+                self.discover(ctx);
+            }
+            DiscoveryMessage::TypesListed(defined) => self.types_listed(defined, ctx),
+            DiscoveryMessage::SyncChanged(resource) => {
+                let synced = self.context.registry.is_synced(&resource);
+                tracing::debug!(%resource, synced, "monitor");
+                self.synced_changed();
+                if synced {
+                    self.synced_types.next.insert(resource);
+                    self.wake_parked(ctx);
+                }
+            }
+            DiscoveryMessage::MonitorDrained(resource, epoch) => {
+                tracing::info!(%resource, "kube-gc has stopped watching this type");
+                self.monitor_ended(&resource, epoch, ctx);
+            }
+            DiscoveryMessage::Suspend => self.suspended = true,
+            DiscoveryMessage::Resume { rebuild } => {
+                self.suspended = false;
+                self.rebuild = rebuild;
+                self.reconcile(ctx);
+                // The restored store may serve other types.
+                self.again = false;
+                self.discover(ctx);
+            }
+            DiscoveryMessage::Rediscover => self.discover(ctx),
+            DiscoveryMessage::AbsencesForgotten => {
+                // A type that was gone may be served again, and objects wait for the answer.
+                let is_draining = || self.monitors.values().any(|running| running.draining);
+                if is_draining() || self.unserved.has_gone() {
+                    self.discover(ctx);
+                }
+            }
         }
-        self.pending.add(message.expected, known.as_ref().map(|known| &*known.catalog));
-        self.discover(ctx);
-    }
-}
-
-impl Handler<TypesListed> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, TypesListed(defined): TypesListed, ctx: &mut Self::Context) {
-        for resource in &defined {
-            self.unserved.defined(resource.clone());
-        }
-        let Some(known) = self.discovered.clone() else { return };
-        let unknown = |resource: &GroupResource| known.catalog.resource(resource).is_none();
-        let unknown: Vec<_> = defined.into_iter().filter(unknown).collect();
-        if unknown.is_empty() {
-            return;
-        }
-        for resource in unknown {
-            self.pending.add(ExpectedDiscovery::Served(resource), Some(&known.catalog));
-        }
-        self.discover(ctx);
-    }
-}
-
-impl Handler<MonitorDrained> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, MonitorDrained(resource, epoch): MonitorDrained, ctx: &mut Self::Context) {
-        tracing::info!(%resource, "kube-gc has stopped watching this type");
-        self.monitor_ended(&resource, epoch, ctx);
     }
 }
 
@@ -248,43 +281,197 @@ impl Handler<StopMonitors> for Discovery {
     }
 }
 
-impl Handler<Suspend> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, Suspend: Suspend, _: &mut Self::Context) {
-        self.suspended = true;
-    }
-}
-
-impl Handler<Resume> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, Resume { rebuild }: Resume, ctx: &mut Self::Context) {
-        self.suspended = false;
-        self.rebuild = rebuild;
-        self.reconcile(ctx);
-        // The restored store may serve other types.
-        self.again = false;
-        self.discover(ctx);
-    }
-}
-
-impl Handler<Rediscover> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, Rediscover: Rediscover, ctx: &mut Self::Context) {
-        self.discover(ctx);
-    }
-}
-
-impl Handler<AbsencesForgotten> for Discovery {
-    type Result = ();
-
-    fn handle(&mut self, AbsencesForgotten: AbsencesForgotten, ctx: &mut Self::Context) {
-        // A type that was gone may be served again, and objects wait for the answer.
-        let is_draining = || self.monitors.values().any(|running| running.draining);
-        if is_draining() || self.unserved.has_gone() {
-            self.discover(ctx);
+impl Discovery {
+    fn types_listed(&mut self, defined: Vec<GroupResource>, ctx: &mut Context<Self>) {
+        for resource in &defined {
+            self.unserved.defined(resource.clone());
         }
+        let Some(known) = self.discovered.clone() else { return };
+        let unknown = |resource: &GroupResource| known.catalog.resource(resource).is_none();
+        let unknown: Vec<_> = defined.into_iter().filter(unknown).collect();
+        if unknown.is_empty() {
+            return;
+        }
+        for resource in unknown {
+            self.pending.add(ExpectedDiscovery::Served(resource), Some(&known.catalog));
+        }
+        self.discover(ctx);
+    }
+
+    /// Looks up the definitions of the types that an answer lacks. A missing type alone proves
+    /// nothing.
+    fn check_missing(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
+        let missing = self.missing_in(&discovered);
+        let number = self.context.api.restore_fence().acknowledged();
+        let questions = self.unserved.questions(&missing, number);
+        let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
+        let known = self.unserved.types().map(|resource| resource.group_resource.clone()).collect();
+        let api = self.context.api.clone();
+        let check = async move {
+            let checked = unserved::check(&api, questions, &known).await;
+            (checked, unserved::gone_versions(&api, versions).await)
+        };
+        ctx.spawn(check.into_actor(self).map(move |(checked, versions), discovery, ctx| {
+            if discovery.suspended {
+                return discovery.discovery_ended(None, ctx);
+            }
+            let is_missing = |resource: &ResourceType| {
+                missing.iter().any(|missing| missing.group_resource == resource.group_resource)
+            };
+            let proved = checked.iter().filter(|checked| checked.is_gone == Some(true));
+            let gone = proved
+                .filter(|checked| is_missing(&checked.resource))
+                .map(|checked| checked.resource.group_resource.clone())
+                .collect();
+            for resource in discovery.unserved.definitions_checked(checked, number) {
+                discovery.confirm_type_gone(resource, ctx);
+            }
+            discovery.apply(discovered, Absences { missing, gone, versions }, ctx);
+        }));
+    }
+
+    /// The known types that an answer does not contain.
+    fn missing_in(&self, discovered: &Discovered) -> Vec<Arc<ResourceType>> {
+        let offered: BTreeSet<_> =
+            discovered.watchable.iter().map(|watchable| &watchable.resource.group_resource).collect();
+        let monitored = self.monitors.values().map(|running| &running.resource);
+        let known: BTreeMap<_, _> = self
+            .unserved
+            .types()
+            .chain(monitored)
+            .map(|resource| (&resource.group_resource, resource))
+            .collect();
+        let missing = known.into_iter().filter(|(name, _)| !offered.contains(name));
+        missing.map(|(_, resource)| Arc::clone(resource)).collect()
+    }
+
+    /// Applies an answer. Every partition receives the catalog before a monitor starts, because
+    /// the references of the monitored objects must resolve.
+    fn apply(&mut self, discovered: Discovered, absences: Absences, ctx: &mut Context<Self>) {
+        let Absences { missing, gone, versions: gone_versions } = absences;
+        let discovered = Arc::new(discovered);
+        let before = self.discovered.replace(Arc::clone(&discovered));
+        let catalog_before = before.as_ref().map(|before| &*before.catalog);
+        let wait = self.pending.discovered(catalog_before, &discovered.catalog);
+        let is_complete = discovered.failures.is_empty();
+        let answer = Answer {
+            catalog: &discovered.catalog,
+            before: &self.catalog,
+            missing,
+            gone,
+            gone_versions,
+            is_complete,
+        };
+        let (catalog, gone) = self.unserved.apply(answer, Instant::now());
+        let changed = before.is_none() || self.catalog != catalog;
+        self.catalog = Arc::clone(&catalog);
+        discovered.failures.iter().for_each(|_| record::discovery_error());
+        let is_outage = self.context.api.is_unreachable();
+        self.status.send_modify(|status| {
+            status.discovered = true;
+            status.last_error = None;
+            let mut failing = failing::after(&status.failing, &discovered.failures, SystemTime::now());
+            failing::log(&status.failing, &mut failing, is_outage);
+            failing.extend(self.unserved.failing());
+            failing::record(&status.failing, &failing);
+            status.failing = failing;
+        });
+        let graph = self.context.graph.clone();
+        let tell = async move {
+            if changed {
+                // An error means that the graph, and with it the process, is ending.
+                let _ = graph.use_catalog(&catalog).await;
+            }
+        };
+        ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
+            if !discovery.suspended {
+                discovery.remove_types(&gone, ctx);
+                discovery.reconcile(ctx);
+                if changed {
+                    for pool in &discovery.context.pools {
+                        pool.command.do_send(PoolCommand::WakeUnresolved);
+                    }
+                }
+            }
+            discovery.discovery_ended(wait, ctx);
+        }));
+    }
+
+    /// Owners of these types that could not be looked up may be readable now. Objects that wait for
+    /// other types are not woken: their retry would fail again.
+    fn wake_parked(&mut self, ctx: &mut Context<Self>) {
+        let Some(types) = self.synced_types.take() else { return };
+        let graph = self.context.graph.clone();
+        let pools = self
+            .context
+            .pools
+            .clone()
+            .into_iter()
+            .map(move |pool| wake(pool, graph.clone(), Arc::clone(&types)));
+        let ended = join_all(pools).into_actor(self).map(|_, discovery, ctx| {
+            discovery.synced_types.is_asking = false;
+            discovery.wake_parked(ctx);
+        });
+        ctx.spawn(ended);
+    }
+}
+
+/// What an answer lacks.
+struct Absences {
+    /// Known types.
+    missing: Vec<Arc<ResourceType>>,
+    /// Those of them that are proved to be gone.
+    gone: BTreeSet<GroupResource>,
+    /// Versions of groups that are proved to be gone.
+    versions: BTreeSet<GroupVersion>,
+}
+
+/// The types that were synced, and for which keys may wait.
+///
+/// Each question is about all parked keys. When hundreds of types are listed again, each of them
+/// must not ask separately: types that are synced while a question is under way share the next one.
+#[derive(Debug, Default)]
+struct SyncedTypes {
+    next: BTreeSet<GroupResource>,
+    is_asking: bool,
+}
+
+impl SyncedTypes {
+    /// The types to ask about now, if any.
+    fn take(&mut self) -> Option<Arc<BTreeSet<GroupResource>>> {
+        let types = (!self.is_asking && !self.next.is_empty()).then(|| std::mem::take(&mut self.next))?;
+        self.is_asking = true;
+        Some(Arc::new(types))
+    }
+}
+
+async fn wake(pool: PoolRecipients, graph: GraphHandle, types: Arc<BTreeSet<GroupResource>>) {
+    // An error means that the pool or the graph, and with it the process, is ending.
+    let Ok(parked) = pool.parked.send(AskParked).await else { return };
+    if let Ok(concerned) = graph.concerned(parked, &types).await {
+        pool.command.do_send(PoolCommand::Wake(concerned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if each type asks about all parked keys by itself: 200 types and 100,000 keys are 20
+    /// million answers after an outage.
+    #[test]
+    fn types_that_are_synced_during_a_question_share_the_next_one() {
+        let mut types = SyncedTypes::default();
+        assert_eq!(types.take(), None);
+        let mut asked = Vec::new();
+        for number in 0..200 {
+            types.next.insert(GroupResource::parse(&format!("widgets-{number}.example.com")));
+            asked.extend(types.take().map(|types| types.len()));
+        }
+        assert_eq!(asked, [1]);
+        types.is_asking = false;
+        assert_eq!(types.take().map(|types| types.len()), Some(199));
+        types.is_asking = false;
+        assert_eq!(types.take(), None);
     }
 }

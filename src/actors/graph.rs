@@ -1,29 +1,24 @@
 //! The Graph actor: owns one partition, on its own thread.
 
-mod debug;
-mod questions;
-
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
 
 use actix::{
-    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Recipient, ResponseFuture,
-    WrapFuture,
+    Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Recipient,
+    ResponseFuture, WrapFuture,
 };
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::messages::{
-    AnswerQuestion, Disturbed, Enqueue, Fence, FromPeer, Rederive, Reset, TakeIn, TakeInChanges, UseCatalog,
-};
+use crate::actors::graph_queue::Arrival;
 use crate::actors::outbox::{Outbox, Sequence};
-use crate::actors::question_queue::{QuestionQueue, QuestionSender};
+use crate::actors::pool::Enqueue;
 use crate::actors::supervision::{Fatal, die};
-use crate::api::EventRecorder;
-use crate::api::RestoreFence;
-use kube_gc_core::graph::{Effects, Intake, Partition, PartitionId, WatchEvent};
+use crate::api::{EventRecorder, RestoreFence};
+use kube_gc_core::graph::{Effects, Epoch, Intake, Partition, PartitionId, PeerMessage, Stats, WatchEvent};
+use kube_gc_core::object::ResourceType;
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;
@@ -61,10 +56,10 @@ pub struct GraphActor {
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
-    /// The origin of the partition's clock.
-    began: Instant,
-    /// Questions of people.
-    questions: QuestionQueue,
+    /// Questions of people. It answers one after each batch of changes, so that an answer does not
+    /// wait for all changes that came before it. Their bound is that of the listener's requests and
+    /// streams: each of them waits for an answer before it asks again.
+    asked_by_people: mpsc::UnboundedReceiver<Question>,
 }
 
 /// Where a partition takes messages, and questions of people.
@@ -72,15 +67,71 @@ pub struct GraphActor {
 pub struct GraphAddress {
     /// Takes messages.
     pub messages: Addr<GraphActor>,
-    /// Takes questions. Each needs an [`AnswerQuestion`] to follow it.
-    pub questions: QuestionSender,
+    /// Takes questions of people. Each needs an [`AnswerNext`] to follow it.
+    pub(super) people: mpsc::UnboundedSender<Question>,
+}
+
+/// What a partition does to answer a question, or to obey an order.
+type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
+
+/// A question to a partition, or an order, with the way back of its answer.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Question(pub Box<Answering>);
+
+/// Answer the next question of a person, which may have been answered already.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct AnswerNext;
+
+/// Changes from a monitor. Answered when the graph has applied them, which throttles a fast watch.
+/// If a list ends in them, answered when other partitions have applied its links, too.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct TakeInChanges {
+    /// The monitored type.
+    pub resource: Arc<ResourceType>,
+    /// The monitor's epoch.
+    pub epoch: Epoch,
+    /// The changes, in order.
+    pub arrivals: Vec<Arrival>,
+}
+
+/// Links from another partition. Answered when this partition has applied them.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct FromPeer(Vec<PeerMessage>);
+
+/// Answered when the other partitions have applied every link that this one queued before.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct Fence;
+
+/// Gives a partition the addresses of all partitions, in the order of their ids.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Introduce(pub Vec<Addr<GraphActor>>);
+
+/// The size of a partition.
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionStatus {
+    /// Sizes.
+    pub stats: Stats,
+    /// Links to other partitions that are not applied yet.
+    pub outbox: usize,
 }
 
 impl GraphActor {
-    /// An actor for a partition. [`Introduce`] tells it the addresses of its peers.
-    #[must_use]
-    pub fn new(id: PartitionId, partition: Partition, sinks: EffectSinks) -> Self {
-        Self {
+    /// Starts it on this thread, or on another one. [`Introduce`] tells it the addresses of its
+    /// peers.
+    pub fn start(
+        id: PartitionId,
+        partition: Partition,
+        sinks: EffectSinks,
+        thread: Option<&ArbiterHandle>,
+    ) -> GraphAddress {
+        let (people, asked_by_people) = mpsc::unbounded_channel();
+        let actor = Self {
             id,
             partition,
             effects: Effects::default(),
@@ -89,38 +140,42 @@ impl GraphActor {
             outbox: Outbox::default(),
             peers: Vec::new(),
             through: Vec::new(),
-            began: Instant::now(),
-            questions: QuestionQueue::default(),
+            asked_by_people,
+        };
+        let messages = match thread {
+            Some(thread) => Self::start_in_arbiter(thread, |_| actor),
+            None => Actor::start(actor),
+        };
+        GraphAddress { messages, people }
+    }
+
+    /// The partition, and where the effects of a change go.
+    pub(super) fn partition(&mut self) -> (&mut Partition, &mut Effects) {
+        (&mut self.partition, &mut self.effects)
+    }
+
+    /// Forgets everything.
+    pub(super) fn reset(&mut self) {
+        self.partition.reset();
+        self.outbox.clear();
+    }
+
+    pub(super) fn status(&self) -> PartitionStatus {
+        let outbox = self.outbox.len() + usize::from(!self.outbox.is_empty());
+        PartitionStatus { stats: self.partition.stats(), outbox }
+    }
+
+    fn answer_next(&mut self, ctx: &mut Context<Self>) {
+        if let Ok(Question(question)) = self.asked_by_people.try_recv() {
+            question(self, ctx);
         }
-    }
-
-    /// Starts on this thread.
-    pub fn start_here(self) -> GraphAddress {
-        let questions = self.questions.sender();
-        GraphAddress { messages: self.start(), questions }
-    }
-
-    /// Starts on another thread.
-    pub fn start_on(self, thread: &ArbiterHandle) -> GraphAddress {
-        let questions = self.questions.sender();
-        GraphAddress { messages: Self::start_in_arbiter(thread, |_| self), questions }
-    }
-
-    /// Changes the partition and forwards the effects.
-    fn update<R>(
-        &mut self,
-        ctx: &mut Context<Self>,
-        change: impl FnOnce(&mut Partition, &mut Effects) -> R,
-    ) -> R {
-        let result = change(&mut self.partition, &mut self.effects);
-        self.forward(ctx);
-        result
     }
 
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
     /// there are never more of them than nodes.
-    fn forward(&mut self, ctx: &mut Context<Self>) {
-        self.wake_followers();
+    pub(super) fn forward(&mut self, ctx: &mut Context<Self>) {
+        // They follow what has changed.
+        self.partition.outdated().for_each(Waker::wake_by_ref);
         let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
             &mut self.effects;
         // This comes first, because writes continue until the fence knows.
@@ -156,11 +211,6 @@ impl GraphActor {
             self.sinks.event_recorder.report(report);
         }
         self.pump(ctx);
-    }
-
-    /// Wakes who follows what has changed.
-    fn wake_followers(&mut self) {
-        self.partition.outdated().for_each(Waker::wake_by_ref);
     }
 
     /// Sends the next batch of the outbox, if none is in flight.
@@ -225,11 +275,6 @@ impl Drop for GraphActor {
     }
 }
 
-/// Gives a partition the addresses of all partitions, in the order of their ids.
-#[derive(Debug, actix::Message)]
-#[rtype(result = "()")]
-pub struct Introduce(pub Vec<Addr<GraphActor>>);
-
 impl Handler<Introduce> for GraphActor {
     type Result = ();
 
@@ -239,15 +284,19 @@ impl Handler<Introduce> for GraphActor {
     }
 }
 
-impl Handler<TakeIn> for GraphActor {
+impl Handler<Question> for GraphActor {
     type Result = ();
 
-    fn handle(&mut self, TakeIn(intakes): TakeIn, ctx: &mut Self::Context) {
-        self.update(ctx, |partition, effects| {
-            for intake in intakes {
-                partition.intake(intake, effects);
-            }
-        });
+    fn handle(&mut self, Question(question): Question, ctx: &mut Self::Context) {
+        question(self, ctx);
+    }
+}
+
+impl Handler<AnswerNext> for GraphActor {
+    type Result = ();
+
+    fn handle(&mut self, AnswerNext: AnswerNext, ctx: &mut Self::Context) {
+        self.answer_next(ctx);
     }
 }
 
@@ -266,16 +315,8 @@ impl Handler<TakeInChanges> for GraphActor {
             self.bereaved.extend(self.effects.cascaded.drain(..).map(|keys| (keys, at)));
         }
         self.forward(ctx);
-        self.questions.answer_one(&mut self.partition);
+        self.answer_next(ctx);
         if list_ended { self.when_delivered() } else { Box::pin(std::future::ready(())) }
-    }
-}
-
-impl Handler<AnswerQuestion> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, AnswerQuestion: AnswerQuestion, _: &mut Context<Self>) {
-        self.questions.answer_one(&mut self.partition);
     }
 }
 
@@ -283,11 +324,10 @@ impl Handler<FromPeer> for GraphActor {
     type Result = ();
 
     fn handle(&mut self, FromPeer(messages): FromPeer, ctx: &mut Self::Context) {
-        self.update(ctx, |partition, effects| {
-            for message in messages {
-                partition.receive(message, effects);
-            }
-        });
+        for message in messages {
+            self.partition.receive(message, &mut self.effects);
+        }
+        self.forward(ctx);
     }
 }
 
@@ -296,39 +336,5 @@ impl Handler<Fence> for GraphActor {
 
     fn handle(&mut self, Fence: Fence, _: &mut Self::Context) -> Self::Result {
         self.when_delivered()
-    }
-}
-
-impl Handler<UseCatalog> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, UseCatalog(catalog): UseCatalog, ctx: &mut Self::Context) {
-        self.update(ctx, |partition, effects| partition.set_catalog(catalog, effects));
-    }
-}
-
-impl Handler<Rederive> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, Rederive: Rederive, ctx: &mut Self::Context) {
-        self.update(ctx, |partition, effects| partition.rederive(effects));
-    }
-}
-
-impl Handler<Reset> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, Reset: Reset, _: &mut Self::Context) {
-        self.partition.reset();
-        self.outbox.clear();
-        self.wake_followers();
-    }
-}
-
-impl Handler<Disturbed> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, Disturbed(disturbance): Disturbed, ctx: &mut Self::Context) {
-        self.update(ctx, |partition, effects| partition.disturbed(disturbance, effects));
     }
 }

@@ -65,9 +65,8 @@ mod tests {
     use actix::ArbiterHandle;
 
     use super::*;
-    use crate::actors::graph::GraphAddress;
+    use crate::actors::graph::{GraphAddress, TakeInChanges};
     use crate::actors::graph_queue::GraphQueue;
-    use crate::actors::messages::{TakeIn, TakeInChanges};
     use crate::actors::supervision::Threads;
     use crate::actors::tests::{identity, in_system, sharding, start_partition_on};
     use kube_gc_core::graph::{
@@ -90,10 +89,8 @@ mod tests {
         let partitions: Vec<_> = ids.map(|id| start_partition_on(thread, id)).collect();
         let graph = GraphHandle::new(sharding(), partitions.clone());
         let resource = identity("a", "any").resource;
-        let started = || {
-            let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
-            TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
-        };
+        let deletes_prove = DeletesProve::Absence;
+        let started = Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove };
         graph.take_in_everywhere(started).await.unwrap();
         (graph, partitions)
     }

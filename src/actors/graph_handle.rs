@@ -1,23 +1,21 @@
-//! Routes each message to its partition of the graph.
+//! Routes each question to its partition of the graph.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::dev::ToEnvelope;
-use actix::{Handler, MailboxError, Message};
+use actix::{Context, MailboxError};
 use futures::future::try_join_all;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 
-use crate::actors::graph::{GraphActor, GraphAddress};
-use crate::actors::graph_follower::GraphFollower;
-use crate::actors::messages::{
-    AnswerQuestion, AskConcerned, AskOwner, AskPopulation, AskSnapshot, AskStatus, AskUnread, AskWaiting,
-    Disturbed, Expect, Fence, Finding, Identify, IdentifyAll, Locate, LookAtSmall, Page, PageOfDependents,
-    PartitionStatus, Rederive, Reset, Show, TakeIn, TakeInChanges, UseCatalog, Verified,
+use crate::actors::graph::{
+    AnswerNext, Fence, GraphActor, GraphAddress, PartitionStatus, Question, TakeInChanges,
 };
+use crate::actors::graph_follower::GraphFollower;
 use kube_gc_core::graph::{
-    Bookmark, Cursor, ExpectedChange, Follower, Generation, MemberMark, MemberPage, MembersOf,
-    ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot,
-    StuckFilter, StuckObjects, Verification, ViewLimits,
+    Bookmark, Cursor, DependentView, Effects, ExpectedChange, Follower, Generation, Intake, MemberMark,
+    MemberPage, MembersOf, ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery,
+    Sharding, Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 use kube_gc_insight::{Fact, Need, facts};
@@ -32,6 +30,17 @@ pub struct GraphHandle {
     partitions: Arc<[GraphAddress]>,
     /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
+    /// The origin of the partitions' clock.
+    began: Instant,
+}
+
+/// What a look-up proves about an identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// Proved absent.
+    Absent,
+    /// Its type is not served, which proves nothing. Another identity is tried next.
+    NotServed,
 }
 
 /// A partition did not answer: it has ended, and the process is ending.
@@ -49,21 +58,18 @@ type Answer<T> = Result<T, PartitionEnded>;
 
 impl GraphHandle {
     /// A handle for partitions in the order of their ids.
-    #[must_use]
     pub fn new(sharding: Sharding, partitions: Vec<GraphAddress>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
-        Self { sharding, partitions: partitions.into(), under: None }
+        Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
     }
 
     /// A handle for work that began under this disturbance. Its reports are void after another
     /// disturbance.
-    #[must_use]
     pub fn under(&self, disturbance: u64) -> Self {
         Self { under: Some(disturbance), ..self.clone() }
     }
 
     /// Which partition holds a namespace's objects.
-    #[must_use]
     pub fn partition_of(&self, namespace: Option<&Namespace>) -> PartitionId {
         self.sharding.of(namespace)
     }
@@ -73,19 +79,86 @@ impl GraphHandle {
         (0..self.sharding.count()).map(PartitionId)
     }
 
-    /// Asks one partition.
-    pub(crate) async fn ask<M>(&self, partition: PartitionId, message: M) -> Answer<M::Result>
-    where
-        M: Message + Send + 'static,
-        M::Result: Send,
-        GraphActor: Handler<M>,
-        <GraphActor as actix::Actor>::Context: ToEnvelope<GraphActor, M>,
-    {
-        Ok(self.address(partition)?.messages.send(message).await?)
-    }
-
     fn address(&self, PartitionId(partition): PartitionId) -> Answer<&GraphAddress> {
         self.partitions.get(usize::from(partition)).ok_or(PartitionEnded)
+    }
+
+    /// Asks the actor of one partition. It does what it is asked even if nobody waits for the
+    /// answer any longer.
+    async fn ask_actor<A: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        question: impl FnOnce(&mut GraphActor) -> A + Send + 'static,
+    ) -> Answer<A> {
+        let (answer, answered) = oneshot::channel();
+        let ask = move |actor: &mut GraphActor, ctx: &mut Context<GraphActor>| {
+            let found = question(actor);
+            // Whoever has the answer relies on its effects: the caches have them, the pools have
+            // the keys.
+            actor.forward(ctx);
+            // Who asked may have given up.
+            let _ = answer.send(found);
+        };
+        self.address(partition)?.messages.do_send(Question(Box::new(ask)));
+        answered.await.map_err(|_| PartitionEnded)
+    }
+
+    /// Asks one partition. The effects of the answer are carried out before it comes.
+    pub async fn ask<A: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        question: impl FnOnce(&mut Partition, &mut Effects) -> A + Send + 'static,
+    ) -> Answer<A> {
+        let ask = move |actor: &mut GraphActor| {
+            let (partition, effects) = actor.partition();
+            question(partition, effects)
+        };
+        self.ask_actor(partition, ask).await
+    }
+
+    /// Asks about a key where it is.
+    async fn ask_about<A: Send + 'static>(
+        &self,
+        key: &Key,
+        question: impl FnOnce(&mut Partition, &Key, &mut Effects) -> A + Send + 'static,
+    ) -> Answer<A> {
+        let asked = key.clone();
+        let question = move |graph: &mut Partition, effects: &mut Effects| question(graph, &asked, effects);
+        self.ask(self.sharding.of(key.namespace.as_ref()), question).await
+    }
+
+    /// Asks every partition.
+    async fn ask_all<A: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Partition, &mut Effects) -> A + Clone + Send + 'static,
+    ) -> Answer<Vec<A>> {
+        try_join_all(self.partitions().map(|partition| self.ask(partition, question.clone()))).await
+    }
+
+    /// Asks about each of these keys where it is. The answers are in the order of the keys.
+    async fn ask_each<A: Send + 'static>(
+        &self,
+        keys: &[Key],
+        question: impl Fn(&Partition, &Key) -> A + Clone + Send + 'static,
+    ) -> Answer<Vec<A>> {
+        let mut places: BTreeMap<PartitionId, Vec<usize>> = BTreeMap::new();
+        for (place, key) in keys.iter().enumerate() {
+            places.entry(self.sharding.of(key.namespace.as_ref())).or_default().push(place);
+        }
+        let mut all: Vec<Option<A>> = keys.iter().map(|_| None).collect();
+        for (partition, places) in places {
+            for places in places.chunks(KEYS_PER_QUESTION) {
+                let asked: Vec<_> = places.iter().map(|&place| keys[place].clone()).collect();
+                let question = question.clone();
+                let ask = move |partition: &mut Partition, _: &mut Effects| {
+                    asked.iter().map(|key| question(partition, key)).collect::<Vec<_>>()
+                };
+                for (&place, answer) in places.iter().zip(self.ask(partition, ask).await?) {
+                    all[place] = Some(answer);
+                }
+            }
+        }
+        Ok(all.into_iter().flatten().collect())
     }
 
     /// Asks one partition a question of a person, which it answers between two batches of changes.
@@ -94,170 +167,178 @@ impl GraphHandle {
         partition: PartitionId,
         question: impl FnOnce(&mut Partition) -> A + Send + 'static,
     ) -> Answer<A> {
-        let GraphAddress { messages, questions } = self.address(partition)?;
-        let answered = questions.send(question);
+        let GraphAddress { messages, people } = self.address(partition)?;
+        let (answer, answered) = oneshot::channel();
+        // If the partition has ended, this drops the way back of the answer.
+        let _ = people.send(Question(Box::new(move |actor, _| {
+            // Who asked may have given up.
+            if !answer.is_closed() {
+                let _ = answer.send(question(actor.partition().0));
+            }
+        })));
         // For a partition that has nothing else to do.
-        messages.do_send(AnswerQuestion);
+        messages.do_send(AnswerNext);
         answered.await.map_err(|_| PartitionEnded)
-    }
-
-    async fn ask_all<M>(&self, message: impl Fn() -> M) -> Answer<Vec<M::Result>>
-    where
-        M: Message + Send + 'static,
-        M::Result: Send,
-        GraphActor: Handler<M>,
-        <GraphActor as actix::Actor>::Context: ToEnvelope<GraphActor, M>,
-    {
-        try_join_all(self.partitions().map(|id| self.ask(id, message()))).await
     }
 
     /// Puts a monitor's changes into one partition; see [`TakeInChanges`].
     pub async fn take_in(&self, partition: PartitionId, message: TakeInChanges) -> Answer<()> {
-        self.ask(partition, message).await
-    }
-
-    /// Puts this into one partition.
-    #[cfg(test)]
-    pub async fn take_in_one(&self, partition: PartitionId, message: TakeIn) -> Answer<()> {
-        self.ask(partition, message).await
+        Ok(self.address(partition)?.messages.send(message).await?)
     }
 
     /// Puts the same into every partition.
-    pub async fn take_in_everywhere(&self, message: impl Fn() -> TakeIn) -> Answer<()> {
-        self.ask_all(message).await.map(drop)
+    pub async fn take_in_everywhere(&self, intake: Intake) -> Answer<()> {
+        let take_in = move |partition: &mut Partition, effects: &mut Effects| {
+            partition.intake(intake, effects);
+        };
+        self.ask_all(take_in).await.map(drop)
     }
 
     /// Replaces the catalog in every partition.
     pub async fn use_catalog(&self, catalog: &Arc<Catalog>) -> Answer<()> {
-        self.ask_all(|| UseCatalog(Arc::clone(catalog))).await.map(drop)
+        let catalog = Arc::clone(catalog);
+        self.ask_all(move |partition, effects| partition.set_catalog(catalog, effects)).await.map(drop)
     }
 
     /// The state of a key, as a worker needs it.
     pub async fn look(&self, key: &Key) -> Answer<Snapshot> {
-        self.ask(self.sharding.of(key.namespace.as_ref()), AskSnapshot(key.clone())).await
+        self.ask_about(key, Partition::snapshot_and_queue).await
     }
 
     /// The same, but `None` for an object with very many owner references.
     pub async fn look_at_small(&self, key: &Key) -> Answer<Option<Snapshot>> {
-        self.ask(self.sharding.of(key.namespace.as_ref()), LookAtSmall(key.clone())).await
+        self.ask_about(key, Partition::snapshot_and_queue_small).await
     }
 
     /// What is known about an identity as an owner.
     pub async fn owner_state(&self, identity: &Identity) -> Answer<OwnerState> {
-        self.ask(self.sharding.of(identity.namespace.as_ref()), AskOwner(identity.clone())).await
+        let asked = identity.clone();
+        self.ask(self.sharding.of(identity.namespace.as_ref()), move |graph, _| graph.owner_state(&asked))
+            .await
     }
 
     /// Whether a dependent, wherever it is, blocks the owner with this uid through a
     /// part of the API that could not be read.
     pub async fn is_blocked_through_unread(&self, owner: &Uid) -> Answer<bool> {
-        Ok(self.ask_all(|| AskUnread(owner.clone())).await?.contains(&true))
+        let owner = owner.clone();
+        let blocks = self.ask_all(move |graph, _| graph.is_blocked_through_unread(&owner)).await?;
+        Ok(blocks.contains(&true))
     }
 
-    /// Reports what a look-up found.
+    /// Reports what a look-up found of a node that was in this generation when it began.
     pub async fn verified(
         &self,
         identity: &Identity,
         generation: Generation,
         finding: Finding,
     ) -> Answer<Verification> {
-        let verified = Verified { identity: identity.clone(), generation, under: self.under, finding };
-        self.ask(self.sharding.of(identity.namespace.as_ref()), verified).await
+        let (under, asked) = (self.under, identity.clone());
+        let report = move |graph: &mut Partition, effects: &mut Effects| match finding {
+            _ if under.is_some_and(|number| number < graph.disturbance()) => {
+                graph.requeue(&asked.key(), effects);
+                Verification::Stale
+            }
+            Finding::Absent => graph.absence_proved(&asked, generation, effects),
+            Finding::NotServed => graph.not_resolved(&asked, generation, effects),
+        };
+        self.ask(self.sharding.of(identity.namespace.as_ref()), report).await
     }
 
-    /// One page of an owner's dependents.
-    pub async fn dependents(&self, owner: &Key, after: Option<Bookmark>, limit: usize) -> Answer<Page> {
-        let page = PageOfDependents { owner: owner.clone(), after, limit };
-        self.ask(self.sharding.of(owner.namespace.as_ref()), page).await
+    /// One page of an owner's dependents, and where the next one starts, if there is one.
+    pub async fn dependents(
+        &self,
+        owner: &Key,
+        after: Option<Bookmark>,
+        limit: usize,
+    ) -> Answer<(Vec<DependentView>, Option<Bookmark>)> {
+        self.ask_about(owner, move |graph, owner, _| graph.dependents(owner, after, limit)).await
     }
 
     /// All observed objects with this uid, in any namespace.
     pub async fn locate(&self, uid: &Uid) -> Answer<Vec<Identity>> {
-        let found = self.ask_all(|| Locate(uid.clone())).await?;
+        let uid = uid.clone();
+        let found = self.ask_all(move |graph, _| graph.observed(&uid)).await?;
         Ok(found.into_iter().flatten().collect())
     }
 
     /// The identity of a key, for display. For an unverified owner, it is a guess.
     pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
-        self.ask(self.sharding.of(key.namespace.as_ref()), Identify(key.clone())).await
+        self.ask_about(key, |graph, key, _| graph.identify(key)).await
+    }
+
+    /// The identities of these keys, in their order; see [`identify`](Self::identify).
+    pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
+        self.ask_each(keys, Partition::identify).await
     }
 
     /// The state of these objects, in their order; `None` for objects that no monitor shows.
     /// Queues nothing.
     pub async fn show(&self, keys: &[Key]) -> Answer<Vec<Option<ObservedObject>>> {
-        let mut places: HashMap<PartitionId, Vec<usize>> = HashMap::new();
-        for (place, key) in keys.iter().enumerate() {
-            places.entry(self.sharding.of(key.namespace.as_ref())).or_default().push(place);
-        }
-        let mut all = vec![None; keys.len()];
-        for (partition, places) in places {
-            for places in places.chunks(KEYS_PER_QUESTION) {
-                let asked = places.iter().map(|&place| keys[place].clone()).collect();
-                let shown = self.ask(partition, Show(asked)).await?;
-                for (&place, shown) in places.iter().zip(shown) {
-                    all[place] = shown;
-                }
-            }
-        }
-        Ok(all)
+        self.ask_each(keys, Partition::observed_object).await
     }
 
     /// Those of these keys that may have waited for owners of a type.
     pub async fn concerned(&self, keys: Vec<Key>, by: &Arc<BTreeSet<GroupResource>>) -> Answer<Vec<Key>> {
-        let mut concerned = Vec::new();
-        for partition in self.partitions() {
-            let here = |key: &&Key| self.sharding.of(key.namespace.as_ref()) == partition;
-            let here: Vec<Key> = keys.iter().filter(here).cloned().collect();
-            for keys in here.chunks(KEYS_PER_QUESTION) {
-                let asked = AskConcerned { keys: keys.to_vec(), by: Arc::clone(by) };
-                let answer = self.ask(partition, asked).await?;
-                concerned.extend(keys.iter().zip(answer).filter(|(_, is)| *is).map(|(key, _)| key.clone()));
-            }
-        }
-        Ok(concerned)
+        let by = Arc::clone(by);
+        let concerned = self.ask_each(&keys, move |graph, key| graph.is_concerned(key, &by)).await?;
+        Ok(keys.into_iter().zip(concerned).filter(|(_, is)| *is).map(|(key, _)| key).collect())
     }
 
-    /// Notes that an event of this object must follow. Does not wait: the partition handles every
-    /// later question about the object after this.
+    /// Notes that a write succeeded, so an event of this object must follow. Does not wait: the
+    /// partition handles every later question about the object after this.
     pub fn expect(&self, key: &Key, change: ExpectedChange) {
-        let partition = self.sharding.of(key.namespace.as_ref());
-        if let Ok(address) = self.address(partition) {
-            address.messages.do_send(Expect { key: key.clone(), change, under: self.under });
+        let (under, asked) = (self.under, key.clone());
+        let expect = move |actor: &mut GraphActor, _: &mut Context<GraphActor>| {
+            let (partition, _) = actor.partition();
+            // The store may have lost what was written before.
+            if under.is_none_or(|number| number >= partition.disturbance()) {
+                partition.expect_event(&asked, &change);
+            }
+        };
+        if let Ok(address) = self.address(self.sharding.of(key.namespace.as_ref())) {
+            address.messages.do_send(Question(Box::new(expect)));
         }
     }
 
     /// Resolves when all links between partitions that were queued before are applied.
     pub async fn fence(&self) -> Answer<()> {
-        self.ask_all(|| Fence).await.map(drop)
+        let fences = self.partitions.iter().map(|address| address.messages.send(Fence));
+        try_join_all(fences).await.map(drop).map_err(PartitionEnded::from)
     }
 
     /// Forgets proofs of absence from before a disturbance.
     pub async fn disturbed(&self, disturbance: &Disturbance) -> Answer<()> {
-        self.ask_all(|| Disturbed(disturbance.clone())).await.map(drop)
+        let disturbance = disturbance.clone();
+        self.ask_all(move |graph, effects| graph.disturbed(disturbance, effects)).await.map(drop)
     }
 
-    /// Queues everything that may need work.
+    /// Queues everything that may need work, as if nothing had been queued before.
     pub async fn rederive(&self) -> Answer<()> {
-        self.ask_all(|| Rederive).await.map(drop)
+        self.ask_all(|partition, effects| partition.rederive(effects)).await.map(drop)
     }
 
-    /// Forgets the whole graph.
+    /// Forgets the whole graph: the store went back in time.
     pub async fn reset(&self) -> Answer<()> {
-        self.ask_all(|| Reset).await.map(drop)
+        let each = self.partitions().map(|partition| self.ask_actor(partition, GraphActor::reset));
+        try_join_all(each).await.map(drop)
     }
 
     /// The status of every partition, in order.
     pub async fn status(&self) -> Answer<Vec<PartitionStatus>> {
-        self.ask_all(|| AskStatus).await
+        let status = |actor: &mut GraphActor| actor.status();
+        try_join_all(self.partitions().map(|partition| self.ask_actor(partition, status))).await
     }
 
     /// How many objects of a type there are.
     pub async fn population(&self, resource: &GroupResource) -> Answer<usize> {
-        Ok(self.ask_all(|| AskPopulation(resource.clone())).await?.into_iter().sum())
+        let resource = resource.clone();
+        Ok(self.ask_all(move |graph, _| graph.population(&resource)).await?.into_iter().sum())
     }
 
     /// The stuck objects that are in no queue, by partition.
     pub async fn waiting(&self, filter: &StuckFilter) -> Answer<Vec<StuckObjects>> {
-        self.ask_all(|| AskWaiting(filter.clone())).await
+        let (filter, now) = (filter.clone(), self.began.elapsed());
+        self.ask_all(move |graph, _| graph.stuck_objects(now, &filter)).await
     }
 
     /// The first observed object with this uid in each partition. `follower` is woken when another
@@ -302,16 +383,15 @@ impl GraphHandle {
     }
 
     /// Follows the answers to a question.
-    #[must_use]
     pub fn follower(&self) -> GraphFollower {
         GraphFollower::new(self.clone())
     }
 
     /// Forgets a follower. Does not wait.
     pub(super) fn unfollow(&self, id: u64) {
-        for GraphAddress { messages, questions } in &*self.partitions {
-            questions.tell(move |partition| partition.unfollow(id));
-            messages.do_send(AnswerQuestion);
+        for GraphAddress { messages, people } in &*self.partitions {
+            let _ = people.send(Question(Box::new(move |actor, _| actor.partition().0.unfollow(id))));
+            messages.do_send(AnswerNext);
         }
     }
 
@@ -355,22 +435,5 @@ impl GraphHandle {
     /// The types that the API server serves.
     pub async fn catalog(&self) -> Answer<Arc<Catalog>> {
         self.ask_between(Sharding::CLUSTER, |partition| Arc::clone(partition.catalog())).await
-    }
-
-    /// The identities of these keys, in their order; see [`identify`](Self::identify).
-    pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
-        let mut found = vec![None; keys.len()];
-        for partition in self.partitions() {
-            let here = |(_, key): &(usize, &Key)| self.sharding.of(key.namespace.as_ref()) == partition;
-            let (places, keys): (Vec<usize>, Vec<Key>) =
-                keys.iter().enumerate().filter(here).map(|(place, key)| (place, key.clone())).unzip();
-            if !keys.is_empty() {
-                let identities = self.ask(partition, IdentifyAll(keys)).await?;
-                for (place, identity) in places.into_iter().zip(identities) {
-                    found[place] = identity;
-                }
-            }
-        }
-        Ok(found)
     }
 }

@@ -52,7 +52,6 @@ impl Default for GraphQueue {
 
 impl GraphQueue {
     /// An empty queue.
-    #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(Inner {
             metrics: QueueMetrics::new(Queue::GraphChanges),
@@ -64,13 +63,11 @@ impl GraphQueue {
     }
 
     /// An empty arrival of that moment.
-    #[must_use]
     pub fn arrival(&self, at: Instant) -> Arrival {
         Arrival { at, changes: Vec::new(), queue: self.clone() }
     }
 
     /// The number of changes that the graph has not applied yet.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.waiting.load(Ordering::SeqCst) + self.0.applying.load(Ordering::SeqCst)
     }
@@ -96,12 +93,10 @@ impl GraphQueue {
 
 impl Arrival {
     /// When the changes arrived.
-    #[must_use]
     pub const fn at(&self) -> Instant {
         self.at
     }
 
-    #[must_use]
     pub fn changes(&self) -> &[WatchEvent] {
         &self.changes
     }
@@ -114,7 +109,6 @@ impl Arrival {
     }
 
     /// Takes the first `count` changes.
-    #[must_use]
     pub fn split_to(&mut self, count: usize) -> Self {
         let rest = self.changes.split_off(count.min(self.changes.len()));
         let changes = std::mem::replace(&mut self.changes, rest);
@@ -122,7 +116,6 @@ impl Arrival {
     }
 
     /// A partition begins to apply the changes.
-    #[must_use]
     pub fn begin(mut self, partition: PartitionId) -> (Vec<WatchEvent>, Applying) {
         let (changes, queue, came) = (std::mem::take(&mut self.changes), self.queue.clone(), self.at);
         let (count, began) = (changes.len(), Instant::now());

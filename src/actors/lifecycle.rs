@@ -7,26 +7,41 @@
 //! Discovery reports [`SyncProgress`]. Lifecycle tells it to suspend, to stop the monitors, to
 //! resume, and to discover again.
 
-mod disturbances;
-mod leadership;
-mod rebuild;
-mod recovery;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, AsyncContext, Context, Handler, Recipient, SpawnHandle};
+use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture};
+use futures::future::join_all;
 use tokio::sync::watch;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::discovery::{Discovery, DiscoveryMessage, StopMonitors};
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::messages::{
-    AbsencesForgotten, Close, Open, Rediscover, Resume, StopMonitors, Suspend, SyncProgress, WakeRecovered,
-};
+use crate::actors::pool::{Close, PoolCommand, PoolRecipients};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
 use crate::api::{Api, HighWater, ReplicaRole};
-use crate::telemetry::Structured;
+use crate::telemetry::{Structured, record};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::Disturbance;
+
+/// Monitors started, synced or lost their sync.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct SyncProgress {
+    /// Which rebuild of the graph they belong to; see [`DiscoveryMessage::Resume`].
+    pub rebuild: u64,
+    /// Whether every type that is served is synced.
+    pub all_synced: bool,
+}
+
+/// A list returned an older version than before: the store was restored from a backup.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StoreRestored {
+    /// For the log: which list, and which versions.
+    pub detail: String,
+}
 
 /// What Lifecycle acts on.
 #[derive(Clone, Debug)]
@@ -42,35 +57,9 @@ pub struct LifecycleContext {
     /// The state of the monitors.
     pub registry: Registry,
     /// Discovery, which owns the monitors.
-    pub discovery: DiscoveryRecipients,
+    pub discovery: Addr<Discovery>,
     /// The pools.
     pub pools: Vec<PoolRecipients>,
-}
-
-/// What Lifecycle asks of discovery.
-#[derive(Clone, Debug)]
-pub struct DiscoveryRecipients {
-    /// Start no monitor until resumed.
-    pub suspend: Recipient<Suspend>,
-    /// End all monitors.
-    pub stop_monitors: Recipient<StopMonitors>,
-    /// Start the monitors again.
-    pub resume: Recipient<Resume>,
-    /// Discover the served types now.
-    pub rediscover: Recipient<Rediscover>,
-    /// Check again what was seen to be gone.
-    pub absences_forgotten: Recipient<AbsencesForgotten>,
-}
-
-/// What Lifecycle asks of a pool.
-#[derive(Clone, Debug)]
-pub struct PoolRecipients {
-    /// Start handing out work.
-    pub open: Recipient<Open>,
-    /// Stop handing out work.
-    pub close: Recipient<Close>,
-    /// Queue what an outage delayed.
-    pub recovered: Recipient<WakeRecovered>,
 }
 
 /// The state of the collector as a whole.
@@ -101,7 +90,6 @@ pub struct Lifecycle {
 impl Lifecycle {
     /// Starts with all pools closed. They open after `sync_timeout` even if some monitors have
     /// not synced.
-    #[must_use]
     pub const fn new(context: LifecycleContext, sync_timeout: Duration, phase: watch::Sender<Phase>) -> Self {
         Self {
             context,
@@ -168,4 +156,175 @@ impl Handler<SyncProgress> for Lifecycle {
             self.collect("synced");
         }
     }
+}
+
+impl Lifecycle {
+    /// Follows the restore fence. Whenever watches broke, the store may have been restored, and
+    /// an owner that was absent may exist again.
+    fn follow_disturbances(&self, ctx: &mut Context<Self>) {
+        let context = self.context.clone();
+        let follow = async move {
+            let restore_fence = context.api.restore_fence();
+            let mut known = Disturbance::default();
+            loop {
+                let now = restore_fence.changed_from(&known).await;
+                // An error means that the graph, and with it the process, is ending.
+                if context.graph.disturbed(&now).await.is_err() {
+                    return;
+                }
+                if now.number > known.number {
+                    // Not earlier: until the partitions answered, they added to the cache what
+                    // they had proved before. Orphaned owners are kept, because they only
+                    // prevent deletions.
+                    if !mutation::is(Mutation::KeepAbsences) {
+                        context.absent_owners.absent.clear();
+                    }
+                    restore_fence.acknowledge(now.number);
+                    context.discovery.do_send(DiscoveryMessage::AbsencesForgotten);
+                }
+                known = now;
+            }
+        };
+        ctx.spawn(follow.into_actor(self));
+    }
+}
+
+/// The role of this replica changed; the write gate has the new one.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+struct RoleChanged;
+
+impl Lifecycle {
+    /// Follows the role of this replica, if there can be other replicas at all.
+    fn follow_role(&self, ctx: &mut Context<Self>) {
+        let gate = self.context.api.gate();
+        if !gate.needs_lease() {
+            return;
+        }
+        let (mut role, lifecycle) = (gate.role(), ctx.address());
+        let follow = async move {
+            while role.changed().await.is_ok() {
+                lifecycle.do_send(RoleChanged);
+            }
+        };
+        ctx.spawn(follow.into_actor(self));
+    }
+
+    /// Opens the pools if this replica writes and the start-up phase is over. The graph derives
+    /// all work again, because a closed pool does not keep everything.
+    fn open_pools(&mut self) {
+        let role = self.context.api.gate().role().borrow().clone();
+        if !role.writes() || self.phase() != Phase::Collecting {
+            return;
+        }
+        self.opened = Some(role);
+        let (graph, pools) = (self.context.graph.clone(), self.context.pools.clone());
+        actix::spawn(async move {
+            for pool in &pools {
+                pool.command.do_send(PoolCommand::Open);
+            }
+            // An error means that the graph, and with it the process, is ending.
+            let _ = graph.rederive().await;
+        });
+    }
+}
+
+impl Handler<RoleChanged> for Lifecycle {
+    type Result = ();
+
+    fn handle(&mut self, RoleChanged: RoleChanged, _: &mut Self::Context) {
+        let role = self.context.api.gate().role().borrow().clone();
+        if self.opened.as_ref() == Some(&role) {
+            return;
+        }
+        if self.opened.take().is_some() {
+            for pool in &self.context.pools {
+                // The write gate cancels the requests of the items that are in progress.
+                pool.close.do_send(Close);
+            }
+        }
+        self.open_pools();
+    }
+}
+
+impl Lifecycle {
+    /// Follows the ends of outages. Types may have come and gone, and what failed may have failed
+    /// because of the outage.
+    fn follow_recoveries(&self, ctx: &mut Context<Self>) {
+        let (mut recoveries, context) = (self.context.api.recoveries(), self.context.clone());
+        let follow = async move {
+            while recoveries.changed().await.is_ok() {
+                context.discovery.do_send(DiscoveryMessage::Rediscover);
+                for pool in &context.pools {
+                    pool.command.do_send(PoolCommand::WakeRecovered);
+                }
+            }
+        };
+        ctx.spawn(follow.into_actor(self));
+    }
+}
+
+impl Handler<StoreRestored> for Lifecycle {
+    type Result = ();
+
+    /// A store that was restored from a backup brings back objects, versions and uids that were
+    /// proved absent. Nothing may be written until everything is forgotten and read again.
+    fn handle(&mut self, StoreRestored { detail }: StoreRestored, ctx: &mut Self::Context) {
+        if self.phase() == Phase::Rebuilding {
+            return;
+        }
+        record::store_restored();
+        tracing::error!(
+            reason = detail,
+            "the API server's data was restored from a backup; kube-gc rebuilds the graph"
+        );
+        self.phase.send_replace(Phase::Rebuilding);
+        if let Some(deadline) = self.sync_deadline.take() {
+            ctx.cancel_future(deadline);
+        }
+        self.context.api.gate().pause();
+        self.opened = None;
+        self.rebuilds += 1;
+        // At once: a monitor that starts now would only be stopped again.
+        self.context.discovery.do_send(DiscoveryMessage::Suspend);
+        let forget = forget_everything(self.context.clone());
+        ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| lifecycle.begin_again()));
+    }
+}
+
+impl Lifecycle {
+    /// Follows the restores that writers prove when they check the store before a write.
+    fn follow_restores(&self, ctx: &mut Context<Self>) {
+        let (mut proofs, lifecycle) = (self.context.api.restore_fence().restores(), ctx.address());
+        let follow = async move {
+            while proofs.changed().await.is_ok() {
+                let detail = proofs.borrow_and_update().clone();
+                lifecycle.do_send(StoreRestored { detail });
+            }
+        };
+        ctx.spawn(follow.into_actor(self));
+    }
+
+    fn begin_again(&mut self) {
+        // In this order: discovery reports progress only after it resumed.
+        self.phase.send_replace(Phase::Syncing);
+        self.context.discovery.do_send(DiscoveryMessage::Resume { rebuild: self.rebuilds });
+    }
+}
+
+/// Each step relies on the one before. (Errors mean that an actor, and with it the process, is
+/// ending.)
+async fn forget_everything(context: LifecycleContext) {
+    // Workers in progress decided on versions that may be assigned again.
+    join_all(context.pools.iter().map(|pool| pool.close.send(Close))).await;
+    // No monitor may feed the graph after it is emptied.
+    let _ = context.discovery.send(StopMonitors).await;
+    context.registry.clear();
+    // Links in flight must not arrive in an empty graph, and the caches must not learn what the
+    // last changes proved.
+    let _ = context.graph.fence().await;
+    let _ = context.graph.reset().await;
+    context.absent_owners.clear();
+    context.high_water.forget_all();
+    context.api.restore_fence().reset();
 }

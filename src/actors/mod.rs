@@ -4,8 +4,8 @@
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
 //! ```
 //!
-//! Each actor owns its state and communicates by the messages of [`messages`]. Long work (requests,
-//! decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
+//! Each actor owns its state and communicates by the messages that stand beside it. A question to a
+//! partition is a closure: see [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
 //! [`crate::worker`] contains the work that pools do on a key.
 
 pub mod absent_owner_cache;
@@ -16,18 +16,13 @@ pub mod graph_follower;
 pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;
-pub mod messages;
 pub mod monitor;
 #[cfg(feature = "node")]
 pub mod node;
 pub mod outbox;
-pub mod pending_discovery;
 pub mod pool;
-pub mod question_queue;
 pub mod registry;
-pub mod round_types;
 pub mod supervision;
-pub mod terminating;
 
 #[cfg(test)]
 pub mod tests;

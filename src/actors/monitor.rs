@@ -1,31 +1,29 @@
 //! The Monitor actor: watches one resource type and feeds the graph.
 
+mod feed;
+mod progress;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture,
     WrapFuture,
 };
 use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
+use crate::actors::discovery::{Discovery, DiscoveryMessage};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::{
-    Drain, MonitorDrained, ServedTypesChanged, Stop, StoreRestored, SyncChanged, TypesListed,
-};
+use crate::actors::lifecycle::Lifecycle;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Placement;
 use crate::api::{Api, HighWater, Phase};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::ResourceType;
-
-mod failure_log;
-mod feed;
-mod progress;
 
 use feed::{Feed, FeedEnd, Subject};
 
@@ -47,17 +45,21 @@ pub struct MonitorContext {
     pub registry: Registry,
     /// Where its list and watch run.
     pub placement: Placement,
-    /// Receives changes of the sync state.
-    pub synced: Recipient<SyncChanged>,
-    /// Receives the end of draining.
-    pub drained: Recipient<MonitorDrained>,
-    /// Receives announcements that other types may be served.
-    pub types_changed: Recipient<ServedTypesChanged>,
-    /// Receives the types that listed CRDs define.
-    pub types_listed: Recipient<TypesListed>,
-    /// Receives restores that a list shows.
-    pub restored: Recipient<StoreRestored>,
+    /// Learns what the monitor sees of the served types, and how it is.
+    pub discovery: Addr<Discovery>,
+    /// Learns of restores that a list shows.
+    pub lifecycle: Addr<Lifecycle>,
 }
+
+/// The type is no longer served: end when the watch ends, after 30 s at the latest.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Drain;
+
+/// End at once. Answered when its watch is closed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Stop;
 
 /// Watches one type, for one epoch. The list and watch run as a task on other threads; the actor
 /// notices when the task ends.
@@ -74,7 +76,6 @@ pub struct Monitor {
 
 impl Monitor {
     /// Starts a monitor.
-    #[must_use]
     pub fn start(
         context: MonitorContext,
         resource: Arc<ResourceType>,
@@ -99,11 +100,10 @@ impl Monitor {
             // If the graph has ended, the process is about to end.
             Ok(Ended::Stopped | Ended::GraphGone) => ctx.stop(),
             Ok(Ended::Drained) => {
-                monitor.context.registry.ended(&monitor.resource.group_resource);
-                monitor
-                    .context
-                    .drained
-                    .do_send(MonitorDrained(monitor.resource.group_resource.clone(), monitor.epoch));
+                let resource = monitor.resource.group_resource.clone();
+                monitor.context.registry.ended(&resource);
+                let drained = DiscoveryMessage::MonitorDrained(resource, monitor.epoch);
+                monitor.context.discovery.do_send(drained);
                 ctx.stop();
             }
             Err(error) => {

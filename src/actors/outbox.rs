@@ -63,26 +63,22 @@ impl Outbox {
     }
 
     /// All messages so far have smaller sequence numbers.
-    #[must_use]
     pub const fn mark(&self) -> Sequence {
         Sequence(self.next)
     }
 
     /// Whether every message before `mark` has been applied.
-    #[must_use]
     pub fn is_through(&self, mark: Sequence) -> bool {
         let waiting = self.order.front().map(|(sequence, _)| *sequence);
         [waiting, self.in_flight].into_iter().flatten().all(|sequence| sequence >= mark)
     }
 
     /// The number of messages that have not been sent.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
     /// Whether nothing waits and nothing is in flight.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.order.is_empty() && self.in_flight.is_none()
     }

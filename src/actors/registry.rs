@@ -1,14 +1,16 @@
-//! The state of the monitors, for readiness, metrics and debugging.
+//! The state of the monitors, for readiness, metrics and debugging, and what others need to know of
+//! what they have seen.
 
-use std::cmp::Ordering;
+use std::cmp;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
-use super::terminating::TerminatingNamespaces;
-use kube_gc_core::object::{GroupResource, ResourceType, ResourceVersion};
+use crate::api::GroupFailure;
+use kube_gc_core::object::{Catalog, GroupResource, ObjectFacts, ResourceType, ResourceVersion, Uid};
 
 /// The state of one monitor.
 #[derive(Clone, Debug)]
@@ -135,14 +137,12 @@ impl Registry {
     }
 
     /// All monitors, ordered by group and resource.
-    #[must_use]
     pub fn all(&self) -> Vec<MonitorState> {
         self.entries().values().cloned().collect()
     }
 
     /// Whether the graph is known to contain everything up to this version of a resource. Versions
     /// that cannot be compared show nothing.
-    #[must_use]
     pub fn has_applied(&self, resource: &GroupResource, version: &ResourceVersion) -> bool {
         let entries = self.entries();
         let applied = entries.get(resource).and_then(|state| state.applied.as_ref());
@@ -164,28 +164,140 @@ impl Registry {
             };
             match order {
                 None => return false,
-                Some(Ordering::Equal | Ordering::Greater) => return true,
-                Some(Ordering::Less) => changed.await,
+                Some(cmp::Ordering::Equal | cmp::Ordering::Greater) => return true,
+                Some(cmp::Ordering::Less) => changed.await,
             }
         }
     }
 
     /// Whether this resource has a monitor.
-    #[must_use]
     pub fn is_monitored(&self, resource: &GroupResource) -> bool {
         self.entries().contains_key(resource)
     }
 
     /// Whether the graph has the objects of this resource, perhaps as they were some time ago.
-    #[must_use]
     pub fn was_synced(&self, resource: &GroupResource) -> bool {
         self.entries().get(resource).is_some_and(|state| state.was_synced)
     }
 
     /// Whether the monitor of this resource is synced.
-    #[must_use]
     pub fn is_synced(&self, resource: &GroupResource) -> bool {
         self.entries().get(resource).is_some_and(|state| state.synced)
+    }
+}
+
+/// The namespaces that the watch has shown as being deleted, for those who finish them: names and
+/// uids that nobody has taken yet. It keeps nothing unless somebody wants it.
+#[derive(Debug, Default)]
+pub struct TerminatingNamespaces {
+    wanted: AtomicBool,
+    seen: Mutex<BTreeMap<Box<str>, Uid>>,
+    news: Notify,
+    /// How many were taken and are being worked on.
+    busy: AtomicUsize,
+}
+
+impl TerminatingNamespaces {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Uid>> {
+        // Nothing can panic while it is locked.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to keep them. Call it before the first monitor starts.
+    pub fn want(&self) {
+        self.wanted.store(true, Ordering::Release);
+    }
+
+    /// Forgets them and keeps no more.
+    pub fn abandon(&self) {
+        self.wanted.store(false, Ordering::Release);
+        self.seen().clear();
+        self.busy.store(0, Ordering::Release);
+    }
+
+    /// Notes an object that a watch or a list has shown, if it is a terminating namespace.
+    pub fn notice(&self, resource: &GroupResource, facts: &ObjectFacts) {
+        let is_namespace = resource.group.is_empty() && &*resource.resource == "namespaces";
+        if is_namespace && facts.being_deleted && self.wanted.load(Ordering::Acquire) {
+            self.seen().insert(facts.name.clone(), facts.uid.clone());
+            self.news.notify_one();
+        }
+    }
+
+    /// Takes what was noted since the last call. They count as busy until
+    /// [`work_on`](Self::work_on) is called.
+    pub fn take(&self) -> BTreeMap<Box<str>, Uid> {
+        let mut seen = self.seen();
+        self.busy.fetch_add(seen.len(), Ordering::AcqRel);
+        std::mem::take(&mut *seen)
+    }
+
+    /// Sets how many are being worked on.
+    pub fn work_on(&self, count: usize) {
+        self.busy.store(count, Ordering::Release);
+    }
+
+    /// Resolves when something was noted.
+    pub async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    /// How many are not finished and do not wait for somebody else.
+    pub fn busy(&self) -> usize {
+        let seen = self.seen();
+        seen.len() + self.busy.load(Ordering::Acquire)
+    }
+}
+
+/// What a confirmation round of the orphan workers needs to know of the monitored types. Discovery
+/// publishes it.
+#[derive(Clone, Debug, Default)]
+pub struct RoundTypes {
+    /// Every monitored type.
+    pub types: Vec<RoundType>,
+    /// Resolves the references that are found.
+    pub catalog: Arc<Catalog>,
+    /// The parts of the API that were never discovered and may contain any dependents.
+    pub undiscovered: Vec<GroupFailure>,
+}
+
+/// Whether a group that was never discovered may contain dependents. The groups of metrics are
+/// computed at each request: their types can be neither watched nor deleted (rule 5.15).
+pub fn may_contain_dependents(group: &str) -> bool {
+    const METRICS: &str = "metrics.k8s.io";
+    !group.strip_suffix(METRICS).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// One type that a round has to list.
+#[derive(Clone, Debug)]
+pub struct RoundType {
+    /// The type.
+    pub resource: Arc<ResourceType>,
+    /// How it is followed.
+    pub followed: Followed,
+}
+
+/// How far a round can rely on the monitor of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Followed {
+    /// The type was never synced: its dependents are unknown.
+    Not,
+    /// The type is no longer synced: the graph has its objects as they were at the end of its watch.
+    NoLonger,
+    /// The type is synced. Its versions are those of an aggregated API server and do not show how
+    /// far the monitor is.
+    Somehow,
+    /// The type is synced, and its versions show how far the monitor is.
+    ByVersion,
+}
+
+impl Followed {
+    /// Whether the type is synced.
+    pub const fn is_synced(self) -> bool {
+        match self {
+            Self::Not | Self::NoLonger => false,
+            Self::Somehow | Self::ByVersion => true,
+        }
     }
 }
 
@@ -239,5 +351,16 @@ mod tests {
         assert_eq!((&registry.all()[0].last_error, registry.all()[0].failing_since), (&None, None));
         assert!(!registry.synced(name, Some("watch".into())));
         assert_eq!(registry.all()[0].last_error.as_deref(), Some("watch"));
+    }
+
+    /// Rule 5.15.
+    #[test]
+    fn groups_of_metrics_contain_no_dependents() {
+        for metrics in ["metrics.k8s.io", "custom.metrics.k8s.io", "external.metrics.k8s.io"] {
+            assert!(!may_contain_dependents(metrics), "{metrics}");
+        }
+        for other in ["", "example.com", "notmetrics.k8s.io", "metrics.k8s.io.example.com"] {
+            assert!(may_contain_dependents(other), "{other}");
+        }
     }
 }

@@ -127,7 +127,6 @@ pub enum GraphThreads {
 
 impl Placement {
     /// Where the partitions of the graph run.
-    #[must_use]
     pub const fn graph(&self) -> GraphThreads {
         match self {
             Self::OwnThreads { graph, .. } => *graph,

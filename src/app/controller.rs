@@ -11,15 +11,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings, PoolWakers};
+use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings, StopMonitors};
 use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::lifecycle::{DiscoveryRecipients, Lifecycle, LifecycleContext, Phase, PoolRecipients};
-use crate::actors::messages::{Close, Enqueue, StopMonitors};
-use crate::actors::pool::{Pool, Work};
-use crate::actors::registry::Registry;
-use crate::actors::round_types::RoundTypes;
+use crate::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
+use crate::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
+use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::{GraphThreads, Placement, Threads};
 use crate::api::Api;
 use crate::api::EventRecorder;
@@ -181,6 +179,7 @@ impl Controller {
         // Discovery and Lifecycle tell each other something: the one has its address before it
         // runs.
         let lifecycle = Context::new();
+        let pools: Vec<PoolRecipients> = vec![(&delete).into(), (&large).into(), (&orphan).into()];
         let context = DiscoveryContext {
             high_water: api.high_water().clone(),
             api: api.clone(),
@@ -188,9 +187,8 @@ impl Controller {
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
             placement: settings.placement,
-            pools: vec![wakers(&delete), wakers(&large), wakers(&orphan)],
-            progress: lifecycle.address().recipient(),
-            restored: lifecycle.address().recipient(),
+            pools: pools.clone(),
+            lifecycle: lifecycle.address(),
         };
         let discovery = Discovery::new(context, settings.discovery, status, types).start();
         let context = LifecycleContext {
@@ -199,8 +197,8 @@ impl Controller {
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
-            discovery: discovery_recipients(&discovery),
-            pools: vec![recipients(&delete), recipients(&large), recipients(&orphan)],
+            discovery: discovery.clone(),
+            pools,
         };
         lifecycle.run(Lifecycle::new(context, settings.sync_timeout, phase));
         if let Some(comparison) = comparison.clone() {
@@ -267,43 +265,18 @@ fn start_partitions(
     let catalog = Arc::new(Catalog::default());
     let mut partitions = Vec::new();
     for id in sharding.all() {
-        let actor = GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks.clone());
-        partitions.push(match placement.graph() {
-            GraphThreads::Each => actor.start_on(&threads.start(&format!("graph partition {}", id.0))?),
-            GraphThreads::Callers => actor.start_here(),
-        });
+        let thread = match placement.graph() {
+            GraphThreads::Each => Some(threads.start(&format!("graph partition {}", id.0))?),
+            GraphThreads::Callers => None,
+        };
+        let partition = Partition::new(id, sharding, Arc::clone(&catalog));
+        partitions.push(GraphActor::start(id, partition, sinks.clone(), thread.as_ref()));
     }
     let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
     for partition in &addresses {
         partition.do_send(Introduce(addresses.clone()));
     }
     Ok(GraphHandle::new(sharding, partitions))
-}
-
-fn recipients<W: Work>(pool: &Addr<Pool<W>>) -> PoolRecipients {
-    PoolRecipients {
-        open: pool.clone().recipient(),
-        close: pool.clone().recipient(),
-        recovered: pool.clone().recipient(),
-    }
-}
-
-fn wakers<W: Work>(pool: &Addr<Pool<W>>) -> PoolWakers {
-    PoolWakers {
-        unresolved: pool.clone().recipient(),
-        parked: pool.clone().recipient(),
-        wake: pool.clone().recipient(),
-    }
-}
-
-fn discovery_recipients(discovery: &Addr<Discovery>) -> DiscoveryRecipients {
-    DiscoveryRecipients {
-        suspend: discovery.clone().recipient(),
-        stop_monitors: discovery.clone().recipient(),
-        resume: discovery.clone().recipient(),
-        rediscover: discovery.clone().recipient(),
-        absences_forgotten: discovery.clone().recipient(),
-    }
 }
 
 /// Starts a task that should run as long as the process, and notices when it ends.

@@ -7,7 +7,6 @@ use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::actors::messages::{AskAround, AskBetter, AskEdges, AskNodes, AskNodesOf};
 use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, EdgePage, Neighborhood, NodePage};
 use kube_gc_core::graph::{Cursor, Dump, PartitionId};
 use kube_gc_core::object::Uid;
@@ -66,11 +65,11 @@ impl PartitionReader for GraphHandle {
     }
 
     async fn nodes(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<NodePage> {
-        self.ask(of, AskNodes { after, slots }).await
+        self.ask(of, move |partition, _| partition.page_of_nodes(after, slots)).await
     }
 
     async fn edges(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<EdgePage> {
-        self.ask(of, AskEdges { after, slots }).await
+        self.ask(of, move |partition, _| partition.page_of_edges(after, slots)).await
     }
 
     async fn better(
@@ -79,15 +78,15 @@ impl PartitionReader for GraphHandle {
         asker: PartitionId,
         shown: Arc<Vec<(DumpId, DumpNode)>>,
     ) -> Answer<Vec<bool>> {
-        self.ask(at, AskBetter { asker, shown }).await
+        self.ask(at, move |partition, _| partition.shows_better(asker, &shown)).await
     }
 
     async fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> Answer<Vec<(DumpId, DumpNode)>> {
-        self.ask(at, AskNodesOf(uids)).await
+        self.ask(at, move |partition, _| partition.nodes_of(&uids)).await
     }
 
     async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Neighborhood> {
-        self.ask(at, AskAround(ids)).await
+        self.ask(at, move |partition, _| partition.neighborhood(&ids)).await
     }
 }
 

@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::discovery::DiscoveryStatus;
+use crate::actors::graph::PartitionStatus;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lifecycle::Phase;
-use crate::actors::messages::PartitionStatus;
 use crate::actors::pool::{AskPool, Pool, PoolStatus};
 use crate::actors::registry::Registry;
 use crate::api::WriteGate;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{Discovery, Running, unserved, worth_of_deletes};
-use crate::actors::messages::{Drain, Stop, SyncProgress, TakeIn};
-use crate::actors::monitor::{Monitor, MonitorContext};
-use crate::actors::round_types::{Followed, RoundType, RoundTypes, may_contain_dependents};
+use crate::actors::lifecycle::SyncProgress;
+use crate::actors::monitor::{Drain, Monitor, MonitorContext, Stop};
+use crate::actors::registry::{Followed, RoundType, RoundTypes, may_contain_dependents};
 use crate::api::Watchable;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
 use kube_gc_core::object::{GroupResource, ResourceType};
@@ -81,7 +81,6 @@ impl Discovery {
         self.last_epoch += 1;
         let epoch = Epoch(self.last_epoch);
         tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
-        let address = ctx.address();
         let context = MonitorContext {
             api: self.context.api.clone(),
             graph: self.context.graph.clone(),
@@ -89,11 +88,8 @@ impl Discovery {
             high_water: self.context.high_water.clone(),
             registry: self.context.registry.clone(),
             placement: self.context.placement.clone(),
-            synced: address.clone().recipient(),
-            drained: address.clone().recipient(),
-            types_changed: address.clone().recipient(),
-            types_listed: address.recipient(),
-            restored: self.context.restored.clone(),
+            discovery: ctx.address(),
+            lifecycle: self.context.lifecycle.clone(),
         };
         let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
         let running = Running {
@@ -162,15 +158,12 @@ impl Discovery {
         }
         let proved_under = self.unserved.proved_under(&resource.group_resource);
         let graph = self.context.graph.clone();
+        let left = match is_kept {
+            true => Intake::TypeUnserved { resource, epoch },
+            false => Intake::TypeRemoved { resource, epoch, proved_under },
+        };
         let leave = async move {
-            let left = || {
-                let resource = Arc::clone(&resource);
-                TakeIn(vec![match is_kept {
-                    true => Intake::TypeUnserved { resource, epoch },
-                    false => Intake::TypeRemoved { resource, epoch, proved_under },
-                }])
-            };
-            // An error context that the graph, and with it the process, is ending.
+            // An error means that the graph, and with it the process, is ending.
             let _ = graph.take_in_everywhere(left).await;
         };
         // The type may have come back while it was drained.
@@ -207,6 +200,6 @@ impl Discovery {
         let catalog = Arc::clone(&self.catalog);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog, undiscovered }));
         let progress = SyncProgress { rebuild: self.rebuild, all_synced: all };
-        self.context.progress.do_send(progress);
+        self.context.lifecycle.do_send(progress);
     }
 }

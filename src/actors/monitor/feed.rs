@@ -7,13 +7,11 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::MonitorContext;
-use super::failure_log::FailureLog;
-use super::progress::{Listed, Progress};
-use crate::actors::batch::{BatchSource, Batches};
+use super::progress::{FailureLog, Listed, Progress};
+use crate::actors::batch::Batches;
+use crate::actors::discovery::{DiscoveryMessage, ExpectedDiscovery};
 use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::messages::{
-    ExpectedDiscovery, ServedTypesChanged, StoreRestored, SyncChanged, TakeIn, TypesListed,
-};
+use crate::actors::lifecycle::StoreRestored;
 use crate::api::{ListWatch, Phase, Step, WatchStart};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, WatchEvent};
@@ -67,13 +65,10 @@ impl Feed {
     /// When a partition has ended.
     pub async fn begin(subject: Subject) -> Result<Box<Self>, PartitionEnded> {
         let Subject { context, resource, epoch, deletes_prove, draining } = subject;
-        let began = || {
-            let resource = Arc::clone(&resource);
-            TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
-        };
+        let began = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
         context.graph.take_in_everywhere(began).await?;
-        let source = BatchSource { resource: Arc::clone(&resource), epoch };
-        let batches = Batches::new(context.graph.clone(), source, context.graph_queue.clone());
+        let (graph, queue) = (context.graph.clone(), context.graph_queue.clone());
+        let batches = Batches::new(graph, Arc::clone(&resource), epoch, queue);
         let start = WatchStart {
             high_water: context.high_water.clone(),
             aggregated: deletes_prove == DeletesProve::Nothing,
@@ -216,7 +211,7 @@ impl Feed {
                 } else {
                     self.progress.list_failed();
                     if self.context.registry.lost(resource, error.to_string()) {
-                        self.context.synced.do_send(SyncChanged(resource.clone()));
+                        self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
                     }
                 }
             }
@@ -225,7 +220,7 @@ impl Feed {
                 self.context.api.gate().pause();
                 let detail =
                     format!("{resource}: the list is at version {found}, but version {seen} was seen before");
-                self.context.restored.do_send(StoreRestored { detail });
+                self.context.lifecycle.do_send(StoreRestored { detail });
             }
         }
     }
@@ -238,7 +233,7 @@ impl Feed {
         if !self.progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);
         } else if self.context.registry.synced(resource, None) {
-            self.context.synced.do_send(SyncChanged(resource.clone()));
+            self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
     }
 
@@ -249,7 +244,7 @@ impl Feed {
             && let Some(Listed { failure }) = self.progress.list_applied()
         {
             self.context.registry.synced(resource, failure);
-            self.context.synced.do_send(SyncChanged(resource.clone()));
+            self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
         if self.batches.is_empty() && self.progress.applied != self.progress.received {
             self.progress.applied.clone_from(&self.progress.received);
@@ -270,7 +265,7 @@ impl Feed {
         });
         let defined: Vec<_> = defined.collect();
         if !defined.is_empty() {
-            self.context.types_listed.do_send(TypesListed(defined));
+            self.context.discovery.do_send(DiscoveryMessage::TypesListed(defined));
         }
     }
 
@@ -282,7 +277,7 @@ impl Feed {
         let Some(facts) = event.facts() else { return };
         let deleted = matches!(event, WatchEvent::Delete(_));
         if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
-            self.context.types_changed.do_send(ServedTypesChanged { expected });
+            self.context.discovery.do_send(DiscoveryMessage::ServedTypesChanged(expected));
         }
     }
 }

@@ -3,10 +3,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{identity, in_system, sharding, start_partition_on};
-use crate::actors::batch::{BatchSource, Batches};
+use crate::actors::batch::Batches;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::TakeIn;
 use crate::actors::supervision::Threads;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
 use kube_gc_core::object::{Finalizers, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, Uid};
@@ -49,12 +48,10 @@ async fn start() -> Batches {
     let thread = Threads::default().start("graph partitions").unwrap();
     let partitions = (0..sharding.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
     let graph = GraphHandle::new(sharding, partitions);
-    let started = || {
-        let resource = Arc::clone(&resource);
-        TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove: DeletesProve::Absence }])
-    };
+    let deletes_prove = DeletesProve::Absence;
+    let started = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
     graph.take_in_everywhere(started).await.unwrap();
-    Batches::new(graph, BatchSource { resource, epoch }, GraphQueue::new())
+    Batches::new(graph, resource, epoch, GraphQueue::new())
 }
 
 /// Fails if a list counts as applied only when later changes are, too: a type whose objects change

@@ -12,7 +12,7 @@ use actix::{Actor, ArbiterHandle, Context, Handler, System};
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor, GraphAddress};
-use crate::actors::messages::Enqueue;
+use crate::actors::pool::Enqueue;
 use crate::actors::supervision::Threads;
 use crate::api::EventRecorder;
 use kube_gc_core::graph::{Partition, PartitionId, Sharding};
@@ -57,7 +57,7 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Gra
         event_recorder: EventRecorder::silent(),
         restore_fence: None,
     };
-    GraphActor::new(id, partition, sinks).start_on(thread)
+    GraphActor::start(id, partition, sinks, Some(thread))
 }
 
 /// Accepts keys and does nothing.

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use self::scripted::{Scripted, start, status, tried, tries, until};
 use super::child::{Panic, as_child, is_child};
 use super::{in_system, key};
-use crate::actors::messages::{AskParked, Close, Enqueue, Open, Wake, WakeUnresolved};
 use crate::actors::pool::{
-    AFTER_CONFLICT_AT_MOST, AskStuck, CLOSED_CAPACITY, MAX_WITHOUT_SLOT, Pool, StuckKeys,
+    AFTER_CONFLICT_AT_MOST, AskParked, AskStuck, CLOSED_CAPACITY, Close, Enqueue, MAX_WITHOUT_SLOT, Pool,
+    PoolCommand, StuckKeys,
 };
 use crate::actors::supervision::FATAL_EXIT_CODE;
 use crate::telemetry::{Exporter, Queue, StuckReason};
@@ -24,7 +24,7 @@ fn a_panic_or_a_key_that_always_fails_delays_no_other_key() {
     in_system(async {
         // With one worker, nothing would be done any more if a panic ended it.
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         let mut keys = vec![key("a", "panics"), key("a", "denied")];
         keys.extend((0..20).map(|number| key("a", &format!("fine-{number}"))));
         pool.do_send(Enqueue::from(keys));
@@ -56,7 +56,7 @@ fn a_closed_pool_queues_and_does_not_work() {
         pool.do_send(Enqueue::from(vec![key("a", "fine")]));
         assert_eq!(status(&pool).await.ready, 1);
         assert!(work.tries.borrow().is_empty());
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         tried(&work, |tries| tries.contains_key("a/fine")).await;
     });
 }
@@ -67,7 +67,7 @@ fn a_closed_pool_queues_and_does_not_work() {
 fn conflicts_do_not_increase_backoff_until_there_are_very_many() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         let begun = Instant::now();
         pool.do_send(Enqueue::from(vec![key("a", "changing")]));
         tried(&work, |of| tries(of, "a/changing") == 200).await;
@@ -91,7 +91,7 @@ fn a_closed_pool_keeps_a_limited_number_of_keys() {
         }
         assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY);
         // An open pool keeps all keys.
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         pool.do_send(Enqueue::from(many("open")));
         assert_eq!(status(&pool).await.ready, CLOSED_CAPACITY + 10_000);
     });
@@ -101,7 +101,7 @@ fn a_closed_pool_keeps_a_limited_number_of_keys() {
 fn closing_waits_for_the_keys_in_progress() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         pool.do_send(Enqueue::from(vec![key("a", "blocks"), key("a", "fine")]));
         tried(&work, |tries| tries.contains_key("a/blocks")).await;
         let mut closed = Box::pin(pool.send(Close));
@@ -119,13 +119,13 @@ fn closing_waits_for_the_keys_in_progress() {
 fn opening_resets_all_backoff() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         pool.do_send(Enqueue::from(vec![key("a", "denied")]));
         tried(&work, |of| tries(of, "a/denied") >= 17).await;
         pool.send(Close).await.unwrap();
         assert!(status(&pool).await.failing[0].next_retry > Duration::from_secs(100));
         let before = tokio::time::Instant::now();
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         tried(&work, |of| tries(of, "a/denied") >= 18).await;
         assert_eq!(before.elapsed(), Duration::ZERO);
         let status = until(&pool, |status| status.delayed == 1).await;
@@ -137,14 +137,14 @@ fn opening_resets_all_backoff() {
 fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         pool.do_send(Enqueue::from(vec![key("a", "unresolved"), key("a", "denied")]));
         tried(&work, |of| tries(of, "a/unresolved") >= 17 && tries(of, "a/denied") >= 17).await;
         until(&pool, |status| (status.parked, status.delayed) == (1, 1)).await;
         *work.served.lock().unwrap() = true;
         let before = tokio::time::Instant::now();
         let earlier = work.tries.borrow().clone();
-        pool.do_send(WakeUnresolved);
+        pool.do_send(PoolCommand::WakeUnresolved);
         tried(&work, |of| tries(of, "a/unresolved") > tries(&earlier, "a/unresolved")).await;
         assert_eq!(before.elapsed(), Duration::ZERO);
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (0, 1, 0)).await;
@@ -156,7 +156,7 @@ fn a_discovery_change_wakes_unresolved_keys_and_no_others() {
 fn a_type_that_becomes_readable_wakes_only_the_keys_that_wait_for_it() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         let keys = ["unresolved", "unresolved/2", "denied"].map(|name| key("a", name));
         pool.do_send(Enqueue::from(keys.to_vec()));
         tried(&work, |of| of.len() == 3 && of.values().all(|tries| *tries >= 17)).await;
@@ -166,7 +166,7 @@ fn a_type_that_becomes_readable_wakes_only_the_keys_that_wait_for_it() {
         assert_eq!(parked, keys[..2]);
         *work.served.lock().unwrap() = true;
         let earlier = work.tries.borrow().clone();
-        pool.do_send(Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "unknown")]));
+        pool.do_send(PoolCommand::Wake(vec![keys[1].clone(), keys[2].clone(), key("a", "unknown")]));
         tried(&work, |of| tries(of, "a/unresolved/2") > tries(&earlier, "a/unresolved/2")).await;
         until(&pool, |status| (status.parked, status.delayed, status.processing) == (1, 1, 0)).await;
         let now = work.tries.borrow().clone();
@@ -180,7 +180,7 @@ fn a_type_that_becomes_readable_wakes_only_the_keys_that_wait_for_it() {
 fn a_worker_that_releases_its_slot_delays_no_key_and_adds_no_slot() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         for namespace in ["x", "y", "z"] {
             pool.do_send(Enqueue::from(vec![key(namespace, "waits"), key(namespace, "fine")]));
             tried(&work, |tries| tries.contains_key(&format!("{namespace}/fine"))).await;
@@ -207,7 +207,7 @@ fn a_worker_that_releases_its_slot_delays_no_key_and_adds_no_slot() {
 fn a_limited_number_of_workers_release_their_slot() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         assert_eq!(MAX_WITHOUT_SLOT, 128, "the documented limit");
         let namespaces = (0..MAX_WITHOUT_SLOT + 2).map(|number| number.to_string());
         pool.do_send(Enqueue::from(namespaces.map(|of| key(&of, "waits")).collect::<Vec<_>>()));
@@ -239,7 +239,7 @@ fn a_panic_of_a_pool_ends_the_process() {
     if is_child() {
         System::new().block_on(async {
             let (_, pool) = start(1);
-            pool.do_send(Open);
+            pool.do_send(PoolCommand::Open);
             let _ = pool.send(Panic).await;
             // The answer may arrive before the process ends.
             std::future::pending::<()>().await;
@@ -261,7 +261,7 @@ fn the_deletion_lag_includes_all_tries() {
     let _recording = metrics::set_default_local_recorder(&recorder);
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         let seen = tokio::time::Instant::now();
         tokio::time::sleep(Duration::from_millis(3)).await;
         let keys = vec![key("a", "fine"), key("a", "late")];
@@ -292,7 +292,7 @@ async fn stuck(
 fn a_key_that_keeps_failing_is_stuck_until_it_is_done() {
     in_system(async {
         let (work, pool) = start(1);
-        pool.do_send(Open);
+        pool.do_send(PoolCommand::Open);
         let all = || AskStuck { limit: 10, ..AskStuck::default() };
         pool.do_send(Enqueue::from(vec![key("a", "denied"), key("b", "unresolved"), key("b", "fine")]));
         tried(&work, |of| tries(of, "b/unresolved") > 2 && tries(of, "b/fine") == 1).await;
@@ -320,8 +320,25 @@ fn a_key_that_keeps_failing_is_stuck_until_it_is_done() {
         assert_eq!(stuck(&pool, elsewhere, StuckReason::Failed).await, (0, Vec::new()));
 
         *work.served.lock().unwrap() = true;
-        pool.do_send(WakeUnresolved);
+        pool.do_send(PoolCommand::WakeUnresolved);
         until(&pool, |status| status.parked == 0 && status.processing == 0 && status.ready == 0).await;
         assert_eq!(stuck(&pool, all(), StuckReason::Unresolved).await.0, 0, "it is done");
     });
+}
+
+#[test]
+fn each_key_keeps_the_time_of_its_trigger_in_split_messages() {
+    let origin = Instant::now();
+    let at = |seconds| origin + Duration::from_secs(seconds);
+    let keys: Vec<_> = (0..10).map(|number| key("a", &number.to_string())).collect();
+    let bereaved = vec![(1..3, at(1)), (3..4, at(2)), (6..9, at(3))];
+    let expected = [None, Some(1), Some(1), Some(2), None, None, Some(3), Some(3), Some(3), None];
+    for size in 1..12 {
+        let all = Enqueue { keys: keys.clone(), bereaved: bereaved.clone() };
+        let parts: Vec<_> = all.parts(size).collect();
+        assert!(parts.iter().all(|part| part.keys.len() <= size));
+        let found: Vec<_> = parts.into_iter().flat_map(Enqueue::causes).collect();
+        let wanted: Vec<_> = keys.iter().cloned().zip(expected.map(|seconds| seconds.map(at))).collect();
+        assert_eq!(found, wanted, "in messages of {size}");
+    }
 }

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::{Brake, State};
-use crate::actors::messages::WakeBraked;
+use crate::actors::pool::PoolCommand;
 use crate::api::{Api, ErrorClass, EventType};
 use crate::telemetry::Structured;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
@@ -29,14 +29,14 @@ struct BrakeEvent {
 }
 
 /// Follows the brake: records events, and wakes the keys that it held. To be run as a task.
-pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<WakeBraked>>, ending: CancellationToken) {
+pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<PoolCommand>>, ending: CancellationToken) {
     let follow = async {
         let mut states = brake.state();
         let mut told = State::default();
         loop {
             let now = states.borrow_and_update().clone();
             if now.releases != told.releases {
-                pools.iter().for_each(|pool| pool.do_send(WakeBraked));
+                pools.iter().for_each(|pool| pool.do_send(PoolCommand::WakeBraked));
             }
             for news in between(&told, &now, &brake) {
                 while record(&brake, &api, &news).await == Recorded::Later {

@@ -6,7 +6,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::actors::messages::WakeBraked;
+use crate::actors::pool::PoolCommand;
 use crate::api::scripted::{Reply, Server, widget};
 use crate::api::{AbsenceProof, ErrorClass};
 use crate::leader::LeaseAnnotations as _;
@@ -165,10 +165,10 @@ impl Actor for Pool {
     type Context = Context<Self>;
 }
 
-impl Handler<WakeBraked> for Pool {
+impl Handler<PoolCommand> for Pool {
     type Result = ();
 
-    fn handle(&mut self, WakeBraked: WakeBraked, _: &mut Self::Context) {
+    fn handle(&mut self, _: PoolCommand, _: &mut Self::Context) {
         self.0.fetch_add(1, SeqCst);
     }
 }

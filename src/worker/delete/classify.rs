@@ -12,7 +12,7 @@ use super::birth::Asker;
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use super::pace::{LOOK_UPS_A_TURN, Turns};
 use super::work::DeleteWork;
-use crate::actors::messages::Finding;
+use crate::actors::graph_handle::Finding;
 use crate::api::{ApiError, ErrorClass, LookupResult};
 use crate::telemetry::record;
 use crate::worker::classified::{Classified, Evidence};

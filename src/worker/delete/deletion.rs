@@ -3,7 +3,7 @@
 use super::confirm::WaitingOwners;
 use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
 use super::work::DeleteWork;
-use crate::actors::messages::Finding;
+use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{Deleted, ErrorClass, LookupResult, Patched, WriteVerb};
 use crate::telemetry::{Structured, record};

@@ -1,7 +1,7 @@
 //! Verifies an owner that no monitor shows.
 
 use super::work::DeleteWork;
-use crate::actors::messages::Finding;
+use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
 use crate::api::{ApiError, ErrorClass, LookupResult};
 use crate::telemetry::{Structured, StuckReason};

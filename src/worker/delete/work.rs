@@ -8,8 +8,8 @@ use super::confirmations::Confirmations;
 use super::context::DeleteContext;
 use super::look_ups::LookUps;
 use super::pace::{BURST, LOOK_UPS_PER_SECOND};
-use crate::actors::messages::Enqueue;
-use crate::actors::pool::{Outcome, Work, WorkerSlot};
+
+use crate::actors::pool::{Enqueue, Outcome, Work, WorkerSlot};
 use crate::api::RateLimiter;
 use crate::telemetry::{Queue, Structured};
 use crate::worker::interrupted::{Interrupted, deferred};

@@ -10,7 +10,7 @@ use super::context::OrphanContext;
 use super::dependent::orphan_dependent;
 use super::horizon::Horizon;
 use super::round::Stage;
-use crate::actors::round_types::{Followed, RoundType};
+use crate::actors::registry::{Followed, RoundType};
 use crate::api::{ApiError, ErrorClass};
 use crate::worker::interrupted::Interrupted;
 use crate::worker::remove_reference::ReferenceRemoval;

@@ -303,9 +303,8 @@ impl OrphanWork {
                 if after.is_some() && self.orphaning(&owner).await?.is_none() {
                     return Err(Stopped::PolicyChanged);
                 }
-                let page = self.context.graph.dependents(&owner, after, self.page).await?;
-                let dependents = stream::iter(page.dependents.into_iter().map(Ok));
-                Ok(Some((dependents, page.next.map(Some))))
+                let (page, next) = self.context.graph.dependents(&owner, after, self.page).await?;
+                Ok(Some((stream::iter(page.into_iter().map(Ok)), next.map(Some))))
             }
         });
         pages.try_flatten()

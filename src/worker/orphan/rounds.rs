@@ -25,7 +25,7 @@ use super::look::{Looker, OrphaningOwner, Owners, TypeDependents};
 use super::round::{Confirmed, Stage};
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
-use crate::actors::round_types::{RoundType, RoundTypes};
+use crate::actors::registry::{RoundType, RoundTypes};
 use crate::actors::supervision::{Vital, task};
 use crate::api::ApiError;
 use crate::worker::interrupted::Interrupted;

@@ -7,9 +7,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::messages::TakeIn;
-use crate::actors::registry::Registry;
-use crate::actors::round_types::RoundTypes;
+use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::Threads;
 use crate::actors::tests::{identity, in_system, sharding, start_partition_on};
 use crate::api::AbsenceProof;
@@ -53,10 +51,8 @@ async fn work(objects: Vec<ObjectFacts>) -> OrphanWork {
     let mut catalog = Catalog::builder();
     catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&resource) });
     graph.use_catalog(&Arc::new(catalog.build())).await.unwrap();
-    let started = || {
-        let (resource, deletes_prove) = (Arc::clone(&resource), DeletesProve::Absence);
-        TakeIn(vec![Intake::MonitorStarted { resource, epoch, deletes_prove }])
-    };
+    let deletes_prove = DeletesProve::Absence;
+    let started = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
     graph.take_in_everywhere(started).await.unwrap();
     let server = Server::answering(|_| Reply::never());
     let context = OrphanContext {
@@ -78,8 +74,8 @@ impl OrphanWork {
         let any = identity("a", "any");
         let here = self.context.graph.partition_of(any.namespace.as_ref());
         let events = objects.into_iter().map(WatchEvent::Apply).collect();
-        let seen = TakeIn(vec![Intake::Events { resource: any.resource, epoch: Epoch(1), events }]);
-        self.context.graph.take_in_one(here, seen).await.unwrap();
+        let seen = Intake::Events { resource: any.resource, epoch: Epoch(1), events };
+        self.context.graph.ask(here, move |graph, effects| graph.intake(seen, effects)).await.unwrap();
     }
 }
 

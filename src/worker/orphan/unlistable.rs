@@ -12,7 +12,7 @@ use dashmap::DashMap;
 use tokio::time::Instant;
 
 use crate::actors::pool::Outcome;
-use crate::actors::round_types::{Followed, RoundType};
+use crate::actors::registry::{Followed, RoundType};
 use crate::api::{ApiError, GroupFailure};
 use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::Completion;

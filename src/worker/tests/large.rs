@@ -12,7 +12,6 @@ use tokio::time::Instant;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::messages::TakeIn;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::tests::{Sink, identity, in_system, sharding};
 use crate::api::EventRecorder;
@@ -74,7 +73,7 @@ impl Stage {
                 event_recorder: EventRecorder::silent(),
                 restore_fence: None,
             };
-            GraphActor::new(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks).start_here()
+            GraphActor::start(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks, None)
         };
         let graph = GraphHandle::new(sharding, sharding.all().map(start).collect());
         let facts = |(number, owners)| {
@@ -91,24 +90,16 @@ impl Stage {
             })
         };
         let epoch = Epoch(1);
-        let list = || {
-            let ended = WatchEvent::InitDone { resource_version: ResourceVersion::parse("9") };
-            let shown = references.into_iter().enumerate().map(facts);
-            let begun = WatchEvent::Init { resource_version: None };
-            let changes = std::iter::once(begun).chain(shown).chain([ended]).collect();
-            let deletes_prove = DeletesProve::Absence;
-            TakeIn(vec![
-                Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove },
-                Intake::Events { resource: Arc::clone(&resource), epoch, events: changes },
-            ])
-        };
+        let ended = WatchEvent::InitDone { resource_version: ResourceVersion::parse("9") };
+        let shown = references.into_iter().enumerate().map(facts);
+        let begun = WatchEvent::Init { resource_version: None };
+        let events = std::iter::once(begun).chain(shown).chain([ended]).collect();
         let here = graph.partition_of(Self::object(0).namespace.as_ref());
-        let monitored = || {
-            let deletes_prove = DeletesProve::Absence;
-            TakeIn(vec![Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove }])
-        };
+        let deletes_prove = DeletesProve::Absence;
+        let monitored = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
         graph.take_in_everywhere(monitored).await.unwrap();
-        graph.take_in_one(here, list()).await.unwrap();
+        let list = Intake::Events { resource: Arc::clone(&resource), epoch, events };
+        graph.ask(here, move |graph, effects| graph.intake(list, effects)).await.unwrap();
         let server = Server::answering(answer);
         let context = DeleteContext::bare(server.api(), graph, absent_owners);
         let work = Arc::new(DeleteWork::new(context.clone(), sink.recipient()));

@@ -9,10 +9,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
+use crate::actors::graph::{EffectSinks, GraphActor, Introduce, TakeInChanges};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::{TakeIn, TakeInChanges};
 use crate::actors::pool::{Outcome, WorkerSlot};
 use crate::actors::supervision::on_fatal;
 use crate::actors::tests::{Sink, identity};
@@ -139,7 +138,7 @@ impl Scene {
                     restore_fence: None,
                 };
                 let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
-                GraphActor::new(PartitionId(id), partition, sinks).start_here()
+                GraphActor::start(PartitionId(id), partition, sinks, None)
             })
             .collect();
         let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
@@ -147,11 +146,8 @@ impl Scene {
             partition.send(Introduce(addresses.clone())).await.unwrap();
         }
         let graph = GraphHandle::new(sharding, partitions);
-        let started = || {
-            let resource = Arc::clone(&type_);
-            let deletes_prove = DeletesProve::Absence;
-            TakeIn(vec![Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }])
-        };
+        let (resource, deletes_prove) = (Arc::clone(&type_), DeletesProve::Absence);
+        let started = Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove };
         graph.take_in_everywhere(started).await.unwrap();
         let api = server.api_with(settings, WriteGate::open());
         let context = DeleteContext::bare(api, graph.clone(), absent_owners);
