@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, SpawnHandle,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Recipient, ResponseFuture, SpawnHandle,
     WrapFuture,
 };
 use futures::future::join_all;
@@ -18,13 +18,12 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::graph_queue::GraphQueue;
-use crate::actors::lifecycle::Lifecycle;
-use crate::actors::monitor::{Monitor, Stop};
+use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery, StopMonitors, SyncProgress};
+use crate::actors::monitor::{Monitor, MonitorContext, Stop};
 use crate::actors::pool::{AskParked, PoolCommand, PoolRecipients};
-use crate::actors::registry::{Registry, RoundTypes};
-use crate::actors::supervision::{Placement, Vital};
-use crate::api::{Api, Discovered, HighWater, Watchable};
+use crate::actors::registry::RoundTypes;
+use crate::actors::supervision::Vital;
+use crate::api::{Discovered, Watchable};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
@@ -32,51 +31,6 @@ use kube_gc_core::object::{Catalog, GroupResource, ResourceType};
 pub use failing::DiscoveryFailure;
 use schedule::PendingDiscovery;
 use unserved::{Answer, GroupVersion, Unserved};
-
-/// What monitors and Lifecycle tell discovery.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub enum DiscoveryMessage {
-    /// A CustomResourceDefinition or an APIService changed: discover the served types now.
-    ServedTypesChanged(ExpectedDiscovery),
-    /// The types that the listed CRDs define. Discovery runs if it does not know one of them.
-    TypesListed(Vec<GroupResource>),
-    /// A monitor has synced, or has lost its sync because a list failed. The registry says which.
-    SyncChanged(GroupResource),
-    /// A monitor has ended after being drained.
-    MonitorDrained(GroupResource, Epoch),
-    /// The store was restored: start no monitor until [`Resume`](Self::Resume). Running monitors
-    /// continue.
-    Suspend,
-    /// The graph is empty: start the monitors again.
-    Resume {
-        /// How often the graph was rebuilt; `SyncProgress` repeats it.
-        rebuild: u64,
-    },
-    /// Discover the served types now: the API server can be reached again.
-    Rediscover,
-    /// Watches broke, and every proof of absence is forgotten.
-    AbsencesForgotten,
-}
-
-/// End all monitors. Answered when their watches are closed.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct StopMonitors;
-
-/// What discovery will show once a change is served.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ExpectedDiscovery {
-    /// The resource is served.
-    Served(GroupResource),
-    /// The resource is not served.
-    NotServed(GroupResource),
-    /// Something about this group is different.
-    Changed {
-        /// The API group.
-        group: Box<str>,
-    },
-}
 
 /// The delay after the first discovery failed. It doubles up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -93,22 +47,12 @@ pub struct DiscoverySettings {
 /// What discovery acts on.
 #[derive(Clone, Debug)]
 pub struct DiscoveryContext {
-    /// The API server.
-    pub api: Api,
-    /// The graph.
-    pub graph: GraphHandle,
-    /// Counts the changes that wait for the graph.
-    pub graph_queue: GraphQueue,
-    /// The last version seen of every type.
-    pub high_water: HighWater,
-    /// The state of every monitor.
-    pub registry: Registry,
-    /// Where the monitors run.
-    pub placement: Placement,
+    /// What its monitors need.
+    pub monitors: MonitorContext,
     /// The pools whose keys it wakes.
     pub pools: Vec<PoolRecipients>,
-    /// Learns of the progress of the monitors, and of restores that they notice.
-    pub lifecycle: Addr<Lifecycle>,
+    /// Receives the progress of the monitors.
+    pub progress: Recipient<SyncProgress>,
 }
 
 /// What discovery knows, for readiness and debugging.
@@ -236,7 +180,7 @@ impl Handler<DiscoveryMessage> for Discovery {
             }
             DiscoveryMessage::TypesListed(defined) => self.types_listed(defined, ctx),
             DiscoveryMessage::SyncChanged(resource) => {
-                let synced = self.context.registry.is_synced(&resource);
+                let synced = self.context.monitors.registry.is_synced(&resource);
                 tracing::debug!(%resource, synced, "monitor");
                 self.synced_changed();
                 if synced {
@@ -302,11 +246,11 @@ impl Discovery {
     /// nothing.
     fn check_missing(&mut self, discovered: Discovered, ctx: &mut Context<Self>) {
         let missing = self.missing_in(&discovered);
-        let number = self.context.api.restore_fence().acknowledged();
+        let number = self.context.monitors.api.restore_fence().acknowledged();
         let questions = self.unserved.questions(&missing, number);
         let versions = unserved::missing_versions(&self.catalog, &discovered.catalog);
         let known = self.unserved.types().map(|resource| resource.group_resource.clone()).collect();
-        let api = self.context.api.clone();
+        let api = self.context.monitors.api.clone();
         let check = async move {
             let checked = unserved::check(&api, questions, &known).await;
             (checked, unserved::gone_versions(&api, versions).await)
@@ -366,7 +310,7 @@ impl Discovery {
         let changed = before.is_none() || self.catalog != catalog;
         self.catalog = Arc::clone(&catalog);
         discovered.failures.iter().for_each(|_| record::discovery_error());
-        let is_outage = self.context.api.is_unreachable();
+        let is_outage = self.context.monitors.api.is_unreachable();
         self.status.send_modify(|status| {
             status.discovered = true;
             status.last_error = None;
@@ -376,7 +320,7 @@ impl Discovery {
             failing::record(&status.failing, &failing);
             status.failing = failing;
         });
-        let graph = self.context.graph.clone();
+        let graph = self.context.monitors.graph.clone();
         let tell = async move {
             if changed {
                 // An error means that the graph, and with it the process, is ending.
@@ -401,7 +345,7 @@ impl Discovery {
     /// other types are not woken: their retry would fail again.
     fn wake_parked(&mut self, ctx: &mut Context<Self>) {
         let Some(types) = self.synced_types.take() else { return };
-        let graph = self.context.graph.clone();
+        let graph = self.context.monitors.graph.clone();
         let pools = self
             .context
             .pools

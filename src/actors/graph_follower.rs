@@ -62,55 +62,24 @@ impl Drop for GraphFollower {
 
 #[cfg(test)]
 mod tests {
-    use actix::ArbiterHandle;
-
     use super::*;
-    use crate::actors::graph::{GraphAddress, TakeInChanges};
+    use crate::actors::graph::TakeInChanges;
     use crate::actors::graph_queue::GraphQueue;
     use crate::actors::supervision::Threads;
-    use crate::actors::tests::{identity, in_system, sharding, start_partition_on};
-    use kube_gc_core::graph::{
-        DeletesProve, Epoch, Intake, PartitionId, SearchQuery, ViewLimits, WatchEvent,
-    };
-    use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, ResourceVersion};
+    use crate::actors::tests::{EPOCH, graph_on, identity, in_system, reference, seen};
+    use kube_gc_core::graph::{SearchQuery, ViewLimits, WatchEvent};
+    use kube_gc_core::object::{Identity, OwnerReference};
     use kube_gc_insight::Need;
     use tokio::time::Instant;
-
-    const EPOCH: Epoch = Epoch(1);
 
     /// A small graph whose partitions share a thread of their own.
     async fn graph() -> GraphHandle {
         graph_on(&Threads::default().start("graph partitions").unwrap()).await.0
     }
 
-    /// A small graph whose partitions share this thread, and where they take messages.
-    async fn graph_on(thread: &ArbiterHandle) -> (GraphHandle, Vec<GraphAddress>) {
-        let ids = (0..sharding().count()).map(PartitionId);
-        let partitions: Vec<_> = ids.map(|id| start_partition_on(thread, id)).collect();
-        let graph = GraphHandle::new(sharding(), partitions.clone());
-        let resource = identity("a", "any").resource;
-        let deletes_prove = DeletesProve::Absence;
-        let started = Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove };
-        graph.take_in_everywhere(started).await.unwrap();
-        (graph, partitions)
-    }
-
-    fn facts(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectFacts {
-        ObjectFacts {
-            uid: of.uid.clone(),
-            namespace: of.namespace.clone(),
-            name: of.name.clone(),
-            resource_version: Some(ResourceVersion::number(version)),
-            owners,
-            being_deleted: false,
-            finalizers: Finalizers::default(),
-            held_by_others: false,
-        }
-    }
-
     fn message(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> TakeInChanges {
         let mut arrival = GraphQueue::new().arrival(Instant::now());
-        arrival.push(WatchEvent::Apply(facts(of, version, owners)));
+        arrival.push(WatchEvent::Apply(seen(of, version, owners)));
         TakeInChanges { resource: Arc::clone(&of.resource), epoch: EPOCH, arrivals: vec![arrival] }
     }
 
@@ -158,18 +127,10 @@ mod tests {
                 }
             }
             assert_eq!(looks, 0);
-            let reference = OwnerReference {
-                api_version: "v1".into(),
-                kind: "ConfigMap".into(),
-                name: root.name.clone().into(),
-                uid: root.uid.clone(),
-                controller: false,
-                block_owner_deletion: false,
-            };
             let resolves = catalog();
             graph.use_catalog(&resolves).await.unwrap();
             look(&mut follower, &graph, &root).await;
-            see(&graph, &other, 3000, vec![reference]).await;
+            see(&graph, &other, 3000, vec![reference(&root)]).await;
             assert!(is_told(&follower));
         });
     }

@@ -10,38 +10,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, SpawnHandle, WrapFuture};
+use actix::{
+    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle, WrapFuture,
+};
 use futures::future::join_all;
 use tokio::sync::watch;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::{Discovery, DiscoveryMessage, StopMonitors};
 use crate::actors::graph_handle::GraphHandle;
+use crate::actors::messages::{DiscoveryMessage, StopMonitors, StoreRestored, SyncProgress};
 use crate::actors::pool::{Close, PoolCommand, PoolRecipients};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
-use crate::api::{Api, HighWater, ReplicaRole};
+use crate::api::{Api, ReplicaRole};
 use crate::telemetry::{Structured, record};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::Disturbance;
-
-/// Monitors started, synced or lost their sync.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct SyncProgress {
-    /// Which rebuild of the graph they belong to; see [`DiscoveryMessage::Resume`].
-    pub rebuild: u64,
-    /// Whether every type that is served is synced.
-    pub all_synced: bool,
-}
-
-/// A list returned an older version than before: the store was restored from a backup.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct StoreRestored {
-    /// For the log: which list, and which versions.
-    pub detail: String,
-}
 
 /// What Lifecycle acts on.
 #[derive(Clone, Debug)]
@@ -52,12 +36,12 @@ pub struct LifecycleContext {
     pub graph: GraphHandle,
     /// Owners that were proved absent, and owners whose dependents were orphaned.
     pub absent_owners: Arc<AbsentOwnerCache>,
-    /// The last version seen of every type.
-    pub high_water: HighWater,
     /// The state of the monitors.
     pub registry: Registry,
     /// Discovery, which owns the monitors.
-    pub discovery: Addr<Discovery>,
+    pub discovery: Recipient<DiscoveryMessage>,
+    /// Ends the monitors.
+    pub stop_monitors: Recipient<StopMonitors>,
     /// The pools.
     pub pools: Vec<PoolRecipients>,
 }
@@ -318,13 +302,13 @@ async fn forget_everything(context: LifecycleContext) {
     // Workers in progress decided on versions that may be assigned again.
     join_all(context.pools.iter().map(|pool| pool.close.send(Close))).await;
     // No monitor may feed the graph after it is emptied.
-    let _ = context.discovery.send(StopMonitors).await;
+    let _ = context.stop_monitors.send(StopMonitors).await;
     context.registry.clear();
     // Links in flight must not arrive in an empty graph, and the caches must not learn what the
     // last changes proved.
     let _ = context.graph.fence().await;
     let _ = context.graph.reset().await;
     context.absent_owners.clear();
-    context.high_water.forget_all();
+    context.api.high_water().forget_all();
     context.api.restore_fence().reset();
 }

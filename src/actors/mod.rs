@@ -4,7 +4,7 @@
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
 //! ```
 //!
-//! Each actor owns its state and communicates by the messages that stand beside it. A question to a
+//! Each actor owns its state and communicates by messages. A question to a
 //! partition is a closure: see [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
 //! [`crate::worker`] contains the work that pools do on a key.
 
@@ -16,6 +16,7 @@ pub mod graph_follower;
 pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;
+pub mod messages;
 pub mod monitor;
 #[cfg(feature = "node")]
 pub mod node;

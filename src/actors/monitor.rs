@@ -7,31 +7,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture,
-    WrapFuture,
+    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
+    ResponseFuture, WrapFuture,
 };
 use tokio::sync::watch;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use crate::actors::discovery::{Discovery, DiscoveryMessage};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::lifecycle::Lifecycle;
+use crate::actors::messages::{DiscoveryMessage, StoreRestored};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Placement;
-use crate::api::{Api, HighWater, Phase};
+use crate::api::{Api, Phase};
 use crate::telemetry::record;
 use kube_gc_core::graph::{DeletesProve, Epoch};
 use kube_gc_core::object::ResourceType;
 
-use feed::{Feed, FeedEnd, Subject};
+use feed::{Feed, FeedEnd};
 
 /// The delay after which a monitor that panicked starts again. The cause may have passed by then.
 const RESTART_AFTER: Duration = Duration::from_secs(5);
 
 /// What every monitor needs.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct MonitorContext {
     /// The API server.
     pub api: Api,
@@ -39,16 +38,27 @@ pub struct MonitorContext {
     pub graph: GraphHandle,
     /// Counts the changes that wait for the graph.
     pub graph_queue: GraphQueue,
-    /// The last version seen of every type; outlives the monitors.
-    pub high_water: HighWater,
     /// Receives the state of the monitor.
     pub registry: Registry,
     /// Where its list and watch run.
     pub placement: Placement,
+    /// Receives restores that a list shows.
+    pub restored: Recipient<StoreRestored>,
+}
+
+/// What a monitor watches, in which epoch, and what it needs for that.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// What every monitor needs.
+    pub context: MonitorContext,
     /// Learns what the monitor sees of the served types, and how it is.
-    pub discovery: Addr<Discovery>,
-    /// Learns of restores that a list shows.
-    pub lifecycle: Addr<Lifecycle>,
+    pub discovery: Recipient<DiscoveryMessage>,
+    /// The type.
+    pub resource: Arc<ResourceType>,
+    /// The epoch of the monitor.
+    pub epoch: Epoch,
+    /// What DELETED events of the type prove.
+    pub deletes_prove: DeletesProve,
 }
 
 /// The type is no longer served: end when the watch ends, after 30 s at the latest.
@@ -65,10 +75,7 @@ pub struct Stop;
 /// notices when the task ends.
 #[derive(Debug)]
 pub struct Monitor {
-    context: MonitorContext,
-    resource: Arc<ResourceType>,
-    epoch: Epoch,
-    deletes_prove: DeletesProve,
+    subject: Subject,
     draining: watch::Sender<bool>,
     ending: CancellationToken,
     ended: CancellationToken,
@@ -76,41 +83,29 @@ pub struct Monitor {
 
 impl Monitor {
     /// Starts a monitor.
-    pub fn start(
-        context: MonitorContext,
-        resource: Arc<ResourceType>,
-        epoch: Epoch,
-        deletes_prove: DeletesProve,
-    ) -> Addr<Self> {
+    pub fn start(subject: Subject) -> Addr<Self> {
         let (draining, _) = watch::channel(false);
         let (ending, ended) = (CancellationToken::new(), CancellationToken::new());
-        Actor::start(Self { context, resource, epoch, deletes_prove, draining, ending, ended })
+        Actor::start(Self { subject, draining, ending, ended })
     }
 
     fn run(&self, ctx: &mut Context<Self>) {
-        let subject = Subject {
-            context: self.context.clone(),
-            resource: Arc::clone(&self.resource),
-            epoch: self.epoch,
-            deletes_prove: self.deletes_prove,
-            draining: self.draining.subscribe(),
-        };
-        let task = follow(self.context.placement.clone(), self.ending.clone(), subject);
+        let task = follow(self.ending.clone(), self.subject.clone(), self.draining.subscribe());
         ctx.spawn(task.into_actor(self).map(|ended, monitor, ctx| match ended {
             // If the graph has ended, the process is about to end.
             Ok(Ended::Stopped | Ended::GraphGone) => ctx.stop(),
             Ok(Ended::Drained) => {
-                let resource = monitor.resource.group_resource.clone();
-                monitor.context.registry.ended(&resource);
-                let drained = DiscoveryMessage::MonitorDrained(resource, monitor.epoch);
-                monitor.context.discovery.do_send(drained);
+                let Subject { context, discovery, resource, epoch, .. } = &monitor.subject;
+                context.registry.ended(&resource.group_resource);
+                let drained = DiscoveryMessage::MonitorDrained(resource.group_resource.clone(), *epoch);
+                discovery.do_send(drained);
                 ctx.stop();
             }
             Err(error) => {
                 record::monitor_restarted();
-                let resource = &monitor.resource.group_resource;
+                let resource = &monitor.subject.resource.group_resource;
                 tracing::error!(%resource, %error, "the monitor of this type failed unexpectedly; it is restarted");
-                monitor.context.registry.failed(resource, format!("the monitor failed: {error}"));
+                monitor.subject.context.registry.failed(resource, format!("the monitor failed: {error}"));
                 ctx.run_later(RESTART_AFTER, |monitor, ctx| monitor.run(ctx));
             }
         }));
@@ -121,7 +116,7 @@ impl Actor for Monitor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.context.registry.started(&self.resource);
+        self.subject.context.registry.started(&self.subject.resource);
         self.run(ctx);
     }
 
@@ -135,7 +130,8 @@ impl Handler<Drain> for Monitor {
     type Result = ();
 
     fn handle(&mut self, Drain: Drain, _: &mut Self::Context) {
-        self.context.registry.update(&self.resource.group_resource, |state| state.draining = true);
+        let Subject { context, resource, .. } = &self.subject;
+        context.registry.update(&resource.group_resource, |state| state.draining = true);
         self.draining.send_replace(true);
     }
 }
@@ -163,11 +159,12 @@ enum Ended {
 /// # Errors
 /// When the task panicked.
 async fn follow(
-    placement: Placement,
     ending: CancellationToken,
     subject: Subject,
+    draining: watch::Receiver<bool>,
 ) -> Result<Ended, JoinError> {
-    let begin = async move { Feed::begin(subject).await?.run(Phase::List).await };
+    let placement = subject.context.placement.clone();
+    let begin = async move { Feed::begin(subject, draining).await?.run(Phase::List).await };
     let mut running = placement.monitor(Phase::List, ending.clone().run_until_cancelled_owned(begin));
     loop {
         running = match running.await? {

@@ -11,11 +11,13 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings, StopMonitors};
+use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings};
 use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
+use crate::actors::messages::StopMonitors;
+use crate::actors::monitor::MonitorContext;
 use crate::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
 use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::{GraphThreads, Placement, Threads};
@@ -180,24 +182,24 @@ impl Controller {
         // runs.
         let lifecycle = Context::new();
         let pools: Vec<PoolRecipients> = vec![(&delete).into(), (&large).into(), (&orphan).into()];
-        let context = DiscoveryContext {
-            high_water: api.high_water().clone(),
+        let monitors = MonitorContext {
             api: api.clone(),
             graph: graph.clone(),
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
             placement: settings.placement,
-            pools: pools.clone(),
-            lifecycle: lifecycle.address(),
+            restored: lifecycle.address().recipient(),
         };
+        let progress = lifecycle.address().recipient();
+        let context = DiscoveryContext { monitors, pools: pools.clone(), progress };
         let discovery = Discovery::new(context, settings.discovery, status, types).start();
         let context = LifecycleContext {
-            high_water: api.high_water().clone(),
             api: api.clone(),
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
-            discovery: discovery.clone(),
+            discovery: discovery.clone().recipient(),
+            stop_monitors: discovery.clone().recipient(),
             pools,
         };
         lifecycle.run(Lifecycle::new(context, settings.sync_timeout, phase));

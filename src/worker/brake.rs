@@ -99,7 +99,6 @@ const NOT_YET: &str = "the brake admits no further deletion until earlier ones a
 
 impl Brake {
     /// A brake with these limits.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self(Arc::new(Inner {
             limits,
@@ -188,7 +187,6 @@ impl Brake {
     }
 
     /// If objects in this namespace are not deleted: why.
-    #[must_use]
     pub fn holds(&self, namespace: Option<&Namespace>) -> Option<String> {
         let state = self.0.state.borrow();
         let all = state.engaged.as_ref().map(|engagement| format!("deletion is paused {engagement}"));
@@ -250,7 +248,6 @@ impl Brake {
     }
 
     /// If it is engaged: why, and how to resume.
-    #[must_use]
     pub fn warning(&self) -> Option<String> {
         let paused = self.0.state.borrow().paused()?;
         let held = self.0.held.load(Ordering::Relaxed);

@@ -82,7 +82,6 @@ impl Classified {
 
     /// Why the owner of this reference could not be resolved. The text is built on demand, since
     /// thousands of references may have the same reason.
-    #[must_use]
     pub fn error(&self, reference: &OwnerReference) -> Option<Arc<str>> {
         match (&self.error, self.class, self.evidence) {
             (Some(error), _, _) => Some(Arc::clone(error)),

@@ -38,13 +38,11 @@ impl From<PartitionEnded> for Interrupted {
 
 impl Interrupted {
     /// Whether no request was sent, for a reason that is not the object's own.
-    #[must_use]
     pub const fn is_deferred(&self) -> bool {
         matches!(self, Self::Api(ApiError { class: ErrorClass::Deferred { .. }, .. }))
     }
 
     /// What becomes of the key.
-    #[must_use]
     pub fn outcome(self) -> Outcome {
         match self {
             Self::Changed(what) => Completion::Retry { reason: StuckReason::Conflict, error: what.into() },
@@ -60,13 +58,11 @@ impl Interrupted {
 }
 
 /// What becomes of each key while no request can be sent, if that is so now.
-#[must_use]
 pub fn deferred(api: &Api) -> Option<Outcome> {
     api.held().as_ref().map(api_outcome)
 }
 
 /// What becomes of a key whose request failed.
-#[must_use]
 pub fn api_outcome(error: &ApiError) -> Outcome {
     let text: Arc<str> = bounded(error).into();
     match error.class {

@@ -9,7 +9,6 @@ pub mod interrupted;
 pub mod namespace_check;
 pub mod namespaces;
 pub mod orphan;
-pub mod reference_digest;
 pub mod remove_reference;
 pub mod repeats;
 

@@ -45,7 +45,6 @@ impl ReferenceRemoval {
     }
 
     /// As the API takes it.
-    #[must_use]
     pub fn references(&self) -> References<'_> {
         match self {
             Self::ByUid(uids) => References::OfOwners(uids),
@@ -58,7 +57,6 @@ impl ReferenceRemoval {
 /// What the watch will show after the removal of a finalizer from an object whose version was
 /// `known`: the end of the object, or the version that the server returned. Without this
 /// expectation, the object would be processed again as if it still had the finalizer.
-#[must_use]
 pub fn after_finalizer_removal(
     known: Option<&ResourceVersion>,
     removal: &FinalizerRemoval,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
 use super::{Discovery, Running, unserved, worth_of_deletes};
-use crate::actors::lifecycle::SyncProgress;
-use crate::actors::monitor::{Drain, Monitor, MonitorContext, Stop};
+use crate::actors::messages::SyncProgress;
+use crate::actors::monitor::{Drain, Monitor, Stop, Subject};
 use crate::actors::registry::{Followed, RoundType, RoundTypes, may_contain_dependents};
 use crate::api::Watchable;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake};
@@ -81,17 +81,13 @@ impl Discovery {
         self.last_epoch += 1;
         let epoch = Epoch(self.last_epoch);
         tracing::debug!(resource = %resource.group_resource, version = %resource.version, "monitor started");
-        let context = MonitorContext {
-            api: self.context.api.clone(),
-            graph: self.context.graph.clone(),
-            graph_queue: self.context.graph_queue.clone(),
-            high_water: self.context.high_water.clone(),
-            registry: self.context.registry.clone(),
-            placement: self.context.placement.clone(),
-            discovery: ctx.address(),
-            lifecycle: self.context.lifecycle.clone(),
-        };
-        let address = Monitor::start(context, Arc::clone(resource), epoch, deletes_prove);
+        let address = Monitor::start(Subject {
+            context: self.context.monitors.clone(),
+            discovery: ctx.address().recipient(),
+            resource: Arc::clone(resource),
+            epoch,
+            deletes_prove,
+        });
         let running = Running {
             resource: Arc::clone(resource),
             deletes_prove,
@@ -110,10 +106,10 @@ impl Discovery {
             return;
         }
         let Some(running) = self.monitors.remove(name) else { return };
-        self.context.registry.ended(name);
+        self.context.monitors.registry.ended(name);
         if running.replaced && running.deletes_prove == DeletesProve::Nothing {
             // The next server has resource versions of its own.
-            self.context.high_water.forget(name);
+            self.context.monitors.api.high_water().forget(name);
         }
         // A type that some answers lacked may be back. Its nodes stay until the next monitor has
         // listed it.
@@ -157,7 +153,7 @@ impl Discovery {
             self.unmonitored.insert(resource.group_resource.clone(), Arc::clone(&resource));
         }
         let proved_under = self.unserved.proved_under(&resource.group_resource);
-        let graph = self.context.graph.clone();
+        let graph = self.context.monitors.graph.clone();
         let left = match is_kept {
             true => Intake::TypeUnserved { resource, epoch },
             false => Intake::TypeRemoved { resource, epoch, proved_under },
@@ -179,8 +175,8 @@ impl Discovery {
             .filter(|(_, running)| !running.draining)
             .map(|(name, running)| {
                 let followed = match running.deletes_prove {
-                    _ if !self.context.registry.was_synced(name) => Followed::Not,
-                    _ if !self.context.registry.is_synced(name) => Followed::NoLonger,
+                    _ if !self.context.monitors.registry.was_synced(name) => Followed::Not,
+                    _ if !self.context.monitors.registry.is_synced(name) => Followed::NoLonger,
                     DeletesProve::Nothing => Followed::Somehow,
                     DeletesProve::Absence => Followed::ByVersion,
                 };
@@ -200,6 +196,6 @@ impl Discovery {
         let catalog = Arc::clone(&self.catalog);
         self.round_types.send_replace(Arc::new(RoundTypes { types, catalog, undiscovered }));
         let progress = SyncProgress { rebuild: self.rebuild, all_synced: all };
-        self.context.lifecycle.do_send(progress);
+        self.context.progress.do_send(progress);
     }
 }

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 
-use super::{Discovery, ExpectedDiscovery, failing};
+use super::{Discovery, failing};
+use crate::actors::messages::ExpectedDiscovery;
 use crate::actors::supervision::task;
 use crate::api::{ApiError, Discovered};
 use crate::telemetry::record;
@@ -28,7 +29,7 @@ impl Discovery {
         }
         self.discovering = true;
         self.status.send_modify(|status| status.busy = true);
-        let (api, previous) = (self.context.api.clone(), self.discovered.clone());
+        let (api, previous) = (self.context.monitors.api.clone(), self.discovered.clone());
         // On the thread pool, because it decodes every type of the server.
         let discover = task(async move { api.discover(previous.as_deref()).await });
         ctx.spawn(discover.into_actor(self).map(|result, discovery, ctx| match result {
@@ -67,7 +68,7 @@ impl Discovery {
             Ok(discovered) => return self.check_missing(discovered, ctx),
             Err(error) => {
                 record::discovery_error();
-                let is_outage = self.context.api.is_unreachable();
+                let is_outage = self.context.monitors.api.is_unreachable();
                 self.status.send_modify(|status| {
                     let mut failing = failing::after_nothing(&status.failing, &error, SystemTime::now());
                     failing::log(&status.failing, &mut failing, is_outage);

@@ -3,41 +3,28 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::Recipient;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::MonitorContext;
 use super::progress::{FailureLog, Listed, Progress};
+use super::{MonitorContext, Subject};
 use crate::actors::batch::Batches;
-use crate::actors::discovery::{DiscoveryMessage, ExpectedDiscovery};
 use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::lifecycle::StoreRestored;
+use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery, StoreRestored};
 use crate::api::{ListWatch, Phase, Step, WatchStart};
 use crate::telemetry::record;
-use kube_gc_core::graph::{DeletesProve, Epoch, Intake, WatchEvent};
+use kube_gc_core::graph::{DeletesProve, Intake, WatchEvent};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
 
 /// How long the monitor of a type that is no longer served may continue: the last deletions of a
 /// deleted CRD's objects may still arrive.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a feed reads, and for which monitor.
-pub struct Subject {
-    /// What every monitor needs.
-    pub context: MonitorContext,
-    /// The type.
-    pub resource: Arc<ResourceType>,
-    /// The epoch of the monitor.
-    pub epoch: Epoch,
-    /// What DELETED events of the type prove.
-    pub deletes_prove: DeletesProve,
-    /// Whether the type is no longer served.
-    pub draining: watch::Receiver<bool>,
-}
-
 /// The list and watch of one type. Dropping it closes the watch.
 pub struct Feed {
     context: MonitorContext,
+    discovery: Recipient<DiscoveryMessage>,
     resource: Arc<ResourceType>,
     list_watch: ListWatch,
     batches: Batches,
@@ -63,19 +50,23 @@ impl Feed {
     ///
     /// # Errors
     /// When a partition has ended.
-    pub async fn begin(subject: Subject) -> Result<Box<Self>, PartitionEnded> {
-        let Subject { context, resource, epoch, deletes_prove, draining } = subject;
+    pub async fn begin(
+        subject: Subject,
+        draining: watch::Receiver<bool>,
+    ) -> Result<Box<Self>, PartitionEnded> {
+        let Subject { context, discovery, resource, epoch, deletes_prove } = subject;
         let began = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
         context.graph.take_in_everywhere(began).await?;
         let (graph, queue) = (context.graph.clone(), context.graph_queue.clone());
         let batches = Batches::new(graph, Arc::clone(&resource), epoch, queue);
         let start = WatchStart {
-            high_water: context.high_water.clone(),
+            high_water: context.api.high_water().clone(),
             aggregated: deletes_prove == DeletesProve::Nothing,
         };
         let list_watch = context.api.watch(Arc::clone(&resource), start);
         Ok(Box::new(Self {
             context,
+            discovery,
             resource,
             list_watch,
             batches,
@@ -211,7 +202,7 @@ impl Feed {
                 } else {
                     self.progress.list_failed();
                     if self.context.registry.lost(resource, error.to_string()) {
-                        self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
+                        self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
                     }
                 }
             }
@@ -220,7 +211,7 @@ impl Feed {
                 self.context.api.gate().pause();
                 let detail =
                     format!("{resource}: the list is at version {found}, but version {seen} was seen before");
-                self.context.lifecycle.do_send(StoreRestored { detail });
+                self.context.restored.do_send(StoreRestored { detail });
             }
         }
     }
@@ -233,7 +224,7 @@ impl Feed {
         if !self.progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);
         } else if self.context.registry.synced(resource, None) {
-            self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
+            self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
     }
 
@@ -244,7 +235,7 @@ impl Feed {
             && let Some(Listed { failure }) = self.progress.list_applied()
         {
             self.context.registry.synced(resource, failure);
-            self.context.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
+            self.discovery.do_send(DiscoveryMessage::SyncChanged(resource.clone()));
         }
         if self.batches.is_empty() && self.progress.applied != self.progress.received {
             self.progress.applied.clone_from(&self.progress.received);
@@ -265,7 +256,7 @@ impl Feed {
         });
         let defined: Vec<_> = defined.collect();
         if !defined.is_empty() {
-            self.context.discovery.do_send(DiscoveryMessage::TypesListed(defined));
+            self.discovery.do_send(DiscoveryMessage::TypesListed(defined));
         }
     }
 
@@ -277,7 +268,7 @@ impl Feed {
         let Some(facts) = event.facts() else { return };
         let deleted = matches!(event, WatchEvent::Delete(_));
         if let Some(expected) = expected(&self.resource.group_resource, facts, deleted) {
-            self.context.discovery.do_send(DiscoveryMessage::ServedTypesChanged(expected));
+            self.discovery.do_send(DiscoveryMessage::ServedTypesChanged(expected));
         }
     }
 }

@@ -1,14 +1,11 @@
-use std::sync::Arc;
-
 use tokio::time::Instant;
 
-use super::{identity, in_system, sharding, start_partition_on};
+use super::{EPOCH, graph_on, identity, in_system, reference};
 use crate::actors::batch::Batches;
-use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::supervision::Threads;
-use kube_gc_core::graph::{DeletesProve, Epoch, Intake, PartitionId, WatchEvent};
-use kube_gc_core::object::{Finalizers, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, Uid};
+use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 /// Enough changes for several messages.
 const MANY: usize = 6000;
@@ -18,40 +15,15 @@ fn seen(number: usize) -> WatchEvent {
 }
 
 fn facts(number: usize, references: usize) -> ObjectFacts {
-    let identity = identity("a", &format!("object-{number}"));
-    let owner = |place: usize| OwnerReference {
-        api_version: "example.com/v1".into(),
-        kind: "Nobody".into(),
-        name: "nobody".into(),
-        uid: Uid::parse(&format!("nobody-{place}")).unwrap(),
-        controller: false,
-        block_owner_deletion: false,
-    };
-    ObjectFacts {
-        uid: identity.uid,
-        namespace: identity.namespace,
-        name: identity.name,
-        resource_version: ResourceVersion::parse(&(number + 1).to_string()),
-        owners: (0..references).map(owner).collect(),
-        being_deleted: false,
-        finalizers: Finalizers::default(),
-        held_by_others: false,
-    }
+    let owners = (0..references).map(|place| reference(&identity("a", &format!("nobody-{place}"))));
+    super::seen(&identity("a", &format!("object-{number}")), number as u64 + 1, owners.collect())
 }
 
 /// Batches for a small graph that knows the monitor.
 async fn start() -> Batches {
-    let resource: Arc<ResourceType> = identity("a", "any").resource;
-    let epoch = Epoch(1);
-    let sharding = sharding();
-    // Both partitions share a thread, so neither answers all its messages before the other begins.
-    let thread = Threads::default().start("graph partitions").unwrap();
-    let partitions = (0..sharding.count()).map(|id| start_partition_on(&thread, PartitionId(id))).collect();
-    let graph = GraphHandle::new(sharding, partitions);
-    let deletes_prove = DeletesProve::Absence;
-    let started = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
-    graph.take_in_everywhere(started).await.unwrap();
-    Batches::new(graph, resource, epoch, GraphQueue::new())
+    // The partitions share a thread, so neither answers all its messages before the other begins.
+    let (graph, _) = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
+    Batches::new(graph, identity("a", "any").resource, EPOCH, GraphQueue::new())
 }
 
 /// Fails if a list counts as applied only when later changes are, too: a type whose objects change

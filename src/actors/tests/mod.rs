@@ -12,11 +12,14 @@ use actix::{Actor, ArbiterHandle, Context, Handler, System};
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor, GraphAddress};
+use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::Threads;
 use crate::api::EventRecorder;
-use kube_gc_core::graph::{Partition, PartitionId, Sharding};
-use kube_gc_core::object::{Catalog, HashSeed, Identity, Key, config_map};
+use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding};
+use kube_gc_core::object::{
+    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceVersion, config_map,
+};
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
 /// task waits.
@@ -58,6 +61,45 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Gra
         restore_fence: None,
     };
     GraphActor::start(id, partition, sinks, Some(thread))
+}
+
+/// The epoch of the monitor of a small graph.
+pub(crate) const EPOCH: Epoch = Epoch(1);
+
+/// A small graph with a monitor of ConfigMaps, whose partitions share this thread; and where they
+/// take messages.
+pub(crate) async fn graph_on(thread: &ArbiterHandle) -> (GraphHandle, Vec<GraphAddress>) {
+    let partitions: Vec<_> = sharding().all().map(|id| start_partition_on(thread, id)).collect();
+    let graph = GraphHandle::new(sharding(), partitions.clone());
+    let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
+    graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
+    (graph, partitions)
+}
+
+/// An object as a watch shows it.
+pub(crate) fn seen(of: &Identity, version: u64, owners: Vec<OwnerReference>) -> ObjectFacts {
+    ObjectFacts {
+        uid: of.uid.clone(),
+        namespace: of.namespace.clone(),
+        name: of.name.clone(),
+        resource_version: Some(ResourceVersion::number(version)),
+        owners,
+        being_deleted: false,
+        finalizers: Finalizers::default(),
+        held_by_others: false,
+    }
+}
+
+/// A reference to this ConfigMap.
+pub(crate) fn reference(owner: &Identity) -> OwnerReference {
+    OwnerReference {
+        api_version: "v1".into(),
+        kind: "ConfigMap".into(),
+        name: (&*owner.name).into(),
+        uid: owner.uid.clone(),
+        controller: false,
+        block_owner_deletion: false,
+    }
 }
 
 /// Accepts keys and does nothing.

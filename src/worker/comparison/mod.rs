@@ -3,31 +3,40 @@
 //! Each decision that only the dry run kept from being carried out is a prediction. It has come
 //! true when the graph shows its effect, whoever caused it. A prediction that has not come true
 //! after a grace period is re-evaluated: if the decision is the same again, the two collectors
-//! disagree.
+//! disagree. One task settles predictions: it checks the graph, re-evaluates the object, and checks again.
 
-mod compare;
 mod ledger;
-mod prediction;
+
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::Notify;
-use tokio::time::Instant;
+use futures::{StreamExt as _, stream};
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
 
-use self::ledger::{ComparisonResult, Disagreement, Ledger, Next};
-use self::prediction::{PredictedAction, Subject};
-use crate::actors::graph_handle::GraphHandle;
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::actors::lifecycle::Phase;
+use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
+use crate::actors::registry::Registry;
+use crate::actors::supervision::task;
 use crate::http::{ComparisonCounts, DisagreementView, ObjectView, OwnerView, Timestamp};
-use crate::telemetry::PrintedReference;
-use crate::telemetry::{Structured, record};
+use crate::telemetry::{PrintedReference, Queue, Structured, record};
 use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence};
+use crate::worker::delete::DeleteWork;
+use crate::worker::orphan::OrphanWork;
 use kube_gc_core::graph::ObservedObject;
+use kube_gc_core::mailbox::Completion;
+use kube_gc_core::object::Key;
 use kube_gc_core::text::listed;
 
-pub use self::compare::{ComparisonContext, Deciders, compare};
+use self::ledger::{
+    ComparisonResult, Disagreement, Ledger, Next, PredictedAction, Reevaluation, Subject, Tally,
+};
 
 /// The state of the comparison. Clones share it.
 ///
@@ -46,7 +55,6 @@ struct Inner {
 impl Comparison {
     /// A comparison without predictions. What is not done after the grace period is a
     /// disagreement.
-    #[must_use]
     pub fn new(grace: Duration) -> Self {
         record::comparison_zeros();
         let ledger = Mutex::new(Ledger::new(grace));
@@ -101,7 +109,6 @@ impl Comparison {
     }
 
     /// How many predictions the other collector fulfilled, and how many it did not.
-    #[must_use]
     pub fn compared(&self) -> ComparisonCounts {
         let tally = self.ledger().tally();
         ComparisonCounts { agreed: tally.agreed, disagreed: tally.disagreed }
@@ -177,4 +184,176 @@ fn state(shown: Option<&ObservedObject>) -> String {
         format!("{}{blocks}", PrintedReference(reference))
     });
     state + ", owned by " + &listed("; ", references.len(), owners)
+}
+
+/// Objects that are checked in one batch.
+const LOOKS_AT_ONCE: usize = 4096;
+/// Objects that are re-evaluated at the same time.
+const DECISIONS_AT_ONCE: usize = 8;
+/// The pause between two batches, so that a flood of decisions is checked in batches.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The pause while the state of the graph may be wrong.
+const NOT_COLLECTING: Duration = Duration::from_millis(500);
+/// How often the log has a summary, if there is news.
+const SUMMARY_EVERY: Duration = Duration::from_secs(60);
+
+/// The workers that re-evaluate keys.
+#[derive(Clone, Debug)]
+pub struct Deciders {
+    /// What the delete pool does.
+    pub delete: Arc<DeleteWork>,
+    /// What the orphan pool does.
+    pub orphan: Arc<OrphanWork>,
+}
+
+/// What the comparison needs.
+#[derive(Debug)]
+pub struct ComparisonContext {
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Which types are synced.
+    pub registry: Registry,
+    /// Whether the state of the graph can be trusted.
+    pub phase: watch::Receiver<Phase>,
+    /// The workers that re-evaluate keys.
+    pub deciders: Deciders,
+}
+
+/// Settles predictions until the end of the process.
+pub async fn compare(comparison: Comparison, context: ComparisonContext, ending: CancellationToken) {
+    ending.run_until_cancelled(settle(&comparison, &context)).await;
+}
+
+async fn settle(comparison: &Comparison, context: &ComparisonContext) {
+    let mut told = Tally::default();
+    let mut tell_at = comparison.now() + SUMMARY_EVERY;
+    loop {
+        let next = comparison.ledger().next_look();
+        let wait = next.map_or(SUMMARY_EVERY, |at| at.saturating_sub(comparison.now()));
+        // A new decision may be due before the one that the task waits for.
+        let _ = timeout(wait, comparison.0.heard.notified()).await;
+        sleep(PAUSE).await;
+        if *context.phase.borrow() != Phase::Collecting {
+            sleep(NOT_COLLECTING).await;
+            continue;
+        }
+        if let Err(error) = look(comparison, context).await {
+            // The process is about to end.
+            tracing::debug!(%error, "the comparison stops, because the process is shutting down");
+            return;
+        }
+        if comparison.now() >= tell_at {
+            tell_at = comparison.now() + SUMMARY_EVERY;
+            tell(comparison, &mut told);
+        }
+    }
+}
+
+async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<(), PartitionEnded> {
+    let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
+    // One decision may settle many predictions: the decision on an owner releases all its
+    // dependents.
+    let mut afresh: HashMap<(Queue, Key), Vec<Reevaluated>> = HashMap::new();
+    for (subject, seen) in see(context, due).await? {
+        let next = comparison.update(|ledger, now| match &seen {
+            ObjectState::Unknown => {
+                ledger.postpone(&subject, now);
+                Next::Later
+            }
+            ObjectState::Known(shown) => ledger.looked(&subject, shown.as_ref(), now),
+        });
+        if let Next::Decide(heard) = comparison.note(&subject, next) {
+            afresh.entry(subject.decided_by()).or_default().push((subject, heard));
+        }
+    }
+    let decisions = afresh.into_iter().map(|((queue, key), subjects)| async move {
+        (decide(&context.deciders, queue, key).await, subjects)
+    });
+    let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
+    while let Some((afresh, subjects)) = decisions.next().await {
+        let heard: HashMap<_, _> = subjects.iter().cloned().collect();
+        let subjects = subjects.into_iter().map(|(subject, _)| subject).collect();
+        for (subject, seen) in see(context, subjects).await? {
+            let next = comparison.update(|ledger, now| match (&seen, heard.get(&subject)) {
+                (ObjectState::Known(shown), Some(&heard)) => {
+                    ledger.decided(&subject, heard, afresh, shown.as_ref(), (now, SystemTime::now()))
+                }
+                _ => {
+                    ledger.postpone(&subject, now);
+                    Next::Later
+                }
+            });
+            comparison.note(&subject, next);
+        }
+    }
+    Ok(())
+}
+
+/// A prediction that is re-evaluated, and how often its decision was made before.
+type Reevaluated = (Arc<Subject>, u64);
+
+/// What can be said of an object.
+enum ObjectState {
+    /// The type is not synced, so an object that is missing from the graph may exist.
+    Unknown,
+    /// The object, if it is there.
+    Known(Option<ObservedObject>),
+}
+
+async fn see(
+    context: &ComparisonContext,
+    subjects: Vec<Arc<Subject>>,
+) -> Result<Vec<(Arc<Subject>, ObjectState)>, PartitionEnded> {
+    let keys: Vec<_> = subjects.iter().map(|subject| subject.object.key()).collect();
+    let shown = context.graph.show(&keys).await?;
+    let each = subjects.into_iter().zip(shown);
+    Ok(each
+        .map(|(subject, shown)| {
+            // Asked after the graph, because a graph that was emptied had its monitors stopped
+            // before. The objects of a type that is no longer served are gone with it.
+            let resource = &subject.object.resource.group_resource;
+            let is_clear = shown.is_some()
+                || context.registry.is_synced(resource)
+                || !context.registry.is_monitored(resource);
+            let seen = if is_clear { ObjectState::Known(shown) } else { ObjectState::Unknown };
+            (subject, seen)
+        })
+        .collect())
+}
+
+/// Re-evaluates a key now. The decision is observed as any other.
+async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Reevaluation {
+    let Deciders { delete, orphan } = deciders.clone();
+    // A task of its own, so that a panic counts as a failure.
+    let decision = match queue {
+        Queue::AttemptToOrphan => task(async move { orphan.work(key, WorkerSlot::none()).await }),
+        Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
+            task(async move { delete.work(key, WorkerSlot::none()).await })
+        }
+    };
+    decision.await.map_or(Reevaluation::Failed, |outcome| ended(&outcome))
+}
+
+/// How a re-evaluation ended. A parked key has been decided on.
+const fn ended(outcome: &Outcome) -> Reevaluation {
+    match outcome {
+        Completion::Done | Completion::Park { .. } => Reevaluation::Made,
+        Completion::Retry { reason, .. } if reason.is_parked() => Reevaluation::Made,
+        Completion::Again
+        | Completion::Retry { .. }
+        | Completion::RetryAfter { .. }
+        | Completion::Defer { .. } => Reevaluation::Failed,
+    }
+}
+
+fn tell(comparison: &Comparison, told: &mut Tally) {
+    let (tally, pending) = {
+        let ledger = comparison.ledger();
+        (ledger.tally(), ledger.pending())
+    };
+    if tally != *told {
+        let Tally { agreed, disagreed, overtaken, dropped } = tally;
+        tracing::info!(agreed, disagreed, overtaken, dropped, pending, "comparison with the other collector");
+        *told = tally;
+    }
 }

@@ -5,12 +5,14 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::ledger::{ComparisonResult, Ledger, Next, Reevaluation, Tally};
-use super::prediction::{Grounds, PredictedAction, Progress, Subject, progress};
+use super::ledger::{
+    ComparisonResult, Grounds, Ledger, Next, PredictedAction, Progress, Reevaluation, Subject, Tally,
+    progress,
+};
+
 use crate::api::Finalizer;
 use crate::worker::classified::Evidence;
-use crate::worker::decision::{DecisionRecord, JudgedOwner};
-use crate::worker::reference_digest::ReferenceDigest;
+use crate::worker::decision::{DecisionRecord, JudgedOwner, ReferenceDigest};
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{
     DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy, Uid, config_map,

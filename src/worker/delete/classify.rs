@@ -1,4 +1,4 @@
-//! Classifies the owner references of one object.
+//! Classifies the owner references of one object, and verifies owners that no monitor shows.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,20 +8,42 @@ use futures::StreamExt;
 use futures::stream::FuturesOrdered;
 use smallvec::{SmallVec, smallvec};
 
-use super::birth::Asker;
-use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
-use super::pace::{LOOK_UPS_A_TURN, Turns};
-use super::work::DeleteWork;
+use super::DeleteWork;
+use super::look_ups::{Asker, LOOK_UPS_AT_ONCE, LookedUp};
 use crate::actors::graph_handle::Finding;
+use crate::actors::pool::Outcome;
 use crate::api::{ApiError, ErrorClass, LookupResult};
-use crate::telemetry::record;
+use crate::telemetry::{Structured, StuckReason, record};
 use crate::worker::classified::{Classified, Evidence};
-use crate::worker::interrupted::Interrupted;
-use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification};
+use crate::worker::interrupted::{Interrupted, api_outcome};
+use kube_gc_core::graph::{
+    LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification, VirtualSnapshot,
+};
+use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::Identity;
 use kube_gc_core::text::{LISTED, bounded};
 use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_live, from_state};
+
+/// Owners of one object that are looked up before the next object has its turn. The pool takes its
+/// objects in turns between namespaces, so this also bounds how far one namespace is ahead.
+const LOOK_UPS_A_TURN: usize = 64;
+/// References that are classified between two yields, about half a millisecond of work.
+const REFERENCES_A_TURN: usize = 256;
+
+/// Yields to other tasks of the thread at regular intervals.
+#[derive(Debug, Default)]
+struct Turns(usize);
+
+impl Turns {
+    /// Counts one more reference.
+    async fn next(&mut self) {
+        self.0 += 1;
+        if self.0.is_multiple_of(REFERENCES_A_TURN) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
 
 /// The result of a classification.
 #[derive(Debug)]
@@ -259,4 +281,51 @@ fn is_hopeless(classified: &[Classified], open: &[Open<'_>]) -> bool {
         && has(ReferenceClass::Unresolved)
         && !has(ReferenceClass::Solid)
         && !has(ReferenceClass::Orphaned)
+}
+
+impl DeleteWork {
+    /// Looks up an owner that the graph knows only by references to it.
+    pub(super) async fn verify(&self, owner: &VirtualSnapshot) -> Result<Outcome, Interrupted> {
+        let VirtualSnapshot { identity, generation } = owner;
+        let finding = match self.look_ups.look_up(identity).await.answer {
+            Ok(LookupResult::Found(_)) => {
+                return Ok(Completion::Retry {
+                    reason: StuckReason::NotObserved,
+                    error: bounded(format_args!("{identity} exists, but its watch does not show it yet"))
+                        .into(),
+                });
+            }
+            Ok(LookupResult::Absent(evidence)) => {
+                tracing::debug!(
+                    object = Structured::object(identity).logged(),
+                    ?evidence,
+                    "the owner is absent"
+                );
+                Finding::Absent
+            }
+            Err(error) if matches!(error.class, ErrorClass::NotServed) => Finding::NotServed,
+            Err(error) => return Ok(not_looked_up(&error)),
+        };
+        match self.context.graph.verified(identity, *generation, finding).await? {
+            Verification::Applied | Verification::Stale => Ok(Completion::Done),
+            Verification::Retry => Ok(Completion::Retry {
+                reason: StuckReason::NotObserved,
+                error: bounded(format_args!(
+                    "{identity} does not exist; another owner with this uid is checked next"
+                ))
+                .into(),
+            }),
+        }
+    }
+}
+
+/// A look-up failed. It is retried with backoff, or at once when discovery changes or a type can be
+/// listed again, but not before the time that the API server asked for.
+fn not_looked_up(error: &ApiError) -> Outcome {
+    match (error.class, api_outcome(error)) {
+        _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
+        (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
+        (_, Completion::Retry { error, .. }) => Completion::Retry { reason: StuckReason::Unresolved, error },
+        (_, outcome) => outcome,
+    }
 }

@@ -1,21 +1,29 @@
-//! Deletes one object whose owners are all absent or waiting.
+//! Deletes one object whose owners are all absent or waiting: the checks before the DELETE, and what
+//! follows from its answer.
 
-use super::confirm::WaitingOwners;
-use super::precondition::{CHANGED, Dropped, NotSent, Precondition};
-use super::work::DeleteWork;
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+use super::DeleteWork;
+use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{Deleted, ErrorClass, LookupResult, Patched, WriteVerb};
+use crate::api::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, WriteSlot, WriteVerb};
 use crate::telemetry::{Structured, record};
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
-use crate::worker::decision::DecisionLine;
+use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
-use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, Snapshot};
+use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::PropagationPolicy;
-use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict, after_patch};
+use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
+use kube_gc_core::verdict::{
+    AfterConflict, Basis, Confirmation, Dependents, ReferenceClass, after_conflict, after_patch, from_live,
+};
 
 impl DeleteWork {
     pub(super) async fn delete(
@@ -25,9 +33,11 @@ impl DeleteWork {
         policy: PropagationPolicy,
         stop_blocking_first: bool,
     ) -> Result<Outcome, Interrupted> {
-        let line = DecisionLine::new(&self.context.decisions, &item.identity, "delete")
-            .policy(policy)
-            .owners(item, classified);
+        let line = DecisionLine {
+            policy: Some(policy),
+            owners: Some((item, classified)),
+            ..DecisionLine::new(&self.context.decisions, &item.identity, "delete")
+        };
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         match &deleted {
             Ok(Done::Deleted(deleted)) => line.done(deleted),
@@ -72,17 +82,15 @@ impl DeleteWork {
         // This comes first: the brake must hold an object before anything is done to it.
         let mut reservation = self.context.brake.admit(&item.identity, &self.context.graph).await?;
         let mut basis = Basis::of(item);
-        let mut precondition = Precondition::of(item.resource_version.clone());
+        let mut precondition = item.resource_version.clone();
         if stop_blocking_first {
-            if precondition.version().is_none() {
-                match self.read_again(&self.context.api, item, &basis, &mut precondition).await {
-                    Ok(()) => {}
-                    Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
-                    Err(NotSent::Interrupted(why)) => return Err(why),
-                }
+            if precondition.is_none()
+                && let Some(why) = self.read_again(&self.context.api, item, &basis, &mut precondition).await?
+            {
+                return Ok(Done::Dropped(why));
             }
             basis = basis.without_blocking();
-            precondition = self.stop_blocking(item, &basis, &precondition).await?;
+            precondition = Some(self.stop_blocking(item, &basis, precondition.as_ref()).await?);
         }
         let mut owners = WaitingOwners::of(item, classified)?;
         let mut conflicts = 0;
@@ -94,10 +102,10 @@ impl DeleteWork {
                 ended => return ended,
             }
             conflicts += 1;
-            precondition = match self.after_conflict(item, &basis, &precondition, conflicts).await? {
-                Next::Delete(precondition) => precondition,
-                Next::Drop(why) => return Ok(Done::Dropped(why)),
-            };
+            match self.after_conflict(item, &basis, precondition.as_ref(), conflicts).await? {
+                ControlFlow::Continue(next) => precondition = next,
+                ControlFlow::Break(why) => return Ok(Done::Dropped(why)),
+            }
         }
     }
 
@@ -114,17 +122,15 @@ impl DeleteWork {
         let api = &self.context.api;
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
         let mut turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
-        match self.last_look(&turn, item, basis, owners, precondition).await {
-            Ok(()) => {}
-            Err(NotSent::Dropped(why)) => return Ok(Done::Dropped(why)),
-            Err(NotSent::Interrupted(why)) => return Err(why),
+        if let Some(why) = self.last_look(&turn, item, basis, owners, precondition).await? {
+            return Ok(Done::Dropped(why));
         }
         if mutation::is(Mutation::ConfirmBeforeWaiting) {
             drop(turn);
             turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         }
         reservation.sending();
-        let answer = turn.delete(&item.identity, policy, precondition.version()).await;
+        let answer = turn.delete(&item.identity, policy, precondition.as_ref()).await;
         reservation.answered(&answer);
         Ok(Done::Deleted(answer?))
     }
@@ -134,9 +140,9 @@ impl DeleteWork {
         &self,
         item: &ObjectSnapshot,
         basis: &Basis,
-        tried: &Precondition,
+        tried: Option<&ResourceVersion>,
         conflicts: u32,
-    ) -> Result<Next, Interrupted> {
+    ) -> Result<ControlFlow<Dropped, Precondition>, Interrupted> {
         let (live, proof) = match self.context.api.look_up(&item.identity).await? {
             LookupResult::Found(facts) => (Some(facts), None),
             LookupResult::Absent(proof) => (None, Some(proof)),
@@ -147,7 +153,7 @@ impl DeleteWork {
             // The orphan pool is writing it.
             Snapshot::AwaitsEvent => return Err(Interrupted::Changed(CHANGED)),
         };
-        let next = after_conflict(basis, tried.version(), live.as_ref(), dependents, conflicts);
+        let next = after_conflict(basis, tried, live.as_ref(), dependents, conflicts);
         tracing::debug!(
             object = Structured::object(&item.identity).logged(),
             conflicts,
@@ -156,14 +162,14 @@ impl DeleteWork {
         );
         record::delete_conflict(word(&next));
         match (next, proof) {
-            (_, Some(proof)) => Ok(Next::Drop(Dropped::Gone(proof))),
-            (AfterConflict::BeingDeleted, None) => Ok(Next::Drop(Dropped::BeingDeleted)),
+            (_, Some(proof)) => Ok(ControlFlow::Break(Dropped::Gone(proof))),
+            (AfterConflict::BeingDeleted, None) => Ok(ControlFlow::Break(Dropped::BeingDeleted)),
             (AfterConflict::Backoff, None) => Err(Interrupted::Changed(
                 "the API server reports a conflict, but nothing relevant has changed",
             )),
             (AfterConflict::Absent | AfterConflict::Reevaluate, None) => Err(Interrupted::Changed(CHANGED)),
-            (AfterConflict::DeleteWith(version), None) => Ok(Next::Delete(Precondition::Version(version))),
-            (AfterConflict::DeleteWithUidAlone, None) => Ok(Next::Delete(Precondition::UidAlone)),
+            (AfterConflict::DeleteWith(version), None) => Ok(ControlFlow::Continue(Some(version))),
+            (AfterConflict::DeleteWithUidAlone, None) => Ok(ControlFlow::Continue(None)),
         }
     }
 
@@ -173,14 +179,13 @@ impl DeleteWork {
         &self,
         item: &ObjectSnapshot,
         expected: &Basis,
-        precondition: &Precondition,
-    ) -> Result<Precondition, Interrupted> {
+        version: Option<&ResourceVersion>,
+    ) -> Result<ResourceVersion, Interrupted> {
         let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
-        let patched =
-            self.context.api.stop_blocking(&item.identity, &references, precondition.version()).await?;
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await?;
         match patched {
             Patched::Changed(facts) | Patched::Unneeded(facts) => {
-                after_patch(expected, &facts).map(Precondition::Version).ok_or(Interrupted::Changed(CHANGED))
+                after_patch(expected, &facts).ok_or(Interrupted::Changed(CHANGED))
             }
             Patched::Gone(_) => Err(Interrupted::Changed("the object was deleted in the meantime")),
         }
@@ -200,12 +205,226 @@ const fn word(next: &AfterConflict) -> &'static str {
 }
 
 /// How a deletion ended.
-pub(super) enum Done {
+enum Done {
     Deleted(Deleted),
     Dropped(Dropped),
 }
 
-enum Next {
-    Delete(Precondition),
-    Drop(Dropped),
+/// How often everything is checked for one DELETE.
+const LOOKS: usize = 3;
+
+impl DeleteWork {
+    /// Whether the object is read right before its DELETE. That is necessary when the DELETE binds
+    /// no version, or when the server may ignore preconditions.
+    fn is_read_first(&self, item: &ObjectSnapshot, precondition: &Precondition) -> bool {
+        precondition.is_none() || self.context.api.is_aggregated(&item.identity.resource.group_resource)
+    }
+
+    /// Checks, with the write slot of the DELETE, everything that the decision rests on and that
+    /// the precondition does not bind. Returns why the DELETE is no longer needed, if so.
+    async fn last_look(
+        &self,
+        turn: &WriteSlot,
+        item: &ObjectSnapshot,
+        basis: &Basis,
+        owners: &mut WaitingOwners,
+        precondition: &mut Precondition,
+    ) -> Result<Option<Dropped>, Interrupted> {
+        let is_read = self.is_read_first(item, precondition);
+        for _ in 0..LOOKS {
+            self.still_waiting(turn, owners).await?;
+            if !is_read {
+                return Ok(None);
+            }
+            if let Some(why) = self.read_again(turn.api(), item, basis, precondition).await? {
+                return Ok(Some(why));
+            }
+            if self.stand(owners).await? {
+                return Ok(None);
+            }
+            turn.take_tokens(1).await;
+        }
+        Err(Interrupted::Changed(
+            "reading the object took so long that the evidence about its owners expired",
+        ))
+    }
+
+    /// Reads the object, which must still be what was decided on. Its version becomes the
+    /// precondition, unless it changes all the time. Returns as `last_look`.
+    async fn read_again(
+        &self,
+        api: &Api,
+        item: &ObjectSnapshot,
+        basis: &Basis,
+        precondition: &mut Precondition,
+    ) -> Result<Option<Dropped>, Interrupted> {
+        let live = match api.look_up(&item.identity).await? {
+            LookupResult::Found(live) => live,
+            LookupResult::Absent(proof) => return Ok(Some(Dropped::Gone(proof))),
+        };
+        if live.being_deleted {
+            return Ok(Some(Dropped::BeingDeleted));
+        }
+        if !basis.matches(&live) {
+            return Err(Interrupted::Changed(CHANGED));
+        }
+        let changes_all_the_time = precondition.is_none() && item.resource_version.is_some();
+        if !changes_all_the_time {
+            *precondition = live.resource_version;
+        }
+        Ok(None)
+    }
+}
+
+/// How often confirmations are renewed for one request. If look-ups take longer than
+/// confirmations last, renewing would never end.
+const RENEWALS: usize = 3;
+
+const NOT_WAITING: Interrupted =
+    Interrupted::Changed("an owner no longer waits for its dependents, or has changed");
+
+/// The owners that must be waiting for a decision to hold, each with its confirmation.
+#[derive(Debug)]
+struct WaitingOwners(Vec<(Identity, Confirmation)>);
+
+impl WaitingOwners {
+    pub fn of(item: &ObjectSnapshot, classified: &[Classified]) -> Result<Self, Interrupted> {
+        let mut owners: Vec<(Identity, Confirmation)> = Vec::new();
+        let mut known = HashSet::new();
+        let each = item.references.iter().zip(classified);
+        for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
+            let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
+                return Err(Interrupted::Changed(
+                    "it is not confirmed that an owner waits for its dependents",
+                ));
+            };
+            if known.insert(identity) {
+                owners.push((identity.clone(), Confirmation::clone(confirmed)));
+            }
+        }
+        Ok(Self(owners))
+    }
+}
+
+impl DeleteWork {
+    /// Checks, with the write slot of a DELETE, that every owner that was confirmed waiting is
+    /// still deleting its dependents. A second DELETE of the owner with the policy Orphan may have
+    /// changed that in the meantime. A confirmation that is too old is renewed and the decision
+    /// stands. If the key were re-evaluated instead, slow requests about an object that changes
+    /// all the time would never end.
+    ///
+    /// Nothing is waited for between the last look at the graph and the return.
+    async fn still_waiting(&self, turn: &WriteSlot, owners: &mut WaitingOwners) -> Result<(), Interrupted> {
+        for _ in 0..RENEWALS {
+            let old = self.grown_old(owners).await?;
+            if old.is_empty() {
+                return Ok(());
+            }
+            // All at once: one after another, the first would be outdated before the last is made.
+            turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
+            let renewed = old.into_iter().map(|(index, state)| {
+                let owner = owners.0.get(index).map(|(owner, _)| owner.clone());
+                async move {
+                    let owner = owner.ok_or(NOT_WAITING)?;
+                    Ok::<_, Interrupted>((index, self.confirm_waiting(turn, &owner, state).await?))
+                }
+            });
+            let renewed: Vec<_> =
+                stream::iter(renewed.collect::<Vec<_>>()).buffered(LOOK_UPS_AT_ONCE).try_collect().await?;
+            for (index, confirmed) in renewed {
+                if let Some(owner) = owners.0.get_mut(index) {
+                    owner.1 = confirmed;
+                }
+            }
+        }
+        Err(Interrupted::Changed("checking the owners took so long that the evidence expired"))
+    }
+
+    /// Whether all of these owners are still waiting, by what is known without a request.
+    async fn stand(&self, owners: &mut WaitingOwners) -> Result<bool, Interrupted> {
+        Ok(self.grown_old(owners).await?.is_empty())
+    }
+
+    /// The indices of the owners whose confirmation is too old, with their states in the graph. An
+    /// error if an owner is known to have stopped waiting.
+    async fn grown_old(&self, owners: &mut WaitingOwners) -> Result<Vec<(usize, OwnerState)>, Interrupted> {
+        let states = owners.0.iter().map(|(owner, _)| self.context.graph.owner_state(owner));
+        let states = try_join_all(states).await?;
+        let now = self.confirmations.now();
+        let mut old = Vec::new();
+        for (index, ((owner, confirmed), state)) in owners.0.iter_mut().zip(states).enumerate() {
+            match &state {
+                OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. }
+                | OwnerState::Unknown => {}
+                OwnerState::Observed { .. } | OwnerState::Absent => return Err(NOT_WAITING),
+            }
+            if confirmed.stands(&state, now) {
+                continue;
+            }
+            match self.confirmations.get(owner, &state) {
+                Some(by_another) => *confirmed = by_another,
+                None => old.push((index, state)),
+            }
+        }
+        Ok(old)
+    }
+
+    /// Looks an owner up and confirms that it is deleting its dependents.
+    async fn confirm_waiting(
+        &self,
+        turn: &WriteSlot,
+        owner: &Identity,
+        state: OwnerState,
+    ) -> Result<Confirmation, Interrupted> {
+        let known = || self.confirmations.get(owner, &state).map(Ok);
+        let note = |LookedUp { asked, answer }| {
+            let LookupResult::Found(facts) = answer? else { return Err(NOT_WAITING) };
+            self.confirmations.confirm(owner, state.clone(), &facts, &asked).ok_or(NOT_WAITING)
+        };
+        self.look_ups.look_up_on(turn, owner, known, note).await
+    }
+
+    /// Confirms one solid owner by a look-up before a reference to a waiting owner is removed.
+    /// Without a solid owner, the dependent would have to be deleted.
+    pub(super) async fn confirm_solid(
+        &self,
+        turn: &WriteSlot,
+        owner: &ReferenceSnapshot,
+    ) -> Result<(), Interrupted> {
+        let Some(identity) = owner.owner.identity() else {
+            return Err(Interrupted::Changed("the owner that keeps the object cannot be looked up"));
+        };
+        match self.look_ups.look_up_now(turn, identity).await.answer? {
+            LookupResult::Found(facts) if from_live(&facts) == ReferenceClass::Solid => Ok(()),
+            LookupResult::Found(_) | LookupResult::Absent(_) => Err(Interrupted::Changed(
+                "the owner that kept the object is gone or waits for its dependents",
+            )),
+        }
+    }
+}
+
+/// The object has changed since the decision.
+const CHANGED: &str = "its owner references, finalizers or dependents changed";
+
+/// The precondition of a DELETE besides the uid: the resource version of the decision. `None` if the
+/// object has no version, or if its status changes faster than it can be read and the last read
+/// showed that the decision still holds.
+type Precondition = Option<ResourceVersion>;
+
+/// Why a deletion is no longer needed.
+#[derive(Clone, Debug)]
+enum Dropped {
+    /// The object is gone.
+    Gone(AbsenceProof),
+    /// The object is being deleted by somebody else.
+    BeingDeleted,
+}
+
+impl Ended for Dropped {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Gone(_) => "already_gone",
+            Self::BeingDeleted => "already_being_deleted",
+        }
+    }
 }

@@ -1,4 +1,10 @@
-//! Live look-ups of owners: one request at a time for each identity.
+//! Live look-ups of owners: one request at a time for each identity, and what they prove.
+//!
+//! An owner that a look-up did not find may still be in admission (rules 1.28 and 1.29). The API
+//! server assigns the uid of an object before admission. A webhook that has learned it can create or
+//! adopt a dependent before the owner is stored, and a GET of the owner truthfully finds nothing.
+//! Whoever names an owner knows its uid. So if one dependent has named it for longer than the longest
+//! admission, it is not in admission any more, and the absence counts for all dependents.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +12,15 @@ use std::time::Duration;
 use dashmap::{DashMap, Entry};
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
-use super::birth::{Asker, Births};
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::api::{Api, ApiError, LookupResult, WriteSlot};
-use kube_gc_core::object::Identity;
+use crate::api::{AbsenceProof, Api, ApiError, ErrorClass, LookupResult, RestoreFence, WriteSlot};
+use kube_gc_core::graph::OwnerState;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{Digest, Identity, ObjectFacts};
+use kube_gc_core::verdict::Confirmation;
 
 /// The timeout of a look-up. It is shorter than that of a write: a look-up occupies a worker, and
 /// can be repeated without harm.
@@ -53,7 +62,6 @@ pub struct LookUps {
 
 impl LookUps {
     /// Look-ups that remember what they prove absent.
-    #[must_use]
     pub fn new(api: Api, absent_owners: Arc<AbsentOwnerCache>, births: Births) -> Self {
         Self { api, absent_owners, births, in_flight: InFlight::default(), on_turns: InFlight::default() }
     }
@@ -149,17 +157,11 @@ impl LookUps {
 }
 
 /// The look-ups under way.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct InFlight(Arc<DashMap<Identity, PendingLookUp>>);
 
 /// One of them, and the latest disturbance when it was sent.
 type PendingLookUp = (u64, Shared<BoxFuture<'static, LookedUp>>);
-
-impl std::fmt::Debug for InFlight {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("InFlight").field(&self.0.len()).finish()
-    }
-}
 
 impl InFlight {
     /// Joins the lookup that is in progress since the latest disturbance, or sends one. `known` is
@@ -195,6 +197,176 @@ impl InFlight {
 async fn send(api: Api, identity: Identity, asked: SentAt) -> LookedUp {
     let answer = api.within(AT_MOST).look_up(&identity).await;
     LookedUp { asked, answer }
+}
+
+/// How many references are remembered.
+const KNOWN_AT_MOST: usize = 16_384;
+
+/// Older ones are dropped first. A later read recovers their age.
+const YOUNG_FOR: Duration = Duration::from_secs(120);
+
+/// Tells whether an owner that a look-up did not find may still be in admission. Clones share what they
+/// remember.
+#[derive(Clone, Debug)]
+pub struct Births {
+    /// The longest admission.
+    grace: Duration,
+    /// Since when dependents are known to name owners. Our own clock ends the wait, whatever they say
+    /// of their age.
+    known: Arc<DashMap<Digest, Instant>>,
+}
+
+/// The object on whose behalf an owner is looked up.
+#[derive(Debug)]
+pub struct Asker {
+    identity: Identity,
+    /// Whether its age can be read: it is a dependent, and not the owner itself.
+    is_dependent: bool,
+    /// A moment at which it was as it is.
+    since: OnceCell<Instant>,
+}
+
+impl Asker {
+    /// A dependent of the owner.
+    pub fn dependent(identity: &Identity) -> Arc<Self> {
+        Arc::new(Self { identity: identity.clone(), is_dependent: true, since: OnceCell::new() })
+    }
+
+    /// No dependent in particular.
+    pub fn owner(identity: &Identity) -> Arc<Self> {
+        Arc::new(Self { identity: identity.clone(), is_dependent: false, since: OnceCell::new() })
+    }
+
+    async fn unchanged_since(&self, api: &Api) -> Instant {
+        let age = if self.is_dependent { api.age(&self.identity).await } else { Duration::ZERO };
+        let now = Instant::now();
+        now.checked_sub(age).unwrap_or(now)
+    }
+}
+
+impl Births {
+    /// With the longest admission; zero believes every look-up.
+    pub fn new(grace: Duration) -> Self {
+        Self { grace, known: Arc::default() }
+    }
+
+    /// What a look-up of an owner proves that was sent at this moment and found nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Deferred`](ErrorClass::Deferred) until the asker is old enough.
+    async fn judge(
+        &self,
+        api: &Api,
+        owner: &Identity,
+        asker: &Asker,
+        sent: Instant,
+        proof: AbsenceProof,
+    ) -> Result<LookupResult, ApiError> {
+        match self.too_early(api, owner, asker, sent).await {
+            Some(error) => Err(error),
+            None => Ok(LookupResult::Absent(proof)),
+        }
+    }
+
+    /// Why a look-up that is sent at this moment cannot prove an absence, if so.
+    async fn too_early(&self, api: &Api, owner: &Identity, asker: &Asker, sent: Instant) -> Option<ApiError> {
+        if self.grace.is_zero() || mutation::is(Mutation::UnbornIsAbsent) {
+            return None;
+        }
+        let since = self.since(api, owner, asker).await;
+        let retry_after = (since + self.grace).saturating_duration_since(sent);
+        (!retry_after.is_zero()).then(|| ApiError {
+            class: ErrorClass::Deferred { retry_after, unborn: true },
+            action: "GET",
+            target: owner.to_string(),
+            message:
+                "a GET did not find the object, which may still be in admission: it has been named for less \
+                      than graph.birth_grace"
+                    .into(),
+            code: None,
+        })
+    }
+
+    /// A moment at which the asker named the owner.
+    async fn since(&self, api: &Api, owner: &Identity, asker: &Asker) -> Instant {
+        let key = Digest::of(&(owner, &asker.identity));
+        if let Some(since) = self.known.get(&key).map(|since| *since) {
+            return since;
+        }
+        let since = *asker.since.get_or_init(|| asker.unchanged_since(api)).await;
+        if self.known.len() >= KNOWN_AT_MOST {
+            self.known.retain(|_, since| since.elapsed() < YOUNG_FOR);
+        }
+        if self.known.len() >= KNOWN_AT_MOST {
+            self.known.clear();
+        }
+        self.known.insert(key, since);
+        since
+    }
+}
+
+/// How many confirmations are remembered. Each further one costs a request.
+const CONFIRMED_AT_MOST: usize = 1024;
+
+/// Confirmations by owner. One look-up serves all dependents of an owner for as long as
+/// [`Confirmation::holds`].
+#[derive(Debug, Clone)]
+pub struct Confirmations {
+    entries: Arc<DashMap<Digest, Confirmed>>,
+    origin: Instant,
+    restore_fence: RestoreFence,
+}
+
+/// A confirmation, void once watches break.
+#[derive(Clone, Debug)]
+struct Confirmed {
+    confirmation: Confirmation,
+    /// The latest disturbance when it was made.
+    under: u64,
+}
+
+impl Confirmations {
+    /// An empty store.
+    pub fn new(restore_fence: RestoreFence) -> Self {
+        Self { entries: Arc::default(), origin: Instant::now(), restore_fence }
+    }
+
+    /// The present time on the clock of the confirmations.
+    pub fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// A moment on the clock of the confirmations.
+    pub fn at(&self, moment: Instant) -> Duration {
+        moment.duration_since(self.origin)
+    }
+
+    /// The confirmation that holds for an owner in this state.
+    pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
+        let (now, number) = (self.now(), self.restore_fence.acknowledged());
+        let confirmed = self.entries.get(&Digest::of(owner))?;
+        let holds = confirmed.under == number && confirmed.confirmation.holds(state, now);
+        holds.then(|| confirmed.confirmation.clone())
+    }
+
+    /// Stores the result of a look-up that was sent when the graph knew `seen`. `None` if the owner
+    /// is not deleting its dependents.
+    pub fn confirm(
+        &self,
+        owner: &Identity,
+        seen: OwnerState,
+        facts: &ObjectFacts,
+        asked: &SentAt,
+    ) -> Option<Confirmation> {
+        let confirmation = Confirmation::new(seen, facts, self.at(asked.at))?;
+        if self.entries.len() >= CONFIRMED_AT_MOST {
+            self.entries.clear();
+        }
+        let confirmed = Confirmed { confirmation: confirmation.clone(), under: asked.under };
+        self.entries.insert(Digest::of(owner), confirmed);
+        Some(confirmation)
+    }
 }
 
 #[cfg(test)]

@@ -1,26 +1,281 @@
 //! The delete pool's work: decides on one object and carries the decision out.
+//!
+//! One object with many owner references can take as long as thousands of others, and each owner
+//! that nobody has seen costs a GET. Such large objects have a pool of their own with few workers,
+//! so that no other object waits behind them. They yield to everything else on their thread. Their
+//! owners are looked up at a limited rate, in turns between namespaces.
 
-mod birth;
 mod classify;
-mod confirm;
-mod confirmations;
-mod context;
-mod decide;
 mod deletion;
-mod foreground;
-mod large;
-mod last_look;
 mod look_ups;
-mod pace;
-mod precondition;
-mod remove_references;
-mod verify;
-mod work;
+mod removal;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::birth::Births;
-pub use self::context::DeleteContext;
-pub use self::large::{LARGE_WORKERS, LargeWork, large_backoff};
-pub use self::work::DeleteWork;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Recipient;
+
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph_handle::GraphHandle;
+use crate::actors::pool::{Enqueue, Outcome, Work, WorkerSlot};
+use crate::api::{Api, ApiError, ErrorClass, RateLimiter};
+use crate::telemetry::{Queue, Structured, StuckReason};
+use crate::worker::brake::Brake;
+use crate::worker::classified::{Classified, Evidence};
+use crate::worker::decision::{DecisionLine, DecisionRecorder};
+use crate::worker::interrupted::{self, Interrupted, api_outcome};
+use crate::worker::namespace_check::NamespaceCheck;
+use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
+use kube_gc_core::mailbox::{Backoff, Completion};
+use kube_gc_core::mutation;
+use kube_gc_core::object::Key;
+use kube_gc_core::text::append_listed;
+use kube_gc_core::verdict::{Decision, ParkReason, Precheck, ReferenceClass, decide, precheck};
+
+use self::classify::Classification;
+use self::look_ups::{Confirmations, LookUps};
+
+pub use self::look_ups::Births;
+
+/// What the workers of the delete pool share, the one for large objects included.
+#[derive(Clone, Debug)]
+pub struct DeleteContext {
+    /// The API server.
+    pub api: Api,
+    /// The graph.
+    pub graph: GraphHandle,
+    /// Owners that were proved absent, and owners whose dependents were orphaned.
+    pub absent_owners: Arc<AbsentOwnerCache>,
+    /// Owners that may still be in admission.
+    pub births: Births,
+    /// Limits how much is deleted.
+    pub brake: Brake,
+    /// Records decisions.
+    pub decisions: DecisionRecorder,
+    /// Warns about owners in another namespace.
+    pub namespace_check: NamespaceCheck,
+}
+
+impl DeleteContext {
+    /// The context of one decision, which begins now. It is void once watches break.
+    pub fn now(&self) -> Self {
+        let number = self.api.restore_fence().acknowledged();
+        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
+    }
+
+    /// A context that believes every look-up, without a brake and without observers.
+    #[cfg(test)]
+    pub(crate) fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
+        Self {
+            decisions: DecisionRecorder::new(
+                api.clone(),
+                Vec::new(),
+                crate::worker::decision::Summaries::off(),
+            ),
+            api,
+            graph,
+            absent_owners,
+            births: Births::new(std::time::Duration::ZERO),
+            brake: Brake::new(kube_gc_core::brake::Limits::default()),
+            namespace_check: NamespaceCheck::silent(),
+        }
+    }
+}
+
+/// Decides on objects whose owners may be gone, and on owners that are deleting dependents.
+#[derive(Clone, Debug)]
+pub struct DeleteWork {
+    context: DeleteContext,
+    look_ups: LookUps,
+    confirmations: Confirmations,
+    /// The pool for large objects.
+    large: Recipient<Enqueue>,
+    /// Limits how fast the owners of large objects are looked up.
+    pace: Arc<RateLimiter>,
+}
+
+impl Work for DeleteWork {
+    const QUEUE: Queue = Queue::AttemptToDelete;
+
+    async fn work(&self, key: Key, slot: WorkerSlot) -> Outcome {
+        if let Some(deferred) = interrupted::deferred(&self.context.api) {
+            return deferred;
+        }
+        match self.now().attempt(&key, &slot).await {
+            Ok(outcome) => outcome,
+            Err(interrupted) => interrupted.outcome(),
+        }
+    }
+}
+
+impl DeleteWork {
+    /// The work of the delete pool.
+    pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
+        let look_ups =
+            LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners), context.births.clone());
+        let confirmations = Confirmations::new(context.api.restore_fence().clone());
+        let pace = Arc::new(RateLimiter::new(LOOK_UPS_PER_SECOND, BURST));
+        Self { context, look_ups, confirmations, large, pace }
+    }
+
+    /// The work on one decision, which begins now.
+    fn now(&self) -> Self {
+        Self { context: self.context.now(), ..self.clone() }
+    }
+
+    async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
+        let snapshot = if slot.is_worker() {
+            let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
+                self.large.do_send(Enqueue::from(vec![key.clone()]));
+                return Ok(Completion::Done);
+            };
+            snapshot
+        } else {
+            self.context.graph.look(key).await?
+        };
+        match snapshot {
+            // The graph queues the key again when there is something to decide.
+            Snapshot::Gone | Snapshot::AwaitsEvent => Ok(Completion::Done),
+            Snapshot::Virtual(owner) => self.verify(&owner).await,
+            Snapshot::Object(item) => self.object(&item).await,
+        }
+    }
+
+    async fn object(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        mutation::panic_over(&item.identity.name);
+        match precheck(item) {
+            Precheck::Nothing(reason) => {
+                tracing::trace!(object = Structured::object(&item.identity).logged(), %reason, "nothing to do");
+                Ok(Completion::Done)
+            }
+            Precheck::WaitForDependents(blocking) => {
+                tracing::debug!(
+                    object = Structured::object(&item.identity).logged(),
+                    blocking,
+                    "the object waits for its blocking dependents"
+                );
+                Ok(Completion::Done)
+            }
+            Precheck::RemoveForegroundFinalizer | Precheck::AskForUnreadReferences => {
+                self.finish_foreground(item).await
+            }
+            Precheck::BreakDeadlock => self.break_deadlock(item).await,
+            Precheck::Classify => self.decide(item).await,
+        }
+    }
+}
+
+impl DeleteWork {
+    async fn decide(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let classified = match self.classify(item).await? {
+            Classification::Done(classified) => classified,
+            Classification::GoesOn => return Ok(Completion::Again),
+        };
+        let classes: Vec<_> = classified.iter().map(|owner| owner.class).collect();
+        let kept = DecisionLine {
+            owners: Some((item, &classified)),
+            ..DecisionLine::new(&self.context.decisions, &item.identity, "keep")
+        };
+        match decide(item, &classes) {
+            Decision::Keep(reason) => {
+                tracing::debug!(object = Structured::object(&item.identity).logged(), %reason, "the object is kept");
+                Ok(Completion::Done)
+            }
+            Decision::Report { .. } => {
+                // The graph reported this when the reference appeared, and only a change of the
+                // object itself can resolve it. The owner's own partition knows the namespace of
+                // the owner.
+                self.check_owner_namespaces(item, &classified);
+                kept.parked(&"invalid scope");
+                Ok(Completion::Done)
+            }
+            Decision::Park(reason) => {
+                if let Some(deferred) = deferred(&classified) {
+                    kept.deferred(&deferred);
+                    return Ok(api_outcome(&deferred));
+                }
+                kept.parked(&reason);
+                let error = parked_error(&reason, item, &classified).into();
+                Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
+                    Some(after) => Completion::RetryAfter { after, reason: StuckReason::Throttled, error },
+                    None => Completion::Retry { reason: StuckReason::Unresolved, error },
+                })
+            }
+            Decision::RemoveReferences { remove, confirm_solid } => {
+                self.remove_references(item, &classified, &remove, confirm_solid).await
+            }
+            Decision::Delete { policy, stop_blocking_first } => {
+                self.delete(item, &classified, policy, stop_blocking_first).await
+            }
+        }
+    }
+
+    /// Asks whether the owners that are gone live in another namespace, which is a mistake of
+    /// the dependent's author.
+    fn check_owner_namespaces(&self, item: &ObjectSnapshot, classified: &[Classified]) {
+        let is_gone =
+            |owner: &Classified| matches!(owner.class, ReferenceClass::Absent | ReferenceClass::InvalidScope);
+        let each = item.references.iter().zip(classified).filter(|(_, owner)| is_gone(owner));
+        self.context.namespace_check.check(&item.identity, each.map(|(seen, _)| &seen.reference));
+    }
+}
+
+/// Why the object is decided on soon: an owner may still be in admission, or look-ups of owners were not
+/// sent and it waits for nothing else.
+fn deferred(classified: &[Classified]) -> Option<ApiError> {
+    let mut all = classified.iter().filter_map(|owner| owner.deferred.as_deref());
+    if let Some(unborn) = all.find(|error| matches!(error.class, ErrorClass::Deferred { unborn: true, .. })) {
+        return Some(unborn.clone());
+    }
+    // Owners that were not looked up on purpose do not count.
+    let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
+    let mut failed =
+        classified.iter().filter(is_unresolved).filter(|owner| owner.evidence != Evidence::NotAsked);
+    let first = failed.next()?.deferred.clone()?;
+    failed.all(|owner| owner.deferred.is_some()).then_some(*first)
+}
+
+/// Why an object is parked, with the errors of its first unresolved references.
+fn parked_error(reason: &ParkReason, item: &ObjectSnapshot, classified: &[Classified]) -> String {
+    let mut text = reason.to_string();
+    let unresolved = classified.iter().filter(|owner| owner.class == ReferenceClass::Unresolved).count();
+    let each = item.references.iter().zip(classified);
+    append_listed(&mut text, "; ", unresolved, each.filter_map(|(seen, owner)| owner.error(&seen.reference)));
+    text
+}
+
+/// How many owners of large objects are looked up in a second, over all objects.
+/// kube-controller-manager looks up 20 owners in a second for all kinds of objects.
+const LOOK_UPS_PER_SECOND: u32 = 250;
+/// How many look-ups may follow each other without a pause after an idle time.
+const BURST: u32 = 250;
+/// Workers for large objects. Each takes about 3 MB for 8,000 references.
+pub const LARGE_WORKERS: usize = 4;
+/// The shortest backoff: each try classifies thousands of references again.
+const LEAST_BACKOFF: Duration = Duration::from_millis(250);
+/// The backoff of large objects.
+pub fn large_backoff(backoff: Backoff) -> Backoff {
+    Backoff { min: backoff.min.max(LEAST_BACKOFF).min(backoff.max), ..backoff }
+}
+
+/// Decides about large objects, as the delete pool does about others.
+#[derive(Debug)]
+pub struct LargeWork(Arc<DeleteWork>);
+
+impl LargeWork {
+    /// The delete pool's work, for a pool of its own.
+    pub const fn new(work: Arc<DeleteWork>) -> Self {
+        Self(work)
+    }
+}
+
+impl Work for LargeWork {
+    const QUEUE: Queue = Queue::AttemptToDeleteLarge;
+
+    async fn work(&self, key: Key, _: WorkerSlot) -> Outcome {
+        self.0.work(key, WorkerSlot::none()).await
+    }
+}

@@ -1,14 +1,16 @@
-//! Lists and deletes the content of a namespace.
+//! Lists and deletes the content of a namespace, and keeps where a deletion goes on in the next turn
+//! (rule 11.3).
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::places::Places;
 use crate::api::{Api, ApiError, ContentType, ErrorClass, Page, PageItem};
 use kube_gc_core::namespaces::{Found, TypeSurvey};
-use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::{LISTED, bounded, excerpt};
 
 /// How many types of a namespace are listed or deleted at the same time.
@@ -220,6 +222,33 @@ async fn delete_object(
     let deleted = api.delete(&identity, PropagationPolicy::Background, version.as_ref()).await;
     // An object that has changed is decided on in the next turn.
     deleted.err().filter(|error| error.class != ErrorClass::Conflict).map(|error| bounded(&error))
+}
+
+/// How many tokens are kept, of at most 16 KiB each. A deletion without one begins at the first page.
+const MOST: usize = 256;
+
+/// The continue tokens of the types of a namespace.
+pub(super) type Places = HashMap<GroupResource, String>;
+
+/// The places in all namespaces that wait for their next turn.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<HashMap<Box<str>, (Uid, Places)>>);
+
+impl Kept {
+    /// Takes the places of a namespace. Those of an earlier namespace of this name are void.
+    pub(super) async fn take(&self, name: &str, uid: &Uid) -> Places {
+        let kept = self.0.lock().await.remove(name);
+        kept.filter(|(of, _)| of == uid).map(|(_, places)| places).unwrap_or_default()
+    }
+
+    /// Keeps the places of a namespace that has another turn.
+    pub(super) async fn keep(&self, name: &str, uid: &Uid, places: Places) {
+        let mut kept = self.0.lock().await;
+        let others: usize = kept.values().map(|(_, places)| places.len()).sum();
+        if !places.is_empty() && others + places.len() <= MOST {
+            kept.insert(name.into(), (uid.clone(), places));
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::content;
-use super::places::{Kept, Places};
-use super::rivals::{Looked, Rivals};
+use super::content::{self, Kept, Places};
+use super::{Looked, Rivals};
 use crate::api::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use crate::telemetry::record;
 use kube_gc_core::namespaces::{

@@ -1,11 +1,7 @@
 //! The orphan pool's work: removes the references of an owner's dependents, then its finalizer.
 
-mod context;
-mod dependent;
-mod horizon;
 mod look;
-mod releases;
-mod round;
+mod release;
 mod rounds;
 mod unlistable;
 
@@ -28,11 +24,11 @@ use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, ResourceVersion};
 
-pub use self::context::OrphanContext;
-use self::dependent::orphan_dependent;
-use self::horizon::Horizon;
-pub use self::releases::Releases;
-pub use self::round::{Confirmed, Stage};
+use self::look::Horizon;
+use self::release::orphan_dependent;
+use self::rounds::{Confirmed, Stage};
+
+pub use self::release::{OrphanContext, Releases};
 pub use self::rounds::Rounds;
 
 /// The number of dependents of one owner that are taken from the graph at a time, by default.
@@ -79,14 +75,12 @@ impl Work for OrphanWork {
 
 impl OrphanWork {
     /// The work of the orphan pool.
-    #[must_use]
     pub const fn new(context: OrphanContext, rounds: Rounds) -> Self {
         Self { context, rounds, page: PAGE }
     }
 
     /// With this number of dependents of one owner taken from the graph at a time. Orphaning holds
     /// only these and the ones that are being patched in memory, whatever their total number is.
-    #[must_use]
     pub const fn paged(mut self, page: usize) -> Self {
         self.page = page;
         self
@@ -141,9 +135,11 @@ impl OrphanWork {
         if self.orphaning(key).await?.is_none() {
             return Ok(Completion::Done);
         }
-        let line = DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
-            .finalizer(Finalizer::Orphan)
-            .without(passed_over.as_deref());
+        let line = DecisionLine {
+            finalizer: Some(Finalizer::Orphan),
+            without: passed_over.as_deref(),
+            ..DecisionLine::new(&self.context.decisions, identity, "remove_finalizer")
+        };
         // Stored first: once the finalizer is gone, a late dependent must not count as garbage.
         // Also stored if no answer comes, because the request may have taken effect.
         let orphaned = &self.context.absent_owners.orphaned;

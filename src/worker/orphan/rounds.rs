@@ -15,14 +15,11 @@ use std::time::Duration;
 use actix::{
     Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
 };
-use futures::StreamExt;
-use futures::stream;
+use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
 
-use super::context::OrphanContext;
-use super::horizon::Horizon;
-use super::look::{Looker, OrphaningOwner, Owners, TypeDependents};
-use super::round::{Confirmed, Stage};
+use super::look::{Horizon, Looker, OrphaningOwner, Owners, TypeDependents};
+use super::release::OrphanContext;
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::{RoundType, RoundTypes};
@@ -47,7 +44,6 @@ pub struct Rounds {
 impl Rounds {
     /// Starts the actor that runs the rounds. A part of the API of which nothing is known holds owners
     /// for `wait`.
-    #[must_use]
     pub fn start(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
         let unlistable = Unlistable::new(wait);
         let actor = RoundsActor {
@@ -251,4 +247,24 @@ async fn round(
         // The worker may have been stopped in the meantime.
         let _ = answer.send(result);
     }
+}
+
+/// The stage of the work on an owner when a round begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The dependents that the graph knows are being released.
+    Releasing,
+    /// They have been released. Every dependent that the round finds is late.
+    Released,
+}
+
+/// What a round found for one owner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Confirmed {
+    /// Dependents that the graph had not shown; they are released.
+    pub late: usize,
+    /// The versions at which the round saw dependents that are late or still being released.
+    pub shown: Horizon,
+    /// What could not be listed.
+    pub unlisted: Vec<Unlisted>,
 }

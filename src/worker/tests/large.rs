@@ -13,31 +13,21 @@ use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
-use crate::actors::tests::{Sink, identity, in_system, sharding};
+use crate::actors::tests::{Sink, identity, in_system, reference, seen, sharding};
 use crate::api::EventRecorder;
 use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use crate::telemetry::StuckReason;
 use crate::worker::delete::{DeleteContext, DeleteWork};
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, LARGE, Partition, WatchEvent};
 use kube_gc_core::mailbox::Completion;
-use kube_gc_core::object::{
-    Catalog, Finalizers, Identity, ObjectFacts, OwnerReference, ResourceType, ResourceVersion, ServedKind,
-    Uid,
-};
+use kube_gc_core::object::{Catalog, Identity, OwnerReference, ResourceType, ResourceVersion, ServedKind};
 use kube_gc_core::text::LONGEST;
 
 const MANY: usize = 8000;
 
 /// A reference to an owner that never existed.
 fn nobody(kind: &str, number: usize) -> OwnerReference {
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: kind.into(),
-        name: format!("nobody-{number}").into(),
-        uid: Uid::parse(&format!("nobody-{number}")).unwrap(),
-        controller: false,
-        block_owner_deletion: false,
-    }
+    OwnerReference { kind: kind.into(), ..reference(&identity("a", &format!("nobody-{number}"))) }
 }
 
 /// The API server knows no owner, and the object is gone when it is to be deleted.
@@ -76,19 +66,7 @@ impl Stage {
             GraphActor::start(id, Partition::new(id, sharding, Arc::clone(&catalog)), sinks, None)
         };
         let graph = GraphHandle::new(sharding, sharding.all().map(start).collect());
-        let facts = |(number, owners)| {
-            let Identity { uid, namespace, name, .. } = Self::object(number);
-            WatchEvent::Apply(ObjectFacts {
-                uid,
-                namespace,
-                name,
-                resource_version: ResourceVersion::parse("5"),
-                owners,
-                being_deleted: false,
-                finalizers: Finalizers::default(),
-                held_by_others: false,
-            })
-        };
+        let facts = |(number, owners)| WatchEvent::Apply(seen(&Self::object(number), 5, owners));
         let epoch = Epoch(1);
         let ended = WatchEvent::InitDone { resource_version: ResourceVersion::parse("9") };
         let shown = references.into_iter().enumerate().map(facts);

@@ -70,8 +70,9 @@ fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
         logged_by(WriteGate::open(), |recorder| {
             for number in 0..200 {
                 let (object, item) = (identity("a", &number.to_string()), item(1));
-                let line = DecisionLine::new(recorder, &object, "keep");
-                line.owners(&item, std::slice::from_ref(owner)).parked(&"an owner is unresolved");
+                let owners = Some((&item, std::slice::from_ref(owner)));
+                DecisionLine { owners, ..DecisionLine::new(recorder, &object, "keep") }
+                    .parked(&"an owner is unresolved");
             }
         })
     };
@@ -162,9 +163,9 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
             }
             let item = item(1);
             let object = identity("a", "y");
-            let line = DecisionLine::new(recorder, &object, "keep");
             let waits = [Classified::unresolved(false)];
-            line.owners(&item, &waits).parked(&"an owner is unresolved");
+            DecisionLine { owners: Some((&item, &waits)), ..DecisionLine::new(recorder, &object, "keep") }
+                .parked(&"an owner is unresolved");
         });
         let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
         assert_eq!((count("says the server"), count("is unresolved")), (4, 1), "{lines:?}: {log}");
@@ -206,7 +207,7 @@ fn what_follows_from_one_deletion_is_in_one_summary() {
         let owner = identity("a", "owner");
         for number in 0..3 {
             let object = identity("a", &number.to_string());
-            let line = DecisionLine::new(recorder, &object, "orphan").owner(&owner);
+            let line = DecisionLine { owner: Some(&owner), ..DecisionLine::new(recorder, &object, "orphan") };
             line.finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
         }
         DecisionLine::new(recorder, &owner, "remove_finalizer")
@@ -215,8 +216,9 @@ fn what_follows_from_one_deletion_is_in_one_summary() {
         let owner = |class| Classified::new(class, Evidence::Graph);
         let owners = [owner(ReferenceClass::Solid), owner(ReferenceClass::Absent)];
         let object = identity("a", "shared");
-        let line = DecisionLine::new(recorder, &object, "remove_references");
-        line.owners(&item, &owners).finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
+        let owners = Some((&item, &owners[..]));
+        DecisionLine { owners, ..DecisionLine::new(recorder, &object, "remove_references") }
+            .finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
     });
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");

@@ -7,8 +7,6 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use tokio::time::advance;
 
-use super::aggregator::MAX_RATE;
-use super::period::{MAX_LINES, MAX_SUMS, Period};
 use super::*;
 use crate::config::{LogFormat, LogSettings};
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, ResourceType, Scope, Uid};
@@ -275,7 +273,7 @@ fn a_kind_cannot_forge_a_line_or_a_field() {
         let (sink, _guard) = Sink::capture(format);
         let kind = "x\" count=9 \u{1b}[2K\n2026 INFO all is well";
         let kind = Kind { namespace: None, api_version: "v1".into(), kind: kind.into() };
-        let mut counts = counts::Counts::default();
+        let mut counts = Counts::default();
         counts.add(deleted("pods"));
         let summaries = vec![Summary { of: SummaryOf::Kind(kind), counts }];
         write(Some(Finished { lasted: SECOND, summaries }));

@@ -14,17 +14,15 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::pool::{Outcome, WorkerSlot};
 use crate::actors::supervision::on_fatal;
-use crate::actors::tests::{Sink, identity};
+use crate::actors::tests::{EPOCH, Sink, identity, reference, seen};
 use crate::api::EventRecorder;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
 use crate::worker::delete::{Births, DeleteContext, DeleteWork};
-use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent};
+use kube_gc_core::graph::{DeletesProve, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
 };
-
-const EPOCH: Epoch = Epoch(1);
 
 /// Runs a test with a clock that jumps ahead when all tasks wait.
 pub fn in_system<F: Future>(test: F) -> F::Output {
@@ -67,27 +65,14 @@ impl Thing {
     }
 
     pub fn reference(&self) -> OwnerReference {
-        OwnerReference {
-            api_version: "v1".into(),
-            kind: "ConfigMap".into(),
-            name: (&*self.identity.name).into(),
-            uid: self.identity.uid.clone(),
-            controller: false,
-            block_owner_deletion: true,
-        }
+        OwnerReference { block_owner_deletion: true, ..reference(&self.identity) }
     }
 
     fn facts(&self) -> ObjectFacts {
-        let Identity { uid, namespace, name, .. } = self.identity.clone();
         ObjectFacts {
-            uid,
-            namespace,
-            name,
-            resource_version: Some(ResourceVersion::number(self.version)),
-            owners: self.owners.clone(),
             being_deleted: self.deleted_with.is_some(),
             finalizers: self.deleted_with.unwrap_or_default(),
-            held_by_others: false,
+            ..seen(&self.identity, self.version, self.owners.clone())
         }
     }
 

@@ -193,3 +193,28 @@ async fn after_a_failure_the_next_turn_begins_at_the_first_page() {
     assert!(failures.len() == 1 && failures[0].contains("not a token"), "{failures:?}");
     assert!(places.is_empty());
 }
+
+fn places(count: usize) -> Places {
+    (0..count).map(|number| (GroupResource::new("", &format!("t{number}")), "token".to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_namespace_that_was_created_again_begins_at_the_first_page() {
+    let kept = Kept::default();
+    let (one, other) = (Uid::parse("one").unwrap(), Uid::parse("other").unwrap());
+    kept.keep("ns", &one, places(2)).await;
+    assert_eq!(kept.take("ns", &other).await, Places::default());
+    assert_eq!(kept.take("ns", &one).await, Places::default(), "they are void for ever");
+    kept.keep("ns", &one, places(2)).await;
+    assert_eq!(kept.take("ns", &one).await, places(2));
+}
+
+#[tokio::test]
+async fn the_kept_places_are_bounded() {
+    let (kept, uid) = (Kept::default(), Uid::parse("u").unwrap());
+    for number in 0..=MOST {
+        kept.keep(&number.to_string(), &uid, places(1)).await;
+    }
+    assert_eq!(kept.take(&MOST.to_string(), &uid).await, Places::default());
+    assert_eq!(kept.take("0", &uid).await, places(1));
+}

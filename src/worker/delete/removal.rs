@@ -1,16 +1,20 @@
-//! Removes the references of an object to owners that are gone, because another owner is there.
+//! Removes references of an object to owners that are gone, because another owner is there, and ends
+//! the foreground deletion of an owner that no dependent blocks any more.
 
-use super::work::DeleteWork;
+use super::DeleteWork;
 use crate::actors::pool::Outcome;
-use crate::api::{ApiError, ErrorClass, LookupResult, Patched, WriteSlot, WriteVerb};
+use crate::api::{
+    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, WriteSlot, WriteVerb,
+};
+use crate::telemetry::StuckReason;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
-use crate::worker::remove_reference::ReferenceRemoval;
-use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, ReferenceSnapshot};
+use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
+use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::ResourceVersion;
+use kube_gc_core::object::{DeletionState, ResourceVersion};
 use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict};
 
 impl DeleteWork {
@@ -21,8 +25,10 @@ impl DeleteWork {
         remove: &[usize],
         confirm_solid: Option<usize>,
     ) -> Result<Outcome, Interrupted> {
-        let line = DecisionLine::new(&self.context.decisions, &item.identity, "remove_references")
-            .owners(item, classified);
+        let line = DecisionLine {
+            owners: Some((item, classified)),
+            ..DecisionLine::new(&self.context.decisions, &item.identity, "remove_references")
+        };
         let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
         // A waiting owner was confirmed for this moment only.
         let gone_for_good = remove.iter().all(is_gone);
@@ -50,7 +56,7 @@ impl DeleteWork {
 
     /// Removes references to owners of which some are waiting. One solid owner is confirmed right
     /// before the patch is sent.
-    pub(super) async fn remove_beside(
+    async fn remove_beside(
         &self,
         solid: &ReferenceSnapshot,
         item: &ObjectSnapshot,
@@ -71,7 +77,7 @@ impl DeleteWork {
     /// Removes references at the version of the decision. If the change is irrelevant to the
     /// decision, the patch is repeated at the new version: the object may change faster than its
     /// events arrive.
-    pub(super) async fn remove_at_rest(
+    async fn remove_at_rest(
         &self,
         item: &ObjectSnapshot,
         removal: &ReferenceRemoval,
@@ -110,11 +116,84 @@ impl DeleteWork {
         }
     }
 
-    pub(super) fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) {
+    fn expect_patch(&self, item: &ObjectSnapshot, patched: &Patched) {
         if let Patched::Changed(facts) = patched
             && let Some(version) = facts.resource_version.clone()
         {
             self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
         }
+    }
+}
+
+impl DeleteWork {
+    /// Removes the foreground finalizer of an object that no dependent is known to block.
+    pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
+        if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
+            return Ok(Completion::Retry {
+                reason: StuckReason::Unresolved,
+                error: format!(
+                    "a dependent may block {}: its owner reference names an apiVersion that cannot be \
+                     discovered now (see /debug/discovery); kube-gc decides when it can",
+                    item.identity
+                )
+                .into(),
+            });
+        }
+        let line = DecisionLine {
+            finalizer: Some(Finalizer::Foreground),
+            ..DecisionLine::new(&self.context.decisions, &item.identity, "remove_finalizer")
+        };
+        // One request to read the object, and one to patch it.
+        let turn = match self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                line.finish(&Err::<FinalizerRemoval, _>(error.clone()));
+                return Err(error.into());
+            }
+        };
+        // Checked only now, because a blocking dependent may have appeared while the request waited
+        // for its turn.
+        if !self.still_unblocked(item, doubtful).await? {
+            // The dependent that blocks it queues it again when it goes.
+            return Ok(Completion::Done);
+        }
+        let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        line.finish(&removal);
+        if let Some(change) = after_finalizer_removal(item.resource_version.as_ref(), &removal?) {
+            self.context.graph.expect(&item.identity.key(), change);
+        }
+        Ok(Completion::Done)
+    }
+
+    /// Whether still no dependent blocks the object. The dependents of a cluster-scoped owner are
+    /// in all partitions, and their links must have arrived first.
+    async fn still_unblocked(&self, item: &ObjectSnapshot, doubtful: bool) -> Result<bool, Interrupted> {
+        if doubtful || item.identity.namespace.is_none() {
+            self.context.graph.fence().await?;
+        }
+        let Snapshot::Object(now) = self.context.graph.look(&item.identity.key()).await? else {
+            return Ok(false);
+        };
+        match (now.deletion, now.foreground) {
+            (DeletionState::DeletingDependents, ForegroundProgress::Unblocked) => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) if doubtful => Ok(true),
+            (DeletionState::DeletingDependents, ForegroundProgress::PerhapsBlocked) => {
+                Err(Interrupted::Changed("a part of the API can no longer be discovered"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Breaks a cycle of objects in foreground deletion that block each other: one of them stops
+    /// blocking its owners.
+    pub(super) async fn break_deadlock(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
+        let line = DecisionLine::new(&self.context.decisions, &item.identity, "stop_blocking");
+        let references: Vec<_> = item.references.iter().map(|seen| seen.reference.clone()).collect();
+        let version = item.resource_version.as_ref();
+        let patched = self.context.api.stop_blocking(&item.identity, &references, version).await;
+        line.finish(&patched);
+        self.expect_patch(item, &patched?);
+        Ok(Completion::Done)
     }
 }

@@ -1,0 +1,70 @@
+//! The messages between discovery, the monitors and Lifecycle. Each of them knows the others by these
+//! alone; the messages of a partition and of a pool stand beside their actor.
+
+use actix::Message;
+
+use kube_gc_core::graph::Epoch;
+use kube_gc_core::object::GroupResource;
+
+/// What monitors and Lifecycle tell discovery.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub enum DiscoveryMessage {
+    /// A CustomResourceDefinition or an APIService changed: discover the served types now.
+    ServedTypesChanged(ExpectedDiscovery),
+    /// The types that the listed CRDs define. Discovery runs if it does not know one of them.
+    TypesListed(Vec<GroupResource>),
+    /// A monitor has synced, or has lost its sync because a list failed. The registry says which.
+    SyncChanged(GroupResource),
+    /// A monitor has ended after being drained.
+    MonitorDrained(GroupResource, Epoch),
+    /// The store was restored: start no monitor until [`Resume`](Self::Resume). Running monitors
+    /// continue.
+    Suspend,
+    /// The graph is empty: start the monitors again.
+    Resume {
+        /// How often the graph was rebuilt; `SyncProgress` repeats it.
+        rebuild: u64,
+    },
+    /// Discover the served types now: the API server can be reached again.
+    Rediscover,
+    /// Watches broke, and every proof of absence is forgotten.
+    AbsencesForgotten,
+}
+
+/// End all monitors. Answered when their watches are closed.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StopMonitors;
+
+/// What discovery will show once a change is served.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ExpectedDiscovery {
+    /// The resource is served.
+    Served(GroupResource),
+    /// The resource is not served.
+    NotServed(GroupResource),
+    /// Something about this group is different.
+    Changed {
+        /// The API group.
+        group: Box<str>,
+    },
+}
+
+/// Monitors started, synced or lost their sync.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct SyncProgress {
+    /// Which rebuild of the graph they belong to; see [`DiscoveryMessage::Resume`].
+    pub rebuild: u64,
+    /// Whether every type that is served is synced.
+    pub all_synced: bool,
+}
+
+/// A list returned an older version than before: the store was restored from a backup.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct StoreRestored {
+    /// For the log: which list, and which versions.
+    pub detail: String,
+}
