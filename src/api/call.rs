@@ -8,7 +8,6 @@ use http::{HeaderValue, Method, Request};
 use kube::client::Body;
 
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
-use super::media_type::METADATA;
 use super::path;
 use super::settings::{USER_AGENT, Verb};
 use kube_gc_core::object::{GroupResource, Identity, Namespace};
@@ -56,6 +55,16 @@ impl<'a> Call<'a> {
             resource,
             object: None,
         }
+    }
+
+    /// A GET of a list.
+    pub fn list(
+        path: String,
+        accept: &'static str,
+        resource: &'a GroupResource,
+        target: impl Into<String>,
+    ) -> Self {
+        Self { action: "LIST", target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
     }
 
     /// A request about one object.
@@ -169,4 +178,35 @@ impl<'a> Call<'a> {
 /// What metrics call the type of discovery requests.
 pub fn discovery_resource() -> GroupResource {
     GroupResource::new("", "discovery")
+}
+
+pub(super) const JSON: &str = "application/json";
+
+/// One object's metadata, or the whole object.
+pub(super) const METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+/// A list of metadata, or of whole objects.
+pub(super) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+
+/// The `Accept` header of a watch.
+pub(super) const fn watch_accept(preferred: Encoding) -> &'static str {
+    match preferred {
+        Encoding::Json => METADATA,
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+        }
+    }
+}
+
+/// The `Accept` header of a list.
+pub(super) const fn list_accept(preferred: Encoding) -> &'static str {
+    match preferred {
+        Encoding::Json => METADATA_LIST,
+        Encoding::Protobuf => {
+            "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+             application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        }
+    }
 }

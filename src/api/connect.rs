@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use kube::config::{Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use tower::BoxError;
 
-use super::call::{Call, discovery_resource};
+use super::call::{Call, JSON, METADATA_LIST, discovery_resource};
 use super::client::{Api, Clients};
 use super::connection::{ConnectError, Connection, choose_proxy};
-use super::error::{ApiError, ErrorClass, unusable};
-use super::error_chain::error_chain;
-use super::media_type::{JSON, METADATA_LIST};
+use super::error::{ApiError, ErrorClass, error_chain, unusable};
 use super::settings::{ApiSettings, Verb};
 use super::transport;
 use super::write_gate::WriteGate;
@@ -208,9 +206,9 @@ impl Api {
         // connection, one lost packet would delay all of them.
         let clients = || -> Result<Clients, BoxError> {
             Ok(Clients {
-                unary: transport::unary::client(connection, Some(gate.clone()))?,
-                lists: transport::unary::lists(connection, gate.clone())?,
-                watches: transport::client(connection, &settings, gate.clone())?,
+                unary: transport::unary(connection, Some(gate.clone()))?,
+                lists: transport::lists(connection, gate.clone())?,
+                watches: transport::watches(connection, &settings, gate.clone())?,
             })
         };
         let clients = clients().map_err(|error| connection.unusable(&*error))?;

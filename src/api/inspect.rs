@@ -8,10 +8,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, JSON};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::media_type::JSON;
 use super::path;
 use super::read::read_object;
 use super::settings::Verb;
@@ -94,8 +93,7 @@ fn named(resource: &Arc<ResourceType>, namespace: Option<&Namespace>, name: &str
 }
 
 pub(super) fn fault(identity: &Identity, answer: &Answer, error: &serde_json::Error) -> ApiError {
-    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
-    let target = path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
+    let target = path::describe_object(identity);
     unusable("GET", target, json_fault(error), answer.code)
 }
 

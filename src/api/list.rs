@@ -1,17 +1,12 @@
 //! Lists that serve a single purpose. ([`ListWatch`](super::ListWatch) follows a type.)
 //!
-//! A list is read page by page. The API server needs most of the time, and a page begins with the
-//! continue token. So the next page is requested as soon as a page begins to arrive, and the server
-//! prepares it while this one is read.
+//! A list is read page by page.
 
-use super::call::Call;
-use super::client::{Api, NextPage, PageError, ReadPage};
+use super::call::{Call, list_accept};
+use super::client::{Api, Page, PageError};
 use super::error::{ApiError, ErrorClass, unusable};
-use super::media_type::list_accept;
-use super::pagination::Pagination;
 use super::path;
 use super::restore_fence::RESTORED;
-use super::settings::Verb;
 use kube_gc_core::object::{Namespace, ObjectFacts, ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, FactsReader, ObjectView};
 
@@ -48,10 +43,7 @@ impl<'a> Selection<'a> {
             path.push_str("&continue=");
             path::encode(&mut path, token);
         }
-        let mut call = Call::get(Verb::List, path, list_accept(preferred), &self.resource.group_resource);
-        call.action = "LIST";
-        call.target = self.description();
-        call
+        Call::list(path, list_accept(preferred), &self.resource.group_resource, self.description())
     }
 
     /// What is listed, for people.
@@ -106,29 +98,14 @@ impl Api {
         let mut preferred = self.settings().encoding;
         let mut attempts = 1;
         let mut token = String::new();
-        let mut next: Option<NextPage<'_>> = None;
         let mut first_version = None;
         let mut seen = self.restore_fence().last_seen(resource, self.high_water());
         loop {
-            let opened = match next.take() {
-                Some(next) if next.token == token => next.opened().await,
-                // A page that failed is requested again. What should have followed it is dropped.
-                _ => self.open_page(selection.page(page_size, &token, preferred)).await,
-            };
+            let call = selection.page(page_size, &token, preferred);
             let mut visit = |view: ObjectView<'_>| reader.facts(view).into_iter().for_each(&mut *visit);
-            let request = |token: String| {
-                let call = selection.page(page_size, &token, preferred);
-                pages.allows(&token).then(|| NextPage::new(token, self.open_page(call)))
-            };
-            let read = match opened {
-                Ok(page) => page.read(&mut next, &request, &mut visit).await,
-                Err(error) => Err(error.into()),
-            };
-            let ReadPage { envelope, objects, code } = match read {
-                Ok(read) => read,
-                Err(PageError::Failed(error))
-                    if error.class == ErrorClass::Expired && attempts < ATTEMPTS =>
-                {
+            let Page { envelope, objects, code } = match self.read_page(call, &mut visit).await {
+                Ok(page) => page,
+                Err(PageError { error, .. }) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
                     attempts += 1;
                     token.clear();
                     pages = Pagination::default();
@@ -137,16 +114,16 @@ impl Api {
                     continue;
                 }
                 // Every server knows JSON, and the same page may be readable in it.
-                Err(error) if preferred != Encoding::Json && error.is_about_encoding() => {
+                Err(failed) if preferred != Encoding::Json && failed.is_about_encoding => {
                     preferred = Encoding::Json;
                     continue;
                 }
                 // A few very large objects must not keep the others from being listed.
-                Err(PageError::Failed(error)) if error.class == ErrorClass::TooLong && page_size > 1 => {
+                Err(PageError { error, .. }) if error.class == ErrorClass::TooLong && page_size > 1 => {
                     page_size = (page_size / 8).max(1);
                     continue;
                 }
-                Err(PageError::Failed(error) | PageError::Unreadable { error, .. }) => return Err(error),
+                Err(PageError { error, .. }) => return Err(error),
             };
             if let Err(why) = pages.go_on(&envelope.next, objects) {
                 return Err(unusable("LIST", selection.description(), why.to_owned(), code));
@@ -169,10 +146,51 @@ impl Api {
     }
 }
 
+/// The longest continue token. A longer one would exceed the length of a URL.
+const LONGEST_TOKEN: usize = 16 << 10;
+
+/// How many pages in a row may be empty. A page is empty when the API server finds nothing in
+/// a part of the collection.
+const EMPTY_PAGES: u32 = 100;
+
+/// The greatest number of objects of a type that an aggregated API may list. The API server's
+/// own types are bounded by its store.
+pub const OBJECTS_OF_AGGREGATED: u64 = 1_000_000;
+
+/// The pages of one list.
+#[derive(Debug, Default)]
+pub struct Pagination {
+    last: String,
+    empty: u32,
+}
+
+impl Pagination {
+    /// Notes a page's number of objects and its continue token.
+    ///
+    /// # Errors
+    ///
+    /// The list would never end.
+    pub fn go_on(&mut self, token: &str, objects: usize) -> Result<(), &'static str> {
+        self.empty = if objects == 0 { self.empty + 1 } else { 0 };
+        if token.is_empty() {
+            return Ok(());
+        }
+        if token.len() > LONGEST_TOKEN {
+            return Err("the continue token is longer than 16 KiB");
+        }
+        if token == self.last {
+            return Err("the API server returned the same continue token twice: the list would never end");
+        }
+        if self.empty >= EMPTY_PAGES {
+            return Err("100 pages in a row were empty: the list would never end");
+        }
+        token.clone_into(&mut self.last);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use bytes::Bytes;
 
     use super::*;
@@ -214,35 +232,13 @@ mod tests {
         )
     }
 
-    /// A server that prepares pages is not left waiting. Fails if a page is requested only after the
-    /// one in front of it, or more than one ahead.
     #[tokio::test(start_paused = true)]
-    async fn the_next_page_is_requested_when_a_page_begins_to_arrive() {
-        let pages = [page(3, "t", "a"), page(3, "u", "b"), page(3, "", "c")].map(|page| {
-            let (head, rest) = page.split_at(page.find("\"name\"").unwrap());
-            let parts = [head, rest].map(|part| Part::Data(part.to_owned().into()));
-            let [head, rest] = parts;
-            Reply::stream([head, Part::Pause(Duration::from_secs(10)), rest])
-        });
-        let server = Server::replying(pages);
-        let mut names = Vec::new();
-        server.api().list(&widgets(), None, |facts| names.push(facts.name)).await.unwrap();
-        assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "b", "c"]);
-        let times: Vec<u64> = server.seen().iter().map(|seen| seen.at.as_secs()).collect();
-        assert_eq!(times, [0, 0, 10]);
-    }
-
-    /// Fails if a page that was requested early takes the place of one that did not arrive whole.
-    #[tokio::test(start_paused = true)]
-    async fn a_page_that_broke_ends_the_list_though_the_next_one_is_there() {
+    async fn a_page_that_broke_ends_the_list() {
         let first = page(3, "t", "a");
         let broken = Part::Data(first[..first.len() - 2].to_owned().into());
-        let server = Server::answering(move |seen| match seen.query("continue") {
-            None => Reply::stream([broken.clone(), Part::Pause(Duration::from_secs(1)), Part::Break]),
-            Some(_) => Reply::ok(page(3, "", "b")),
-        });
+        let server = Server::replying([Reply::stream([broken, Part::Break])]);
         let error = server.api().list(&widgets(), None, drop).await.unwrap_err();
-        assert_eq!((error.class, server.seen().len()), (ErrorClass::Transient, 2), "{error}");
+        assert_eq!((error.class, server.seen().len()), (ErrorClass::Transient, 1), "{error}");
     }
 
     #[tokio::test]
@@ -276,5 +272,25 @@ mod tests {
             server.requests(),
             [path.to_owned(), format!("{path}&continue=t"), path.to_owned(), format!("{path}&continue=u%26")]
         );
+    }
+
+    #[test]
+    fn a_list_with_more_pages_continues() {
+        let mut pages = Pagination::default();
+        for page in 0..1000 {
+            pages.go_on(&page.to_string(), page % 100).unwrap();
+        }
+        pages.go_on("", 0).unwrap();
+    }
+
+    #[test]
+    fn a_list_that_would_never_end_is_an_error() {
+        let mut pages = Pagination::default();
+        pages.go_on("a", 1).unwrap();
+        assert!(pages.go_on("a", 1).is_err());
+        let mut pages = Pagination::default();
+        let ends = (0..1000).find(|page| pages.go_on(&page.to_string(), 0).is_err());
+        assert_eq!(ends, Some(99));
+        assert!(Pagination::default().go_on(&"a".repeat(LONGEST_TOKEN + 1), 1).is_err());
     }
 }

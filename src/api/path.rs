@@ -28,6 +28,12 @@ pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: 
     text
 }
 
+/// The same for an object.
+pub(super) fn describe_object(identity: &Identity) -> String {
+    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
+    describe(&identity.resource.group_resource, namespace, Some(&identity.name))
+}
+
 /// The path of a collection in one namespace or in all.
 pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
     let GroupResource { group, resource: plural } = &resource.group_resource;
@@ -57,7 +63,7 @@ pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String
     let refuse = |message: &str| ApiError {
         class: ErrorClass::Refused,
         action,
-        target: describe(&resource.group_resource, namespace, Some(name)),
+        target: describe_object(identity),
         message: message.into(),
         code: None,
     };

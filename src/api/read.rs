@@ -11,14 +11,13 @@ use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822;
 use serde::Deserialize;
 
-use super::call::{Answer, Call};
+use super::call::{Answer, Call, METADATA_LIST};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::media_type::METADATA_LIST;
 use super::path;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
+use kube_gc_core::object::{Identity, ObjectFacts, ResourceType, Uid};
 use kube_gc_decode::{Envelope, FactsReader, ListReader, ObjectView, json_fault};
 
 /// The result of a live look-up of an identity.
@@ -153,9 +152,8 @@ impl Api {
         let (api, resource) = (self.clone(), Arc::clone(resource));
         async move {
             let path = path::collection(&resource, None) + "?limit=1";
-            let mut call = Call::get(Verb::List, path, METADATA_LIST, &resource.group_resource);
-            call.action = "LIST";
-            call.target = resource.group_resource.to_string();
+            let target = resource.group_resource.to_string();
+            let call = Call::list(path, METADATA_LIST, &resource.group_resource, target);
             let answer = api.call(call).await?;
             let mut items = ListReader::new(answer.encoding);
             items
@@ -196,8 +194,7 @@ pub(super) fn read_object(
     identity: &Identity,
     answer: &Answer,
 ) -> Result<ReadObject, ApiError> {
-    let namespace = identity.namespace.as_ref().map(Namespace::as_str);
-    let target = || path::describe(&identity.resource.group_resource, namespace, Some(&identity.name));
+    let target = || path::describe_object(identity);
     let view = ObjectView::read(&answer.body)
         .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
     let is_held = view.is_held();

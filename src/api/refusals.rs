@@ -79,7 +79,7 @@ impl Api {
     /// Since when the API server has refused the credentials, and why; `None` if it accepts them.
     #[must_use]
     pub fn refused_credentials(&self) -> Option<(SystemTime, String)> {
-        self.refusals().state.lock().unwrap_or_else(PoisonError::into_inner).refused.clone()
+        self.0.refusals.state.lock().unwrap_or_else(PoisonError::into_inner).refused.clone()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Settings of the API client.
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, RandomState};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
@@ -186,6 +187,36 @@ impl RequestObserver for Unobserved {
     fn request(&self, _: Verb, _: &GroupResource, _: Option<u16>, _: Duration) {}
 }
 
+/// Random numbers that a simulation can repeat. Not for secrets.
+#[derive(Debug)]
+pub(crate) struct Jitter(Mutex<fastrand::Rng>);
+
+impl Jitter {
+    /// The stream of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(fastrand::Rng::with_seed(seed)))
+    }
+
+    /// A stream with a random seed.
+    pub fn random() -> Self {
+        Self(Mutex::new(fastrand::Rng::new()))
+    }
+
+    fn rng(&self) -> MutexGuard<'_, fastrand::Rng> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seed for another stream.
+    pub fn seed(&self) -> u64 {
+        self.rng().u64(..)
+    }
+
+    /// A duration in the range; its start if it is empty.
+    pub fn within(&self, range: &Range<Duration>) -> Duration {
+        range.start + range.end.saturating_sub(range.start).mul_f64(self.rng().f64())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,5 +226,20 @@ mod tests {
         let clock = WallClock::Since(SystemTime::UNIX_EPOCH, Instant::now());
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(clock.now(), SystemTime::UNIX_EPOCH + Duration::from_secs(60));
+    }
+
+    #[test]
+    fn jitter_stays_in_the_range_and_depends_only_on_the_seed() {
+        let range = Duration::from_secs(2)..Duration::from_secs(4);
+        let draw = |seed| {
+            let jitter = Jitter::new(seed);
+            (0..100).map(|_| jitter.within(&range)).collect::<Vec<_>>()
+        };
+        let drawn = draw(7);
+        assert!(drawn.iter().all(|duration| (range.start..=range.end).contains(duration)));
+        assert!(drawn.iter().max() > drawn.iter().min());
+        assert_eq!(drawn, draw(7));
+        assert_ne!(drawn, draw(8));
+        assert_eq!(Jitter::new(1).within(&(range.end..range.start)), range.end);
     }
 }

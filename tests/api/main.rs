@@ -46,7 +46,7 @@ async fn the_api_module_works_with_a_real_server() {
     warning(&bench).await;
     listing(&bench).await;
     encodings::agree(&bench).await;
-    deletions::agree(&bench).await;
+    deletions::take_effect(&bench).await;
     connections::are_shared(&bench).await;
 }
 

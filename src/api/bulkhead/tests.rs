@@ -166,7 +166,7 @@ async fn an_answer_ends_the_pause_and_another_object_probes_next_time() {
     tokio::time::advance(FIRST_WAIT * 2).await;
     assert_eq!(retry_after(delete(&api, "bad", "always").await), PATIENCE, "not the same one again");
     assert!(delete(&api, "bad", "fine").await.is_ok());
-    assert!(api.bulkhead().state().is_idle());
+    assert!(api.0.bulkhead.state().is_idle());
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,8 +185,8 @@ async fn requests_that_hang_together_count_as_one_failure_and_leave_nothing_behi
     });
     assert!(given_up.await.is_err(), "it was dropped while it probed");
     assert!(delete(&api, "bad", "y").now_or_never().is_none(), "and another one probes");
-    api.bulkhead().close_circuits();
-    assert!(api.bulkhead().state().is_idle());
+    api.0.bulkhead.close_circuits();
+    assert!(api.0.bulkhead.state().is_idle());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,15 +1,12 @@
 //! The client of one API server.
 //!
-//! [`Api`] holds what all requests share. `unary` sends one request and reads its answer, `page`
-//! reads a page of a list, `stream` opens a list or a watch, and `slots` makes requests about single
-//! objects wait for the rate limit, the concurrency limit and the bulkhead. What a request means
-//! (a DELETE, a patch, a look-up) is in the modules beside this one, which extend [`Api`].
+//! [`Api`] holds what all requests share. `exchange` sends one request and reads its answer, or opens a
+//! list or a watch, and `slots` makes requests about single objects wait for the rate limit, the
+//! concurrency limit and the bulkhead. What a request means (a DELETE, a patch, a look-up) is in the
+//! modules beside this one, which extend [`Api`].
 
-mod failure;
-mod page;
+mod exchange;
 mod slots;
-mod stream;
-mod unary;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,25 +15,22 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::bulkhead::Bulkhead;
-use super::concurrency::{ConcurrencyLimits, SharedSlot};
-use super::high_water::HighWater;
-use super::jitter::Jitter;
-use super::rate_limiter::RateLimiter;
+use super::concurrency::{ConcurrencyLimits, RateLimiter, SharedSlot};
+use super::list_watch::StreamingLists;
+use super::patch::StrategicMergeSupport;
 use super::reachability::Reachability;
 use super::refusals::Refusals;
-use super::restore_fence::RestoreFence;
-use super::settings::{ApiSettings, Verb};
-use super::strategic_merge::StrategicMergeSupport;
-use super::streaming_lists::StreamingLists;
-use super::write_encoding::WriteEncodings;
+use super::restore_fence::{HighWater, RestoreFence};
+use super::settings::{ApiSettings, Jitter, Verb};
 use super::write_gate::WriteGate;
+pub(super) use exchange::{Page, PageError};
 use kube_gc_core::object::GroupResource;
-pub(super) use page::{NextPage, PageError, ReadPage};
+pub use slots::{WriteSlot, WriteVerb};
 
 /// The client of one API server. Clones are cheap and share everything but their
 /// [`Options`].
 #[derive(Clone)]
-pub struct Api(Arc<Inner>, Options);
+pub struct Api(pub(super) Arc<Inner>, Options);
 
 /// The HTTP clients of an [`Api`]. They share no connection: lists and watches are read on
 /// other threads than answers about single objects, and a connection is driven by the
@@ -66,37 +60,29 @@ impl From<kube::Client> for Clients {
 /// Options of the requests that one clone sends.
 #[derive(Clone, Debug)]
 struct Options {
-    slots: Slots,
+    /// The slot that requests about single objects have already. Otherwise each waits for the rate and
+    /// concurrency limits right before it is sent.
+    slot: Option<SharedSlot>,
     /// The time limit of a request.
     limit: Duration,
     /// The latest acknowledged disturbance when the write was decided.
     decided_under: Option<u64>,
 }
 
-/// When requests about single objects wait for the rate and concurrency limits.
-#[derive(Clone, Debug)]
-enum Slots {
-    /// Each request waits right before it is sent.
-    OnePerRequest,
-    /// The wait is over: the requests have this slot.
-    Reserved(SharedSlot),
-}
-
-struct Inner {
+pub(super) struct Inner {
     clients: Clients,
     settings: ApiSettings,
     gate: WriteGate,
     high_water: HighWater,
     restore_fence: RestoreFence,
     rate_limiter: RateLimiter,
-    concurrency: ConcurrencyLimits,
-    bulkhead: Bulkhead,
-    reachability: Reachability,
-    refusals: Refusals,
-    jitter: Jitter,
-    strategic_merge: StrategicMergeSupport,
-    streaming_lists: StreamingLists,
-    write_encodings: WriteEncodings,
+    pub(super) concurrency: ConcurrencyLimits,
+    pub(super) bulkhead: Bulkhead,
+    pub(super) reachability: Reachability,
+    pub(super) refusals: Refusals,
+    pub(super) jitter: Jitter,
+    pub(super) strategic_merge: StrategicMergeSupport,
+    pub(super) streaming_lists: StreamingLists,
 }
 
 impl fmt::Debug for Api {
@@ -109,8 +95,7 @@ impl Api {
     /// An API client on top of existing HTTP clients.
     #[must_use]
     pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
-        let options =
-            Options { slots: Slots::OnePerRequest, limit: settings.request_timeout, decided_under: None };
+        let options = Options { slot: None, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
             clients: clients.into(),
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
@@ -125,19 +110,18 @@ impl Api {
             gate,
             high_water: HighWater::default(),
             strategic_merge: StrategicMergeSupport::default(),
-            write_encodings: WriteEncodings::default(),
         };
         Self(Arc::new(inner), options)
     }
 
     /// A clone whose requests do not wait: they have this slot.
     pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
-        Self(Arc::clone(&self.0), Options { slots: Slots::Reserved(slot), ..self.1.clone() })
+        Self(Arc::clone(&self.0), Options { slot: Some(slot), ..self.1.clone() })
     }
 
     /// Whether the requests of this clone have a slot already.
     pub(super) const fn is_reserved(&self) -> bool {
-        matches!(self.1.slots, Slots::Reserved(_))
+        self.1.slot.is_some()
     }
 
     /// A clone whose requests take no longer than this.
@@ -157,27 +141,11 @@ impl Api {
         self.1.decided_under
     }
 
-    pub(super) fn concurrency(&self) -> &ConcurrencyLimits {
-        &self.0.concurrency
-    }
-
     /// Whether an aggregated API serves this type, as far as discovery has shown. It may
     /// ignore preconditions.
     #[must_use]
     pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
         self.0.concurrency.is_aggregated(resource)
-    }
-
-    pub(super) fn bulkhead(&self) -> &Bulkhead {
-        &self.0.bulkhead
-    }
-
-    pub(super) fn reachability(&self) -> &Reachability {
-        &self.0.reachability
-    }
-
-    pub(super) fn refusals(&self) -> &Refusals {
-        &self.0.refusals
     }
 
     /// Limits and preferences of this client.
@@ -208,25 +176,6 @@ impl Api {
     /// connections of single requests are pooled by their own rules.
     pub(super) fn upgradable(&self) -> kube::Client {
         self.0.clients.lists.clone()
-    }
-
-    pub(super) fn jitter(&self) -> &Jitter {
-        &self.0.jitter
-    }
-
-    /// Which types accept strategic merge patches.
-    pub(super) fn strategic_merge(&self) -> &StrategicMergeSupport {
-        &self.0.strategic_merge
-    }
-
-    /// Whether the server streams lists.
-    pub(super) fn streaming_lists(&self) -> &StreamingLists {
-        &self.0.streaming_lists
-    }
-
-    /// The encoding in which each type is written to.
-    pub(super) fn write_encodings(&self) -> &WriteEncodings {
-        &self.0.write_encodings
     }
 
     /// Tells the observer of a request that began at `start`.

@@ -1,10 +1,20 @@
-//! What a request waits for before it is sent.
+//! What a request about a single object waits for before it is sent.
+//!
+//! It waits for the rate limit and a concurrency slot. The cluster changes during that time: an owner
+//! that waited for its dependents may now have to orphan them. So a caller that must check something
+//! right before a write takes a [`WriteSlot`] first, then checks, then sends the write: nothing waits
+//! in between. Dropping an unused slot frees it.
 
-use super::{Api, Slots};
+use http::Method;
+
+use super::Api;
 use crate::api::bulkhead::End;
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::{SharedSlot, Signal, Slot, when_it_hangs};
+use crate::api::delete::Deleted;
 use crate::api::error::ApiError;
+use crate::api::settings::Verb;
+use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 
 impl Api {
     /// Sends a unary request and reads the whole answer. A request about a single object
@@ -17,7 +27,7 @@ impl Api {
             self.pass(&call).await?;
             return Box::pin(self.exchange(call)).await.0;
         }
-        if let Slots::Reserved(slot) = &self.1.slots {
+        if let Some(slot) = &self.1.slot {
             return self.exchange_in(slot, call).await;
         }
         self.ready(&call).await?;
@@ -77,5 +87,150 @@ impl Api {
         }
         guard.end(End::of(&answer));
         answer
+    }
+}
+
+/// The write that a slot is for. Reads right before it may use the slot, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteVerb {
+    /// A DELETE.
+    Delete,
+    /// A PATCH.
+    Patch,
+}
+
+/// Tokens of the rate limiter and a concurrency slot, for requests that are sent one after
+/// the other.
+#[derive(Debug)]
+pub struct WriteSlot(Api);
+
+impl Api {
+    /// Waits until this write can be sent at once. `requests` is the number of requests that
+    /// it takes in all.
+    ///
+    /// # Errors
+    ///
+    /// Nothing may be written at present: the gate is closed, or the restore fence is raised.
+    pub async fn write_slot(
+        &self,
+        write: WriteVerb,
+        object: &Identity,
+        requests: u32,
+    ) -> Result<WriteSlot, ApiError> {
+        let call = match write {
+            WriteVerb::Delete => Call::object(Verb::Delete, Method::DELETE, "DELETE", object)?,
+            WriteVerb::Patch => Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?,
+        };
+        self.ready(&call).await?;
+        self.take_tokens(requests).await;
+        // A dry run makes the same checks; its gate refuses only the write itself.
+        let slot = if self.gate().is_dry_run() { None } else { Some(self.slot_for(&call).await?) };
+        Ok(WriteSlot(self.with_slot(SharedSlot::new(slot))))
+    }
+}
+
+impl WriteSlot {
+    /// A client whose requests use this slot and do not wait.
+    #[must_use]
+    pub const fn api(&self) -> &Api {
+        &self.0
+    }
+
+    /// Waits for the tokens of more requests. The caller must repeat its checks afterwards.
+    pub async fn take_tokens(&self, requests: u32) {
+        self.0.take_tokens(requests).await;
+    }
+
+    /// Deletes an object, as [`Api::delete`] does, and frees the slot.
+    ///
+    /// # Errors
+    ///
+    /// As [`Api::delete`].
+    pub async fn delete(
+        self,
+        identity: &Identity,
+        policy: PropagationPolicy,
+        resource_version: Option<&ResourceVersion>,
+    ) -> Result<Deleted, ApiError> {
+        self.0.delete(identity, policy, resource_version).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::api::scripted::{Reply, Server, widget, widget_json};
+    use crate::api::{ApiSettings, ErrorClass, LookupResult, WriteGate};
+
+    fn settings(qps: u32) -> ApiSettings {
+        ApiSettings { seed: 1, qps, burst: 1, ..ApiSettings::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_in_a_write_slot_do_not_wait_again() {
+        let server = Server::answering(|seen| match &*seen.method {
+            "GET" => Reply::ok(widget_json("")),
+            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        });
+        let api = server.api_with(settings(1), WriteGate::open());
+        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
+        let since = Instant::now();
+        // Somebody else has taken all tokens.
+        let other = tokio::spawn({
+            let api = api.clone();
+            async move { api.look_up(&widget()).await }
+        });
+        assert!(matches!(turn.api().look_up(&widget()).await, Ok(LookupResult::Found(_))));
+        let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
+        assert_eq!((deleted, since.elapsed()), (Ok(Deleted::Removed), Duration::ZERO));
+        assert!(other.await.unwrap().is_ok());
+        assert!(since.elapsed() >= Duration::from_millis(900), "it waits for its own: {:?}", since.elapsed());
+    }
+
+    /// With one slot, a request that waited for a second one would wait forever.
+    #[tokio::test(start_paused = true)]
+    async fn all_requests_of_a_write_slot_use_its_one_place_and_others_wait() {
+        let server = Server::answering(|_| Reply::status(429, "too busy", "{}"));
+        let api = server.api_with(settings(0), WriteGate::open());
+        let widget = widget();
+        for _ in 0..6 {
+            // Halved to one.
+            let crowd = (0..20).map(|_| api.look_up(&widget));
+            futures::future::join_all(crowd).await;
+        }
+        let turn = api.write_slot(WriteVerb::Delete, &widget, 2).await.unwrap();
+        let mut other = Box::pin(api.look_up(&widget));
+        assert!(other.as_mut().now_or_never().is_none());
+        let before = server.seen().len();
+        turn.api().look_up(&widget).await.unwrap_err();
+        turn.api().look_up(&widget).await.unwrap_err();
+        assert_eq!(server.seen().len(), before + 2, "the other one has not been sent");
+        drop(turn);
+        assert!(matches!(other.await.unwrap_err().class, ErrorClass::Throttled { .. }));
+    }
+
+    #[tokio::test]
+    async fn there_is_no_write_slot_while_the_gate_is_closed() {
+        let server = Server::replying([]);
+        let api = server.api();
+        api.gate().pause();
+        let turn = api.write_slot(WriteVerb::Patch, &widget(), 1).await;
+        assert_eq!(turn.unwrap_err().class, ErrorClass::GateClosed);
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_may_read_and_its_write_is_rejected() {
+        let server = Server::replying([Reply::ok(widget_json(""))]);
+        let api = server.api_with(settings(0), WriteGate::dry_run());
+        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
+        turn.api().look_up(&widget()).await.unwrap();
+        let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
+        assert_eq!(deleted.unwrap_err().class, ErrorClass::DryRun);
+        assert_eq!(server.seen().len(), 1);
     }
 }

@@ -167,3 +167,40 @@ async fn the_limit_is_shown_in_the_metrics() {
     assert!(has("kube_gc_api_concurrency_limit 5"), "the limit is that of the API server itself");
     assert!(has(r#"kube_gc_api_concurrency_cuts_total{server="aggregated"} 1"#));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_burst_passes_at_once_and_the_rest_is_spaced_out() {
+    let start = Instant::now();
+    let limiter = RateLimiter::new(10, 5);
+    for _ in 0..5 {
+        limiter.acquire().await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    for _ in 0..10 {
+        limiter.acquire().await;
+    }
+    let elapsed = start.elapsed();
+    assert!((Duration::from_millis(990)..Duration::from_millis(1100)).contains(&elapsed), "{elapsed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_configured_burst_one_second_of_requests_is_the_burst() {
+    let start = Instant::now();
+    let limiter = RateLimiter::new(10, 0);
+    for _ in 0..10 {
+        limiter.acquire().await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    limiter.acquire().await;
+    assert!(start.elapsed() >= Duration::from_millis(90), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_is_no_limit() {
+    let start = Instant::now();
+    let limiter = RateLimiter::new(0, 0);
+    for _ in 0..1000 {
+        limiter.acquire().await;
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}

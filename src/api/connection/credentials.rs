@@ -15,9 +15,8 @@ use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::error::CredentialsError;
-use super::exec;
 use super::tls::{self, Certificates, Latest, Trust};
+use super::{CredentialsError, exec};
 
 /// How long the content of files is taken as known.
 const KNOWN_FOR: Duration = Duration::from_secs(10);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::error::CredentialsError;
+use super::CredentialsError;
 
 /// The longest time without an answer from a plugin that no person can answer.
 const LONGEST: Duration = Duration::from_secs(120);

@@ -4,23 +4,27 @@
 //! read again at most 10 s after they change, and at once when the server refuses what is known. An exec
 //! plugin is asked once for all clients, again when its credentials end, and again after a refusal.
 
-mod authorized;
 mod credentials;
-mod error;
 mod exec;
 mod proxy;
 mod tls;
 
 use std::error::Error;
-use std::fmt;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::{fmt, io, mem};
 
-use tokio_rustls::rustls::ClientConfig;
+use credentials::State;
+use futures::future::BoxFuture;
+use http::header::{AUTHORIZATION, USER_AGENT as USER_AGENT_HEADER};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use kube::client::Body;
+use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
+use tower::{BoxError, Service, ServiceExt as _};
 
-use super::error_chain::error_chain;
-pub(super) use authorized::{Authorized, Renewed};
+use super::error::error_chain;
+use super::settings::USER_AGENT;
 pub(super) use credentials::Credentials;
-pub use error::{ConnectError, CredentialsError};
 pub(super) use proxy::{Carrier, Dial, choose as choose_proxy, dial};
 
 /// How an API server is reached, and as whom. Clones share the credentials.
@@ -86,14 +90,162 @@ fn unusable(config: &kube::Config, error: &(dyn Error + 'static)) -> ConnectErro
     ConnectError::Client { server: config.cluster_url.to_string(), cause: error_chain(error) }
 }
 
+/// Why no connection to an API server can be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// There is no configuration, or it cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// The configuration cannot be turned into a client.
+    #[error("cannot set up the connection to {server}: {cause}")]
+    Client {
+        /// The server's URL.
+        server: String,
+        /// The cause.
+        cause: String,
+    },
+}
+
+/// Why there are no credentials. The message contains no part of them.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CredentialsError(String);
+
+impl CredentialsError {
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+
+    /// The same with what it is about.
+    pub fn of(self, what: &str) -> Self {
+        Self(format!("{what}: {}", self.0))
+    }
+}
+
+/// Marks an answer to a write: the credentials were refused, and there are others now. The write gate
+/// and the restore fence have to be asked before it is sent again.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewed;
+
+/// Adds credentials to requests. When the server refuses them, it reads them again, and repeats a
+/// request that only reads.
+#[derive(Clone, Debug)]
+pub struct Authorized<S> {
+    inner: S,
+    credentials: Arc<Credentials>,
+    /// Whether writes are repeated, too: nothing has to be asked before.
+    repeats_writes: bool,
+}
+
+impl<S> Authorized<S> {
+    pub const fn new(inner: S, credentials: Arc<Credentials>, repeats_writes: bool) -> Self {
+        Self { inner, credentials, repeats_writes }
+    }
+}
+
+impl<S, B> Service<Request<Body>> for Authorized<S>
+where
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // The service that is ready, not its clone.
+        let clone = self.inner.clone();
+        let mut service = mem::replace(&mut self.inner, clone);
+        let credentials = Arc::clone(&self.credentials);
+        let may_repeat = self.repeats_writes || request.method() == Method::GET;
+        Box::pin(async move {
+            let state = credentials.current().await?;
+            let copy = copy(&request);
+            let answer = service.call(with(request, &state)).await;
+            let is_refused = match &answer {
+                Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+                Err(error) => is_about_certificates(&**error),
+            };
+            if !is_refused {
+                return answer;
+            }
+            let Some(state) = credentials.refused(state.version).await else { return answer };
+            match copy.filter(|_| may_repeat) {
+                Some(copy) => service.ready().await?.call(with(copy, &state)).await,
+                None => answer.map(|mut answer| {
+                    answer.extensions_mut().insert(Renewed);
+                    answer
+                }),
+            }
+        })
+    }
+}
+
+fn with(mut request: Request<Body>, state: &State) -> Request<Body> {
+    let headers = request.headers_mut();
+    headers.entry(USER_AGENT_HEADER).or_insert(HeaderValue::from_static(USER_AGENT));
+    if let Some(value) = &state.authorization {
+        headers.insert(AUTHORIZATION, value.clone());
+    }
+    request
+}
+
+/// `None` if the body is not in memory.
+fn copy(request: &Request<Body>) -> Option<Request<Body>> {
+    let mut copy = Request::new(request.body().try_clone()?);
+    copy.method_mut().clone_from(request.method());
+    copy.uri_mut().clone_from(request.uri());
+    copy.headers_mut().clone_from(request.headers());
+    copy.extensions_mut().clone_from(request.extensions());
+    Some(copy)
+}
+
+/// Whether one side has rejected the other's certificate, so that nothing was sent or read.
+fn is_about_certificates(error: &(dyn Error + 'static)) -> bool {
+    use AlertDescription as Alert;
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        match cause.downcast_ref::<rustls::Error>() {
+            Some(rustls::Error::InvalidCertificate(_)) => return true,
+            Some(rustls::Error::AlertReceived(alert)) => {
+                return matches!(
+                    alert,
+                    Alert::BadCertificate
+                        | Alert::UnsupportedCertificate
+                        | Alert::CertificateRevoked
+                        | Alert::CertificateExpired
+                        | Alert::CertificateUnknown
+                        | Alert::UnknownCA
+                        | Alert::AccessDenied
+                        | Alert::CertificateRequired
+                );
+            }
+            Some(_) | None => {}
+        }
+        // The source of an I/O error is that of the error in it.
+        next = match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => cause.source(),
+        };
+    }
+    false
+}
+
 #[cfg(test)]
 mod tests {
-    use kube_gc_core::object::PropagationPolicy;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
     use crate::api::scripted::widget;
     use crate::api::{Api, ApiSettings, Deleted, ErrorClass, WriteGate};
+    use kube_gc_core::object::PropagationPolicy;
 
     /// Reads a request to its end and answers it; returns the request's head.
     async fn answer(listener: &TcpListener, status: &str, body: &str, before: impl FnOnce()) -> String {

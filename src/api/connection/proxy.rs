@@ -18,7 +18,7 @@ use tokio_rustls::rustls::ClientConfig;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, ServiceExt as _};
 
-use super::error::CredentialsError;
+use super::CredentialsError;
 
 /// What carries the bytes to the API server: a socket, or a tunnel.
 pub type Carrier = MaybeHttpsStream<TokioIo<TcpStream>>;

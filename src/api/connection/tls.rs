@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{
 };
 use webpki::{EndEntityCert, KeyUsage};
 
-use super::error::CredentialsError;
+use super::CredentialsError;
 
 /// The algorithms of all connections.
 pub fn provider() -> Arc<CryptoProvider> {

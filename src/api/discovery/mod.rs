@@ -1,32 +1,24 @@
 //! Discovery of the types that the API server serves.
 //!
-//! `fetch` requests the discovery documents, `document` reads them, `services` finds the
-//! aggregated APIs, and `select` makes the catalog. A group that cannot be discovered is
+//! `fetch` requests the discovery documents and finds the aggregated APIs, `document` reads the
+//! documents, and the catalog is made here. A group that cannot be discovered is
 //! unknown, which is never the same as gone: what was known of it is kept.
 
-mod contents;
-mod definition;
 mod document;
 mod fetch;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
-mod names;
-mod select;
-mod services;
-#[cfg(test)]
-mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use document::{Group, Served, Version};
+use fetch::Services;
 
 use super::client::Api;
 use super::error::ApiError;
-pub use contents::{ContentType, ContentTypes};
-pub use definition::Definition;
-use document::Group;
-pub use fetch::GroupFailure;
-use kube_gc_core::object::Catalog;
-pub use select::Watchable;
-use services::Services;
+pub use fetch::{Definition, GroupFailure};
+use kube_gc_core::object::{Catalog, GroupResource, ResourceType, Scope, ServedKind};
 
 /// The result of one discovery.
 #[derive(Clone, Debug, Default)]
@@ -58,12 +50,11 @@ impl Api {
         let fetch::Fetched { groups, failures } = fetch::groups(self, previous_groups).await?;
         let never_read = fetch::never_read(&groups, &failures);
         // After the groups: a group that has just appeared then has its `APIService` already.
-        let services = match services::read(self).await {
+        let services = match fetch::services(self).await {
             Some(services) => services,
             None => previous.map(|previous| previous.services.clone()).unwrap_or_default(),
         };
-        let (catalog, watchable) =
-            select::select(&groups, &services, previous.map(|previous| &*previous.catalog));
+        let (catalog, watchable) = select(&groups, &services, previous.map(|previous| &*previous.catalog));
         self.set_aggregated(&watchable);
         Ok(Discovered { catalog: Arc::new(catalog), watchable, failures, never_read, groups, services })
     }
@@ -71,6 +62,202 @@ impl Api {
     /// Notes which types aggregated APIs serve.
     pub(crate) fn set_aggregated(&self, watchable: &[Watchable]) {
         let groups = watchable.iter().filter(|watchable| watchable.aggregated);
-        self.concurrency().set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
+        self.0.concurrency.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 }
+
+/// A type that can be collected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watchable {
+    /// The type. Successive discoveries share the `Arc` while the type does not change.
+    pub resource: Arc<ResourceType>,
+    /// Whether an aggregated API serves the type, or may serve it. A deletion in its watch is not
+    /// proof of absence.
+    pub aggregated: bool,
+}
+
+/// Makes the catalog and the list of the types that can be collected.
+///
+/// Requests for a resource use the first version, in the group's order of preference, that can
+/// delete, list and watch it. If there is none, they use the first version that can get it,
+/// because an owner may be of any kind.
+fn select(groups: &[Group], services: &Services, previous: Option<&Catalog>) -> (Catalog, Vec<Watchable>) {
+    let mut deletable = Vec::new();
+    let mut others = Vec::new();
+    let mut watchable = Vec::new();
+    let mut builder = Catalog::builder();
+    // A group may be listed twice. Its versions are merged, so that no type appears twice.
+    let mut versions_of: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
+    for group in groups {
+        versions_of.entry(&group.name).or_default().extend(&group.versions);
+    }
+    for (group, versions) in versions_of {
+        let mut resources: BTreeMap<&str, Vec<(&str, &Served)>> = BTreeMap::new();
+        for version in versions {
+            if version.is_unread() {
+                builder.unread(group, &version.name);
+            }
+            for served in version.resources.iter() {
+                resources.entry(&served.resource).or_default().push((&version.name, served));
+            }
+        }
+        for (resource, versions) in resources {
+            let by = |fits: fn(&Served) -> bool| versions.iter().find(|(_, served)| fits(served));
+            let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
+            let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
+            let describe = |served: &Served| ResourceType {
+                group_resource: GroupResource::new(group, resource),
+                version: version.into(),
+                kind: served.kind.clone(),
+                scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
+            };
+            let described = describe(served);
+            let known = previous.and_then(|catalog| catalog.resource(&described.group_resource));
+            let chosen = match known {
+                Some(known) if **known == described => Arc::clone(known),
+                _ => Arc::new(described),
+            };
+            if served.watchable {
+                let aggregated = services.is_aggregated(group, version);
+                watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
+            }
+            let kinds = if served.can_delete { &mut deletable } else { &mut others };
+            kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
+            for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
+                // The kind of a resource may differ between versions.
+                let resource =
+                    if other.kind == chosen.kind { Arc::clone(&chosen) } else { Arc::new(describe(other)) };
+                kinds.push(ServedKind { version: other_version.into(), resource });
+            }
+        }
+    }
+    watchable.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+    for served in deletable.into_iter().chain(others) {
+        builder.add(served);
+    }
+    (builder.build(), watchable)
+}
+
+impl Discovered {
+    /// The type that a name stands for, as kubectl reads it: `TYPE`, `TYPE.GROUP` or
+    /// `TYPE.VERSION.GROUP`, where `TYPE` is a resource, its singular, its kind or a short name.
+    /// Of several groups, the first that the server lists counts.
+    #[must_use]
+    pub fn type_named(&self, name: &str) -> Option<&Arc<ResourceType>> {
+        let name = name.to_lowercase();
+        let (own, rest) = name.split_once('.').map_or((name.as_str(), None), |(own, rest)| (own, Some(rest)));
+        for group in &self.groups {
+            for version in &group.versions {
+                let fits = rest.is_none_or(|rest| {
+                    let group = group.name.to_lowercase();
+                    rest == group
+                        || rest
+                            .strip_prefix(&*version.name)
+                            .is_some_and(|rest| rest.strip_prefix('.').unwrap_or(rest) == group)
+                });
+                if !fits {
+                    continue;
+                }
+                let mut named = version.resources.iter().filter(|served| {
+                    *served.resource == *own
+                        || *served.singular == *own
+                        || served.kind.to_lowercase() == own
+                        || served.short_names.iter().any(|short| **short == *own)
+                });
+                let found = named.find_map(|served| {
+                    self.catalog.resource(&GroupResource::new(&group.name, &served.resource))
+                });
+                if found.is_some() {
+                    return found;
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A namespaced type whose objects can be deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContentType {
+    /// The type, in the version to use.
+    pub resource: Arc<ResourceType>,
+    /// Whether its objects can be listed.
+    pub can_list: bool,
+    /// Whether all its objects can be deleted by one request.
+    pub can_delete_collection: bool,
+}
+
+/// All that a namespace may contain, as far as it could be discovered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ContentTypes {
+    /// Ordered by group and resource.
+    pub types: Vec<ContentType>,
+    /// The parts of the API that could not be discovered, with the reason.
+    pub undiscovered: Vec<(String, String)>,
+    /// Group versions that are not valid.
+    pub unparsed: Vec<String>,
+}
+
+impl Api {
+    /// Discovers the namespaced types whose objects can be deleted. Nothing is taken from an earlier
+    /// discovery, because a namespace may contain objects of a type that was created since.
+    ///
+    /// # Errors
+    ///
+    /// Nothing could be discovered.
+    pub async fn content_types(&self) -> Result<ContentTypes, ApiError> {
+        let fetch::Fetched { groups, failures } = fetch::groups(self, &[]).await?;
+        let part = |group: &str, version: Option<&str>| match (group, version) {
+            ("", Some(version)) => version.to_owned(),
+            ("", None) => "the core group".to_owned(),
+            ("*", None) => "the list of API groups".to_owned(),
+            (group, Some(version)) => format!("{group}/{version}"),
+            (group, None) => group.to_owned(),
+        };
+        let mut undiscovered: Vec<_> = failures
+            .into_iter()
+            .map(|failure| (part(&failure.group, failure.version.as_deref()), failure.error))
+            .collect();
+        undiscovered.sort();
+        let (types, unparsed) = content_types(&groups);
+        Ok(ContentTypes { types, undiscovered, unparsed })
+    }
+}
+
+/// One version of each type: the first that can be listed, in the group's order of preference.
+fn content_types(groups: &[Group]) -> (Vec<ContentType>, Vec<String>) {
+    let mut unparsed = Vec::new();
+    let mut found: BTreeMap<GroupResource, Vec<(&str, &Served)>> = BTreeMap::new();
+    for group in groups {
+        for version in &group.versions {
+            // A version with a slash would be read as a group and a version.
+            if group.name.contains('/') || version.name.contains('/') || version.name.is_empty() {
+                unparsed.push(format!("{}/{}", group.name, version.name));
+                continue;
+            }
+            for served in version.resources.iter().filter(|served| served.namespaced && served.can_delete) {
+                let resource = GroupResource::new(&group.name, &served.resource);
+                found.entry(resource).or_default().push((&version.name, served));
+            }
+        }
+    }
+    let chosen = found.into_iter().filter_map(|(group_resource, versions)| {
+        let listed = versions.iter().find(|(_, served)| served.can_list);
+        let &(version, served) = listed.or(versions.first())?;
+        let resource = ResourceType {
+            group_resource,
+            version: version.into(),
+            kind: served.kind.clone(),
+            scope: Scope::Namespaced,
+        };
+        Some(ContentType {
+            resource: Arc::new(resource),
+            can_list: served.can_list,
+            can_delete_collection: served.can_delete_collection,
+        })
+    });
+    (chosen.collect(), unparsed)
+}
+
+#[cfg(test)]
+mod tests;

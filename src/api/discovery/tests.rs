@@ -318,3 +318,73 @@ async fn absurd_numbers_and_names_of_types_are_rejected() {
     assert_eq!(discovered.failures.len(), 1);
     assert_eq!((&*discovered.failures[0].group, discovered.failures[0].forbidden), ("many.io", false));
 }
+
+mod content_types {
+    use super::*;
+    use crate::api::scripted::{Reply, Server};
+
+    const ROOTS: [(&str, &str); 2] = [
+        ("/api", r#"{"kind":"APIVersions","versions":["v1"]}"#),
+        (
+            "/apis",
+            r#"{"kind":"APIGroupList","groups":[{"name":"example.com","versions":[{"groupVersion":"example.com/v2",
+            "version":"v2"},{"groupVersion":"example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":
+            "example.com/v2","version":"v2"}}]}"#,
+        ),
+    ];
+    const CORE: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"pods","namespaced":true,"kind":"Pod","verbs":["delete","deletecollection","list","get"]},
+        {"name":"pods/status","namespaced":true,"kind":"Pod","verbs":["get","delete"]},
+        {"name":"bindings","namespaced":true,"kind":"Binding","verbs":["create"]},
+        {"name":"nodes","namespaced":false,"kind":"Node","verbs":["delete","list"]}]}"#;
+    const V1: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"widgets","namespaced":true,"kind":"Widget","verbs":["delete","list"]},
+        {"name":"secrecies","namespaced":true,"kind":"Secrecy","verbs":["delete"]}]}"#;
+    const V2: &str = r#"{"kind":"APIResourceList","resources":[
+        {"name":"widgets","namespaced":true,"kind":"Widget","verbs":["delete"]}]}"#;
+
+    async fn types(v2: Reply) -> ContentTypes {
+        let server = Server::answering(move |seen| {
+            let root = ROOTS.iter().find(|(path, _)| *path == seen.path);
+            match (&*seen.path, root) {
+                (_, Some((_, body))) => Reply::ok(*body),
+                ("/api/v1", _) => Reply::ok(CORE),
+                ("/apis/example.com/v1", _) => Reply::ok(V1),
+                _ => v2.clone(),
+            }
+        });
+        server.api().content_types().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn each_namespaced_type_that_can_be_deleted_counts_in_a_version_that_can_be_listed() {
+        let found = types(Reply::ok(V2)).await;
+        let shown: Vec<_> = found
+            .types
+            .iter()
+            .map(|of_type| {
+                let ContentType { resource, can_list, can_delete_collection } = of_type;
+                (
+                    format!("{} {}", resource.group_resource, resource.version),
+                    *can_list,
+                    *can_delete_collection,
+                )
+            })
+            .collect();
+        let expected = [
+            ("pods v1", true, true),
+            ("secrecies.example.com v1", false, false),
+            ("widgets.example.com v1", true, false),
+        ];
+        assert_eq!(shown, expected.map(|(name, list, collection)| (name.to_owned(), list, collection)));
+        assert!(found.undiscovered.is_empty() && found.unparsed.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_version_that_cannot_be_read_is_named() {
+        let found = types(Reply::status(503, "not at home", "{}")).await;
+        let [(part, why)] = &found.undiscovered[..] else { panic!("{found:?}") };
+        assert_eq!(part, "example.com/v2");
+        assert!(why.contains("not at home"), "{why}");
+    }
+}

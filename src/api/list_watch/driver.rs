@@ -5,17 +5,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use http::Response;
 use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::action::End;
 use super::machine::Machine;
-use super::stage::{Listing, Stage, Streaming};
-use super::step::{Phase, Step, WatchStart};
+use super::{Action, End, ListFrom, Listing, Opening, Opens, Phase, Stage, Step, Streaming, WatchStart};
+use crate::api::call::{Call, list_accept, watch_accept};
 use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass};
-use crate::api::jitter::Jitter;
+use crate::api::path;
+use crate::api::settings::{Jitter, Verb};
 use crate::telemetry::EventMetrics;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
@@ -58,9 +60,9 @@ impl Api {
     /// first [`next_in`](ListWatch::next_in).
     #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
-        let seed = self.jitter().next();
+        let seed = self.0.jitter.seed();
         let metrics = EventMetrics::new(&resource.group_resource);
-        let (streaming, watch) = (self.streaming_lists().clone(), self.settings().watch.clone());
+        let (streaming, watch) = (self.0.streaming_lists.clone(), self.settings().watch.clone());
         let machine = Machine::new(Arc::clone(&resource), start, streaming, watch, seed);
         ListWatch {
             api: self.clone(),
@@ -136,7 +138,7 @@ impl ListWatch {
                 }
                 return Ok(Some(step));
             }
-            if self.draining && !matches!(self.stage, Stage::OpeningWatch { .. } | Stage::Watching { .. }) {
+            if self.draining && !self.stage.is_watch() {
                 self.stage = Stage::Idle;
                 return Ok(None);
             }
@@ -175,65 +177,55 @@ impl ListWatch {
                     });
                     self.lift_fence(found.as_ref());
                 }
-                Stage::OpeningList { first, since, opening } => {
+                Stage::Opening { opening, .. } => {
                     let result = opening.await;
-                    let (first, since) = (*first, *since);
-                    let deadline = Instant::now() + self.api.settings().request_timeout;
+                    let Stage::Opening { opens, .. } = std::mem::replace(&mut self.stage, Stage::Idle) else {
+                        continue;
+                    };
                     match result {
-                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
-                        Ok(response) => {
-                            let items = ListReader::new(Encoding::of(response.headers()));
-                            self.stage = Stage::Listing(Listing {
-                                body: response.into_body(),
-                                items,
-                                batch: Vec::new(),
-                                unread: 0,
-                                objects: 0,
-                                first,
-                                begun: !first,
-                                since,
-                                deadline,
-                            });
+                        Ok(response) => self.stage = self.opened(opens, response),
+                        Err(error) if self.is_refused_for_its_encoding(&error) => {}
+                        Err(error) if matches!(opens, Opens::Watch { .. }) => {
+                            self.end_watch(End::Failed(error));
                         }
                         Err(error) => self.end_list(Err(error)),
                     }
                 }
                 Stage::Listing(_) => self.read_list().await,
-                Stage::OpeningStream { not_older_than, deadline, opening } => {
-                    let result = opening.await;
-                    let (not_older_than, deadline) = (not_older_than.take(), *deadline);
-                    match result {
-                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
-                        Ok(response) => {
-                            self.stage = Stage::Streaming(Box::new(Streaming {
-                                events: WatchReader::new(Encoding::of(response.headers())),
-                                body: response.into_body(),
-                                batch: Vec::new(),
-                                unread: 0,
-                                begun: false,
-                                not_older_than,
-                                patience: Instant::now() + self.api.settings().request_timeout,
-                                deadline,
-                            }));
-                        }
-                        Err(error) => self.end_list(Err(error)),
-                    }
-                }
                 Stage::Streaming(_) => self.read_stream().await,
-                Stage::OpeningWatch { deadline, opening } => {
-                    let result = opening.await;
-                    let deadline = *deadline;
-                    match result {
-                        Err(error) if self.is_refused_for_its_encoding(&error) => self.stage = Stage::Idle,
-                        Ok(response) => {
-                            let events = WatchReader::new(Encoding::of(response.headers()));
-                            self.stage = self.watching(deadline, response.into_body(), events);
-                        }
-                        Err(error) => self.end_watch(End::Failed(error)),
-                    }
-                }
                 Stage::Watching { .. } => self.read_watch().await,
             }
+        }
+    }
+
+    /// The stage after a response has begun.
+    fn opened(&self, opens: Opens, response: Response<Body>) -> Stage {
+        let encoding = Encoding::of(response.headers());
+        let body = response.into_body();
+        let patience = Instant::now() + self.api.settings().request_timeout;
+        match opens {
+            Opens::List { first, since } => Stage::Listing(Listing {
+                body,
+                items: ListReader::new(encoding),
+                batch: Vec::new(),
+                unread: 0,
+                objects: 0,
+                first,
+                begun: !first,
+                since,
+                deadline: patience,
+            }),
+            Opens::Stream { not_older_than, deadline } => Stage::Streaming(Box::new(Streaming {
+                body,
+                events: WatchReader::new(encoding),
+                batch: Vec::new(),
+                unread: 0,
+                begun: false,
+                not_older_than,
+                patience,
+                deadline,
+            })),
+            Opens::Watch { deadline } => self.watching(deadline, body, WatchReader::new(encoding)),
         }
     }
 
@@ -271,4 +263,125 @@ pub(super) fn failure(
     message: String,
 ) -> ApiError {
     ApiError { class, action, target: resource.group_resource.to_string(), message, code: None }
+}
+
+/// After an outage, the requests of all types are spread over this time. Sixty lists a second
+/// are no heavy load.
+const SPREAD: Duration = Duration::from_secs(1);
+
+impl ListWatch {
+    /// Waits until the API server is reachable.
+    pub(super) fn hold(&mut self) {
+        let api = self.api.clone();
+        self.stage = Stage::Held(async move { api.reachable().await }.boxed());
+    }
+
+    /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
+    pub(super) fn go_on_soon(&mut self) -> Stage {
+        let now = Instant::now();
+        self.machine.recovered(now);
+        Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
+    }
+
+    /// Begins the next action of the machine.
+    pub(super) fn begin(&mut self) {
+        let now = Instant::now();
+        self.stage = match self.machine.action(now) {
+            Action::Wait(time) => Stage::Waiting(now + time),
+            Action::Check => Stage::Checking(self.api.present_version(&self.resource)),
+            Action::List(from) => {
+                let first = !matches!(from, ListFrom::Page(_));
+                let path = self.list_path(&from);
+                let opening = self.open(Verb::List, "LIST", list_accept(self.preferred), path);
+                Stage::Opening { opens: Opens::List { first, since: now }, opening }
+            }
+            Action::Stream { not_older_than, lasting } => {
+                let mut path = self.watch_path(lasting);
+                path.push_str("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=");
+                match &not_older_than {
+                    None => path.push('0'),
+                    Some(version) => path::encode(&mut path, &version.to_string()),
+                }
+                let deadline = self.watch_deadline(now, lasting);
+                let opening = self.open(Verb::Watch, "LIST", watch_accept(self.preferred), path);
+                Stage::Opening { opens: Opens::Stream { not_older_than, deadline }, opening }
+            }
+            Action::Watch { from, lasting } => {
+                self.follow_store();
+                let mut path = self.watch_path(lasting);
+                if let Some(version) = from {
+                    path.push_str("&resourceVersion=");
+                    path::encode(&mut path, &version.to_string());
+                }
+                let deadline = self.watch_deadline(now, lasting);
+                let opening = self.open(Verb::Watch, "WATCH", watch_accept(self.preferred), path);
+                Stage::Opening { opens: Opens::Watch { deadline }, opening }
+            }
+        };
+    }
+
+    /// The watch begins.
+    pub(super) fn follow_store(&self) {
+        if self.machine.shares_store() {
+            self.api.restore_fence().follow(&self.resource);
+        }
+    }
+
+    fn watch_path(&self, lasting: Duration) -> String {
+        let path = path::collection(&self.resource, None);
+        format!("{path}?watch=1&allowWatchBookmarks=true&timeoutSeconds={}", lasting.as_secs())
+    }
+
+    /// When a watch that begins now is dead.
+    fn watch_deadline(&self, now: Instant, lasting: Duration) -> Instant {
+        now + lasting + self.api.settings().watch.grace
+    }
+
+    fn list_path(&self, from: &ListFrom) -> String {
+        let mut path = path::collection(&self.resource, None);
+        let limit = self.api.settings().page_size.max(1);
+        match from {
+            ListFrom::Cache => path.push_str("?resourceVersion=0&resourceVersionMatch=NotOlderThan"),
+            ListFrom::NotOlderThan(version) => {
+                path.push_str("?resourceVersionMatch=NotOlderThan&resourceVersion=");
+                path::encode(&mut path, &version.to_string());
+            }
+            ListFrom::Store => path.push_str(&format!("?limit={limit}")),
+            ListFrom::Page(token) => {
+                path.push_str(&format!("?limit={limit}&continue="));
+                path::encode(&mut path, token);
+            }
+        }
+        path
+    }
+
+    fn open(&self, verb: Verb, action: &'static str, accept: &'static str, path: String) -> Opening {
+        let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
+        async move {
+            let mut call = Call::get(verb, path, accept, &resource.group_resource);
+            call.action = action;
+            call.target = resource.group_resource.to_string();
+            api.open(call).await
+        }
+        .boxed()
+    }
+
+    /// Whether the server supports none of the requested media types, though JSON was among them.
+    /// The next request asks for JSON only.
+    pub(super) fn is_refused_for_its_encoding(&mut self, error: &ApiError) -> bool {
+        let is_refused = self.preferred != Encoding::Json && error.says_not_acceptable();
+        if is_refused {
+            self.preferred = Encoding::Json;
+        }
+        is_refused
+    }
+
+    /// An answer in this encoding cannot be read. If it was not JSON, the next request asks for
+    /// JSON.
+    pub(super) fn cannot_read(&mut self, encoding: Encoding, message: &mut String) {
+        if encoding != Encoding::Json && self.preferred != Encoding::Json {
+            self.preferred = Encoding::Json;
+            message.push_str("; JSON is requested from now on");
+        }
+    }
 }

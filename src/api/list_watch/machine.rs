@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::action::{Action, End, ListFreshness, ListFrom};
 use super::pace::RequestPace;
-use super::step::{Step, WatchStart};
+use super::{Action, End, ListFreshness, ListFrom, Step, StreamingLists, WatchStart};
 use crate::api::error::{ApiError, ErrorClass};
-use crate::api::high_water::HighWater;
-use crate::api::pagination::{OBJECTS_OF_AGGREGATED, Pagination};
+use crate::api::list::{OBJECTS_OF_AGGREGATED, Pagination};
+use crate::api::restore_fence::HighWater;
 use crate::api::settings::WatchSettings;
-use crate::api::streaming_lists::StreamingLists;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 

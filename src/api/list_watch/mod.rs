@@ -4,17 +4,258 @@
 //! request may be sent. `driver` goes from `stage` to stage: `requests` sends what the machine asks
 //! for, `reading` and `streaming` read the answers, and their results are reported to the machine.
 
-mod action;
 mod driver;
 mod machine;
 mod pace;
 mod reading;
-mod requests;
-mod stage;
-mod step;
-mod streaming;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::Response;
+use kube::client::Body;
+use tokio::time::Instant;
+
+use super::error::ApiError;
+use super::restore_fence::HighWater;
+pub use driver::ListWatch;
+use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::object::ResourceVersion;
+use kube_gc_decode::{Envelope, ListReader, WatchReader};
+
+/// Where a [`ListWatch`](super::ListWatch) starts from.
+#[derive(Clone, Debug)]
+pub struct WatchStart {
+    /// The versions seen so far.
+    pub high_water: HighWater,
+    /// Whether an aggregated API serves the type. Its versions may go back at any time.
+    pub aggregated: bool,
+}
+
+/// Which of the two is being read: a list takes much CPU for a short time, a watch little for
+/// a long time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The list, or the wait before it.
+    List,
+    /// The watch.
+    Watch,
+}
+
+/// What a [`ListWatch`](super::ListWatch) reports. `Init`, `InitApply` and `InitDone` mean
+/// the same as in kube's `watcher::Event`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A list begins. Objects that were listed since the last `Init` without an `InitDone` are
+    /// to be discarded.
+    Init {
+        /// The list's version, or of a streamed list the least that it can be, if it is known
+        /// already. Then the list is not older than anything that was seen of the type.
+        resource_version: Option<ResourceVersion>,
+    },
+    /// Objects of the list. A streamed list may also delete one that it has shown before.
+    InitApply(Vec<WatchEvent>),
+    /// The list is complete.
+    InitDone {
+        /// The list's version.
+        resource_version: Option<ResourceVersion>,
+    },
+    /// What the watch showed, in order: at least one `Apply` or `Delete`, and all that had
+    /// arrived.
+    Events(Vec<WatchEvent>),
+    /// The watch has shown everything up to this version.
+    Bookmark {
+        /// The version.
+        resource_version: Option<ResourceVersion>,
+    },
+    /// What had failed works again: the watch was resumed, or begins after a list.
+    Resumed,
+    /// The watch ended, as every watch does. It is resumed, or the type is listed again.
+    WatchEnded,
+    /// The watch cannot be resumed, because the server no longer has the events after the last
+    /// version seen. The type is listed again.
+    Expired {
+        /// The server's error.
+        error: ApiError,
+    },
+    /// Something failed and is retried.
+    Failed {
+        /// The error.
+        error: ApiError,
+        /// The time until the retry.
+        retry_in: Duration,
+    },
+    /// The server's store went back in time: it was restored from a backup. Before any further
+    /// write, every absence must be forgotten and the graph rebuilt. The type is listed again.
+    StoreRestored {
+        /// The last version seen.
+        seen: ResourceVersion,
+        /// The version now.
+        found: ResourceVersion,
+    },
+}
+
+/// The next action of the driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    /// Wait.
+    Wait(Duration),
+    /// Request a list or its next page.
+    List(ListFrom),
+    /// Request a list as the beginning of a watch that lasts this long: at this version or a later
+    /// one, or at any version if nothing was seen before.
+    Stream { not_older_than: Option<ResourceVersion>, lasting: Duration },
+    /// Request the present version: a consistent list of one object.
+    Check,
+    /// Watch from this version on, for this long.
+    Watch { from: Option<ResourceVersion>, lasting: Duration },
+}
+
+/// Which list to request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ListFrom {
+    /// Any version from the server's cache, because nothing was seen before. In one piece: pages
+    /// are read from the store, and for a type with many objects, the version of the first page
+    /// may be too old for a watch when the last page arrives (kube-rs/kube#1748).
+    Cache,
+    /// The server's cache, at this version or a later one.
+    NotOlderThan(ResourceVersion),
+    /// The present state of the store, in pages.
+    Store,
+    /// The page with this continue token.
+    Page(String),
+}
+
+/// What a list's version means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum ListFreshness {
+    /// The list is valid.
+    Fresh,
+    /// The list is older than what was seen, and is discarded.
+    Stale,
+    /// The store itself is older than what was seen: it was restored.
+    Restored { seen: ResourceVersion, found: ResourceVersion },
+}
+
+/// How a watch ended.
+#[derive(Clone, Debug)]
+enum End {
+    /// The server closed it.
+    Closed,
+    /// It did not end in time, and nothing arrived.
+    Silent,
+    /// It was refused, broke, or ended with an ERROR event.
+    Failed(ApiError),
+}
+
+/// The present stage. It holds all futures in progress, so that dropping the future of `next`
+/// loses nothing.
+enum Stage {
+    Idle,
+    Waiting(Instant),
+    /// Waits until the API server is reachable.
+    Held(BoxFuture<'static, ()>),
+    Checking(BoxFuture<'static, Result<Envelope, ApiError>>),
+    /// Waits until the response begins.
+    Opening {
+        opens: Opens,
+        opening: Opening,
+    },
+    Listing(Listing),
+    Streaming(Box<Streaming>),
+    Watching {
+        deadline: Instant,
+        /// After a failure: when a watch without events counts as working.
+        lives: Option<Instant>,
+        body: Body,
+        events: WatchReader,
+    },
+}
+
+/// What a response opens.
+enum Opens {
+    List { first: bool, since: Instant },
+    Stream { not_older_than: Option<ResourceVersion>, deadline: Instant },
+    Watch { deadline: Instant },
+}
+
+impl Stage {
+    /// Whether it is a watch, or the request of one.
+    const fn is_watch(&self) -> bool {
+        matches!(self, Self::Opening { opens: Opens::Watch { .. }, .. } | Self::Watching { .. })
+    }
+
+    /// The phase of this stage. `None` for idle stages, which belong to both phases.
+    const fn phase(&self) -> Option<Phase> {
+        match self {
+            Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
+            Self::Opening { opens: Opens::List { .. }, .. } | Self::Listing(_) => Some(Phase::List),
+            Self::Opening { .. } | Self::Streaming(_) | Self::Watching { .. } => Some(Phase::Watch),
+        }
+    }
+}
+
+type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
+
+struct Listing {
+    pub body: Body,
+    pub items: ListReader,
+    pub batch: Vec<WatchEvent>,
+    /// Bytes that arrived since the last batch.
+    pub unread: usize,
+    /// The number of objects on this page.
+    pub objects: usize,
+    /// Whether this is the first page, whose version decides whether the list is valid.
+    pub first: bool,
+    /// `Init` was reported.
+    pub begun: bool,
+    pub since: Instant,
+    /// The next part must arrive before this.
+    pub deadline: Instant,
+}
+
+/// A streamed list.
+struct Streaming {
+    pub body: Body,
+    pub events: WatchReader,
+    pub batch: Vec<WatchEvent>,
+    /// Bytes that arrived since the last batch.
+    pub unread: usize,
+    /// `Init` was reported.
+    pub begun: bool,
+    /// The version that the request requires.
+    pub not_older_than: Option<ResourceVersion>,
+    /// The next part must arrive before this.
+    pub patience: Instant,
+    /// The watch that follows must end before this.
+    pub deadline: Instant,
+}
+
+/// Whether lists are requested as streams. The first refusal turns that off for all types, because
+/// it depends on the release and the features of the server. Clones share one state.
+#[derive(Clone, Debug)]
+pub(super) struct StreamingLists(Arc<AtomicBool>);
+
+impl StreamingLists {
+    /// Streams lists until the server refuses it, or never.
+    pub fn new(enabled: bool) -> Self {
+        Self(Arc::new(AtomicBool::new(enabled)))
+    }
+
+    /// Whether to ask for streams.
+    pub fn are_wanted(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The server refused a stream, and would refuse others.
+    pub fn refused(&self, error: &ApiError) {
+        if self.0.swap(false, Ordering::Relaxed) {
+            tracing::info!(%error, "the API server does not stream lists; they are requested in one piece");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;
-
-pub use driver::ListWatch;
-pub use step::{Phase, Step, WatchStart};

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::jitter::Jitter;
-use crate::api::settings::WatchSettings;
+use crate::api::settings::{Jitter, WatchSettings};
 
 /// How long an API server that has just started may deny requests, because it has not loaded
 /// its roles.

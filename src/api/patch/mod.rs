@@ -1,20 +1,26 @@
 //! Patches of owner references.
 
+pub(super) mod metadata;
 use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use dashmap::DashMap;
+use metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::timeout;
 
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
 use super::path;
-use super::raw_metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
 use super::read::AbsenceProof;
 use crate::telemetry::record::{self, PatchConflict};
-use kube_gc_core::object::{
-    GroupResource, Identity, Namespace, ObjectFacts, OwnerReference, ResourceVersion, Uid,
-};
+use kube_gc_core::object::{GroupResource, Identity, ObjectFacts, OwnerReference, ResourceVersion, Uid};
 use kube_gc_core::text::word;
+pub use metadata::{Finalizer, FinalizerRemoval};
 
 /// The number of references above which an object gets no strategic merge patch. An API server
 /// compares each reference with the others to apply one: 0.1 s of its CPU time for 1,000, as for a
@@ -96,7 +102,7 @@ impl Api {
         // A JSON merge patch needs a read. And an object of an aggregated API is read to
         // check its version.
         let is_read = !matches!(references, References::OfOwners(_))
-            || self.strategic_merge().is_refused(group_resource)
+            || self.0.strategic_merge.is_refused(group_resource)
             || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
@@ -199,7 +205,7 @@ impl Api {
         if entries.is_empty() {
             return Ok(None);
         }
-        let support = self.strategic_merge().of(&dependent.resource.group_resource);
+        let support = self.0.strategic_merge.of(&dependent.resource.group_resource);
         // A reserved slot means that the caller has made its checks: it must not wait here.
         let first = if self.is_reserved() { None } else { support.wait_for_first().await };
         if support.is_refused() {
@@ -322,13 +328,69 @@ fn moved_on(
     let text = |version: Option<&ResourceVersion>| {
         version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"))
     };
-    let namespace = dependent.namespace.as_ref().map(Namespace::as_str);
     ApiError {
         class: ErrorClass::Conflict,
         action: "PATCH",
-        target: path::describe(&dependent.resource.group_resource, namespace, Some(&dependent.name)),
+        target: path::describe_object(dependent),
         message: format!("decided at {}, but the object is at {}", text(decided), text(found)),
         code: None,
+    }
+}
+
+/// How long other patches wait for the first one, which may hang in a webhook.
+const AHEAD: Duration = Duration::from_secs(1);
+
+/// Which types accept strategic merge patches.
+///
+/// Discovery does not say it. Built-in types accept them, custom resources do not (415), and
+/// an aggregated API may or may not. So the first patch of a type goes ahead of all others.
+/// Otherwise each of many concurrent patches would find out by itself.
+#[derive(Debug, Default)]
+pub struct StrategicMergeSupport(DashMap<GroupResource, Arc<TypeSupport>>);
+
+/// What is known of one type.
+#[derive(Debug, Default)]
+pub struct TypeSupport {
+    first: Mutex<()>,
+    is_over: AtomicBool,
+    is_refused: AtomicBool,
+}
+
+impl StrategicMergeSupport {
+    pub fn of(&self, resource: &GroupResource) -> Arc<TypeSupport> {
+        if let Some(support) = self.0.get(resource) {
+            return Arc::clone(&support);
+        }
+        Arc::clone(&self.0.entry(resource.clone()).or_default())
+    }
+
+    /// Whether the type is known to refuse strategic merge patches.
+    pub fn is_refused(&self, resource: &GroupResource) -> bool {
+        self.0.get(resource).is_some_and(|support| support.is_refused())
+    }
+}
+
+impl TypeSupport {
+    pub fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Acquire)
+    }
+
+    /// Waits for the first patch of the type, for a limited time. The caller that is the first
+    /// keeps the guard until its patch was answered.
+    pub async fn wait_for_first(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.is_over.load(Ordering::Acquire) {
+            return None;
+        }
+        let first = timeout(AHEAD, self.first.lock()).await.ok();
+        first.filter(|_| !self.is_over.load(Ordering::Acquire))
+    }
+
+    /// A patch was answered.
+    pub fn ended(&self, refused: bool) {
+        if refused {
+            self.is_refused.store(true, Ordering::Release);
+        }
+        self.is_over.store(true, Ordering::Release);
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::api::scripted::{Reply, Server, widget, widget_json};
-use kube_gc_core::object::steps;
+use kube_gc_core::object::{Namespace, steps};
 
 const OWNERS: &str = r#","ownerReferences":[
     {"apiVersion":"v1","kind":"A","name":"a","uid":"ua","blockOwnerDeletion":true,"later":{"x": 1.0}},

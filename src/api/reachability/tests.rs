@@ -1,4 +1,5 @@
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -75,7 +76,7 @@ async fn three_failures_hold_later_requests_and_one_at_a_time_probes() {
         assert!(all.await.iter().all(|result| is_deferred(result.as_ref().unwrap_err())));
         tokio::time::advance(Duration::from_millis(10)).await;
     }
-    assert!(api.outage().is_some_and(|outage| outage.error.contains("/version: 503")));
+    assert!(api.outage().is_some_and(|error| error.contains("/version: 503")));
     let probes: Vec<_> = server.requests().split_off(3);
     assert!(probes.iter().all(|request| request == "GET /version"), "{probes:?}");
     assert!((55..=65).contains(&probes.len()), "{}", probes.len());
@@ -280,4 +281,16 @@ async fn denied_requests_are_retried_soon_after_an_outage() {
     let ready = is_ready.recv().await.unwrap();
     assert!(ready - allowed <= Duration::from_millis(1600), "{:?}", ready - allowed);
     following.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_has_few_lines_and_one_that_says_so() {
+    let mut unanswered = Unanswered::default();
+    for _ in 0..2 {
+        let mut lines = |_| unanswered.one_more(Instant::now());
+        let all: Vec<_> = (0..1000).map(&mut lines).collect();
+        let count = |which| all.iter().filter(|lines| **lines == which).count();
+        assert_eq!((count(Lines::Another), count(Lines::Last)), (16, 1));
+        tokio::time::advance(WINDOW).await;
+    }
 }

@@ -354,3 +354,17 @@ async fn a_restore_proved_by_the_graph_closes_the_gate_and_voids_decisions() {
     let now = api.restore_fence().disturbance();
     assert_eq!(now.found, Some(ResourceVersion::number(0)), "no watch from before goes on");
 }
+
+#[test]
+fn the_high_water_mark_rises_with_events_and_falls_only_on_request() {
+    let (high_water, pods) = (HighWater::default(), GroupResource::parse("pods"));
+    let number = ResourceVersion::number;
+    for version in [5, 9, 7] {
+        high_water.clone().advance(&pods, &number(version));
+    }
+    assert_eq!(high_water.get(&pods), Some(number(9)));
+    high_water.set(&pods, &number(3));
+    assert_eq!(high_water.get(&pods), Some(number(3)));
+    high_water.forget_all();
+    assert_eq!(high_water.get(&pods), None);
+}

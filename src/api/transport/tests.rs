@@ -25,7 +25,7 @@ async fn watches_on_a_dead_connection_end_and_are_replaced() {
     let relay = relay::Relay::start(server.config()).await;
     let connection = Connection::new(relay.config()).unwrap();
     let pings = Pings { interval: Duration::from_millis(50), timeout: Duration::from_millis(50) };
-    let transport = Transport::new(&connection, &ApiSettings::default(), pings).unwrap();
+    let transport = Transport::shared(&connection, &ApiSettings::default(), pings).unwrap();
     let client = with_layers(&connection, transport, Some(WriteGate::open())).unwrap();
     let mut open = watches(&client, "/hello", 5).await;
     for watch in &mut open {
@@ -69,7 +69,7 @@ fn a_dead_connection_is_noticed_within_a_minute() {
 
 fn connect(config: &kube::Config, request_timeout: Duration) -> kube::Client {
     let settings = ApiSettings { request_timeout, ..ApiSettings::default() };
-    client(&Connection::new(config.clone()).unwrap(), &settings, WriteGate::open()).unwrap()
+    super::watches(&Connection::new(config.clone()).unwrap(), &settings, WriteGate::open()).unwrap()
 }
 
 async fn watch(client: &kube::Client, path: &str) -> Response<Body> {
@@ -255,7 +255,7 @@ async fn the_name_in_the_certificate_can_be_configured() {
 async fn nothing_is_written_past_the_gate() {
     let server = Server::start(Manners::default()).await;
     let connection = Connection::new(server.config()).unwrap();
-    let client = client(&connection, &ApiSettings::default(), WriteGate::dry_run()).unwrap();
+    let client = super::watches(&connection, &ApiSettings::default(), WriteGate::dry_run()).unwrap();
     let request = Request::delete("/hello").body(Body::empty()).unwrap();
     client.send(request).await.map(|answer| answer.status()).unwrap_err();
     assert_eq!(server.connections(), 0);
@@ -267,4 +267,10 @@ fn the_reason_for_http1_is_named() {
     assert_eq!(reason("https://127.0.0.1:1", WatchProtocol::Http2), None);
     assert!(reason("http://127.0.0.1:1", WatchProtocol::Http2).unwrap().contains("no TLS"));
     assert!(reason("https://127.0.0.1:1", WatchProtocol::Http1).unwrap().contains("configuration says so"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_handshake_is_cancelled() {
+    let error = timely(std::future::pending::<Result<(), BoxError>>(), Some(SOON)).await.unwrap_err();
+    assert_eq!(error.to_string(), "no connection within 30s");
 }

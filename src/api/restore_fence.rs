@@ -13,21 +13,19 @@
 //! once they have forgotten what they had proved before. A decision notes the latest
 //! acknowledged number, and a write that was decided under an earlier one is not sent.
 
-mod check;
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use dashmap::{DashMap, Entry};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 
-use super::high_water::HighWater;
+use super::call::Call;
+use super::client::Api;
+use super::error::{ApiError, ErrorClass};
 use super::write_gate::WriteGate;
-pub(super) use check::not_sent;
-use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion};
+use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
 /// The error message of requests after a restore was found.
 pub(super) const RESTORED: &str =
@@ -282,3 +280,158 @@ impl State {
         }
     }
 }
+
+/// Why a write that was decided before the latest disturbance is not sent.
+const SUPERSEDED: &str = "watches were interrupted after this decision; kube-gc decides again";
+
+/// The error of a write that was decided before the latest disturbance and was not sent.
+pub(super) fn not_sent(call: &Call<'_>) -> ApiError {
+    call.error(ErrorClass::Fenced, format!("not sent: {SUPERSEDED}"), None)
+}
+
+impl Api {
+    /// Before a write: if the fence is raised, checks the store's version. The write is not
+    /// sent either way, because what it was decided on may be over when the answer comes.
+    pub(super) async fn check_restore_fence(&self, call: &Call<'_>) -> Result<(), ApiError> {
+        let fence = self.restore_fence();
+        if !fence.is_raised() {
+            if self.decided_under().is_some_and(|number| fence.is_superseded(number)) {
+                fence.all_acknowledged().await;
+                return Err(not_sent(call));
+            }
+            return Ok(());
+        }
+        let failed_queries = fence.state().failed_queries;
+        let querying = fence.0.querying.lock().await;
+        // Unless the query that this one waited for has failed.
+        let query = fence.query(self.high_water()).filter(|_| fence.state().failed_queries == failed_queries);
+        let result = match query {
+            Some(query) => self.run_query(&query).await,
+            None if fence.is_raised() => {
+                Err("watches were interrupted, and kube-gc cannot check yet whether \
+                 the API server's data was restored from a backup; the write is retried"
+                    .to_owned())
+            }
+            None => Ok(()),
+        };
+        drop(querying);
+        if let Err(why) = result {
+            return Err(call.error(ErrorClass::GateClosed, format!("not sent: {why}"), None));
+        }
+        fence.all_acknowledged().await;
+        Err(not_sent(call))
+    }
+
+    /// Asks for the store's version: by a list of namespaces, because they are few, built in,
+    /// and read without a webhook. If that fails or is behind, lists the type itself, which
+    /// may have its own store. Lifts the fence, unless it fails with the reason.
+    async fn run_query(&self, query: &Query) -> Result<(), String> {
+        let Query { number, resource, seen } = query;
+        let fence = self.restore_fence();
+        let (mut behind, mut failed) = (None, String::new());
+        for listed in [&namespaces(), resource] {
+            let answer = timeout(AT_MOST, self.present_version(listed)).await;
+            match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {
+                Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
+                Ok(Ok(found)) => {
+                    fence.lift_up_to(*number, found.as_ref());
+                    return Ok(());
+                }
+                Ok(Err(error)) => failed = error.to_string(),
+                Err(_) => {
+                    let of = &listed.group_resource;
+                    failed = format!("LIST {of}: no answer within {} s", AT_MOST.as_secs());
+                }
+            }
+        }
+        fence.state().failed_queries += 1;
+        let Some(found) = behind else {
+            let why = format!(
+                "watches were interrupted, and kube-gc cannot check whether the API server's data was restored \
+                 from a backup; the write is retried: {failed}"
+            );
+            return Err(why);
+        };
+        self.report_older_store(&resource.group_resource, seen, &found);
+        Err(RESTORED.to_owned())
+    }
+
+    /// Whether a consistent list at version `found`, requested after `seen` was seen of the
+    /// type, proves that the store was restored. If so, reports it.
+    pub(super) fn proves_restore(
+        &self,
+        resource: &GroupResource,
+        seen: Option<&ResourceVersion>,
+        found: Option<&ResourceVersion>,
+    ) -> bool {
+        let (Some(seen), Some(found)) = (seen, found) else { return false };
+        // Unless the restore was found meanwhile and the graph was rebuilt.
+        let still = self.restore_fence().last_seen(resource, self.high_water());
+        let is_behind = seen.is_after(found) && still.is_some_and(|still| !seen.is_after(&still));
+        if is_behind {
+            self.report_older_store(resource, seen, found);
+        }
+        is_behind
+    }
+
+    fn report_older_store(&self, of: &GroupResource, seen: &ResourceVersion, found: &ResourceVersion) {
+        self.restore_fence().report_restore(format!(
+            "it is at version {found} now, but {of} had reached version {seen} before"
+        ));
+    }
+}
+
+fn namespaces() -> Arc<ResourceType> {
+    Arc::new(ResourceType {
+        group_resource: GroupResource::parse("namespaces"),
+        version: "v1".into(),
+        kind: "Namespace".into(),
+        scope: Scope::Cluster,
+    })
+}
+
+/// The last resource version seen of every type: no list may be older (rule 1.15).
+/// It outlives each [`ListWatch`](super::ListWatch). Clones share one state.
+#[derive(Clone, Debug, Default)]
+pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
+
+impl HighWater {
+    /// The last version seen of a type.
+    #[must_use]
+    pub fn get(&self, resource: &GroupResource) -> Option<ResourceVersion> {
+        self.0.get(resource).map(|version| version.clone())
+    }
+
+    /// Forgets all types, after a restore of the store.
+    pub fn forget_all(&self) {
+        self.0.clear();
+    }
+
+    /// Forgets one type, because another server serves it now.
+    pub fn forget(&self, resource: &GroupResource) {
+        self.0.remove(resource);
+    }
+
+    /// Notes a version that was seen. Never goes back, except among versions that cannot be
+    /// compared.
+    pub(super) fn advance(&self, resource: &GroupResource, version: &ResourceVersion) {
+        match self.0.entry(resource.clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(version.clone());
+            }
+            Entry::Occupied(mut entry) => {
+                if !entry.get().is_after(version) {
+                    entry.insert(version.clone());
+                }
+            }
+        }
+    }
+
+    /// Sets the version, even to a lower one.
+    pub(super) fn set(&self, resource: &GroupResource, version: &ResourceVersion) {
+        self.0.insert(resource.clone(), version.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

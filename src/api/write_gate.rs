@@ -10,16 +10,16 @@
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures::future::{Either, Ready, ready};
+use http::{Method, Request};
+use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
+use tower::{BoxError, Layer, Service};
 
-use super::clock::{Clock, Moment};
-
-mod layer;
-
-pub(super) use layer::WriteGateLayer;
+use crate::telemetry::{DeletionLag, record};
 
 /// Decides whether a write may be sent. Clones share one state.
 #[derive(Clone, Debug)]
@@ -272,11 +272,151 @@ impl Lease {
     }
 }
 
+/// Wraps the transport in a [`WriteGateService`].
+#[derive(Clone, Debug)]
+pub(super) struct WriteGateLayer(pub WriteGate);
+
+/// Passes reads, and writes that get a permit.
+#[derive(Clone, Debug)]
+pub(super) struct WriteGateService<S> {
+    gate: WriteGate,
+    inner: S,
+}
+
+impl<S> Layer<S> for WriteGateLayer {
+    type Service = WriteGateService<S>;
+
+    fn layer(&self, inner: S) -> WriteGateService<S> {
+        WriteGateService { gate: self.0.clone(), inner }
+    }
+}
+
+impl<S, B> Service<Request<B>> for WriteGateService<S>
+where
+    S: Service<Request<B>, Error = BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if request.method() != Method::GET {
+            match self.gate.permit() {
+                Ok(permit) => {
+                    note(&request, &permit);
+                    if let Some(lag) = request.extensions().get::<DeletionLag>() {
+                        lag.deletion_sent();
+                    }
+                }
+                Err(closed) => {
+                    record::gate_refused(closed.reason());
+                    return Either::Right(ready(Err(closed.into())));
+                }
+            }
+        }
+        Either::Left(self.inner.call(request))
+    }
+}
+
+/// Logs when a write was permitted. The clock is the same for all processes of a machine, so
+/// the logs of several replicas show who wrote when.
+fn note<B>(request: &Request<B>, permit: &WritePermit) {
+    if let Some((checked, deadline)) = permit.term() {
+        let seconds = |moment: Moment| moment.since_origin().as_secs_f64();
+        tracing::debug!(
+            method = %request.method(),
+            path = request.uri().path(),
+            checked_seconds = seconds(checked),
+            deadline_seconds = seconds(deadline),
+            "write is sent"
+        );
+    }
+}
+
+/// A moment on a [`Clock`]. Moments of different clocks cannot be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The moment this long after the clock's origin.
+    #[must_use]
+    pub const fn from_origin(since: Duration) -> Self {
+        Self(since)
+    }
+
+    /// How long after the clock's origin it is.
+    #[must_use]
+    pub const fn since_origin(self) -> Duration {
+        self.0
+    }
+
+    /// The time until a later moment; zero if that is past.
+    #[must_use]
+    pub const fn until(self, then: Self) -> Duration {
+        then.0.saturating_sub(self.0)
+    }
+
+    /// The moment this much later.
+    #[must_use]
+    pub const fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+}
+
+/// A monotonic clock for leases. It cannot be set.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Clock {
+    /// The time since boot, including suspends: a lease expires while its holder's machine
+    /// sleeps. The usual monotonic clock stops during that time, and the holder would wake up with a
+    /// lease that seems valid.
+    #[default]
+    Boot,
+    /// The time of the tokio runtime since this instant. Tests can pause it.
+    #[cfg_attr(not(any(test, feature = "internals")), expect(dead_code, reason = "for tests"))]
+    Runtime(tokio::time::Instant),
+}
+
+impl Clock {
+    /// A clock that begins now and stops when the runtime's time is paused.
+    #[cfg(any(test, feature = "internals"))]
+    #[must_use]
+    pub fn runtime() -> Self {
+        Self::Runtime(tokio::time::Instant::now())
+    }
+
+    /// The present moment.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        match self {
+            Self::Boot => Moment(since_boot()),
+            Self::Runtime(origin) => Moment(origin.elapsed()),
+        }
+    }
+}
+
+fn since_boot() -> Duration {
+    // Other systems have no closer equivalent than the monotonic clock.
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    // Never negative: the origin is the boot.
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tokio::time::advance;
+    use tower::{ServiceExt as _, service_fn};
 
     use super::*;
+    use crate::telemetry::Exporter;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -376,5 +516,57 @@ mod tests {
         let gate = WriteGate::open();
         let permit = gate.permit().unwrap();
         assert!(futures::poll!(Box::pin(gate.expired(permit))).is_pending());
+    }
+
+    /// The lag ends neither with the decision nor when the request enters the client's queue.
+    #[tokio::test(start_paused = true)]
+    async fn the_lag_of_a_deletion_ends_when_it_is_handed_to_the_transport_for_the_first_time() {
+        let (recorder, exporter) = Exporter::local().unwrap();
+        let _recording = metrics::set_default_local_recorder(&recorder);
+        let gate = WriteGate::open();
+        let mut service =
+            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+        let lag = DeletionLag::since(tokio::time::Instant::now());
+        let request = || {
+            let mut request = Request::builder().method(Method::DELETE).body(()).unwrap();
+            request.extensions_mut().insert(lag.clone());
+            request
+        };
+        gate.pause();
+        service.ready().await.unwrap().call(request()).await.unwrap_err();
+        assert!(lag.open_since().is_some(), "it was not sent");
+        gate.resume();
+        tokio::time::advance(Duration::from_millis(4)).await;
+        service.ready().await.unwrap().call(request()).await.unwrap();
+        tokio::time::advance(Duration::from_secs(4)).await;
+        service.ready().await.unwrap().call(request()).await.unwrap();
+        assert_eq!(lag.open_since(), None);
+        let page = exporter.render();
+        for line in ["kube_gc_deletion_lag_seconds_count 1", "kube_gc_deletion_lag_seconds_sum 0.004"] {
+            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
+        }
+    }
+
+    #[tokio::test]
+    async fn only_writes_need_the_gate() {
+        let gate = WriteGate::open();
+        let mut service =
+            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+        let request = |method| Request::builder().method(method).body(()).unwrap();
+        service.ready().await.unwrap().call(request(Method::DELETE)).await.unwrap();
+        gate.pause();
+        let error = service.ready().await.unwrap().call(request(Method::PATCH)).await.unwrap_err();
+        assert_eq!(error.downcast_ref(), Some(&GateClosed::Closed));
+        service.ready().await.unwrap().call(request(Method::GET)).await.unwrap();
+    }
+
+    #[test]
+    fn the_system_clock_goes_forward() {
+        let clock = Clock::default();
+        let (before, then) = (clock.now(), std::time::Instant::now());
+        while then.elapsed() < Duration::from_millis(2) {}
+        let after = clock.now();
+        assert!(before > Moment::default() && before.until(after) >= Duration::from_millis(2));
+        assert_eq!(after.until(before), Duration::ZERO, "what is over does not count");
     }
 }

@@ -1,0 +1,370 @@
+//! One request and its answer: read whole, page by page of a list while it arrives, or opened as a
+//! watch.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures::FutureExt as _;
+use http::header::DATE;
+use http::response::Parts;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
+use kube::client::Body;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Api;
+use crate::api::call::{Answer, Call};
+use crate::api::concurrency::Signal;
+use crate::api::connection::{CredentialsError, Renewed};
+use crate::api::error::{
+    ApiError, ErrorClass, error_chain, is_caused_by_connection, is_connection_error, says_too_busy,
+};
+use crate::api::restore_fence::not_sent;
+use crate::api::settings::Verb;
+use crate::api::write_gate::{GateClosed, WritePermit};
+use crate::telemetry::{DeletionLag, record};
+use kube_gc_decode::{Encoding, Envelope, ListError, ListReader, ObjectView, Status};
+
+/// The longest page of a list or discovery document; that of a big cluster is a few MiB.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// The longest answer about a single object. etcd accepts at most a few MiB, which take
+/// several times as much space in JSON.
+const LONGEST_OBJECT: usize = 16 << 20;
+
+/// The longest `Status` that a server may answer with in place of a list.
+const LONGEST_STATUS: usize = 1 << 20;
+
+/// Whether a cancelled request has reached the server.
+enum IsSent {
+    /// It was waiting for a connection.
+    No,
+    /// The transport does not tell when a request gets its connection.
+    Unknown,
+}
+
+impl Api {
+    /// Sends a request and reads the answer. The signal says what that shows of the server's
+    /// load.
+    ///
+    /// Box this future. It is large, and every future that contains it would grow by its size
+    /// or twice that, and would be moved whole when it becomes a task.
+    pub(in crate::api) async fn exchange(&self, call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
+        let mut sent = self.send(&call).await;
+        // The server did nothing. The gate and the fence decide anew.
+        if sent.as_ref().is_ok_and(|(parts, _)| parts.extensions.get::<Renewed>().is_some()) {
+            sent = self.send(&call).await;
+        }
+        match sent {
+            Err(error) => (Err(error), Signal::Ignored),
+            Ok((parts, body)) if parts.status.is_success() => {
+                if let Some(status) = Status::of_failure(&body) {
+                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Ignored);
+                }
+                let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
+                let date = parts.headers.get(DATE).cloned();
+                (Ok(Answer { code, encoding, body, date }), Signal::Served)
+            }
+            Ok((parts, body)) => {
+                let (code, status) =
+                    (parts.status.as_u16(), Status::read(Encoding::of(&parts.headers), &body));
+                let signal = match code {
+                    429 if says_too_busy(code, &status) => Signal::Rejected,
+                    // A failure that may have nothing to do with load.
+                    408 | 500.. => Signal::Ignored,
+                    _ => Signal::Served,
+                };
+                (Err(call.refusal(code, &parts.headers, &status, &body)), signal)
+            }
+        }
+    }
+
+    /// Sends a request, after asking the gate if it is a write, and reads the response,
+    /// whatever its code.
+    async fn send(&self, call: &Call<'_>) -> Result<(Parts, Bytes), ApiError> {
+        let mut request = call.request(self.0.settings.compressed_lists)?;
+        let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
+        if let Some(lag) = lag.clone() {
+            request.extensions_mut().insert(lag);
+        }
+        // Nothing may wait between this permit and the transport.
+        let permit = self.write_permit(call).await?;
+        let limit = permit.map_or(self.1.limit, |permit| permit.limit(self.1.limit));
+        let mut connection = capture_connection(&mut request);
+        let start = Instant::now();
+        let exchange = timeout(limit, async {
+            let (parts, body) = self.response(call, request).await?.into_parts();
+            let body = self.read_body(call, body).await?;
+            Ok::<_, ApiError>((parts, body))
+        });
+        let answer = match permit {
+            None => Ok(exchange.await),
+            Some(permit) => tokio::select! {
+                biased;
+                () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost the Lease")),
+                is_sent = self.superseded(&mut connection) => Err(match is_sent {
+                    IsSent::No => not_sent(call),
+                    IsSent::Unknown => cancelled(call, "watches were interrupted after the decision"),
+                }),
+                answer = exchange => Ok(answer),
+            },
+        };
+        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(too_slow(call, limit))));
+        if let Ok(answer) = &answer {
+            let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
+            self.note_reachable(call, start, code);
+        }
+        let answer = answer.unwrap_or_else(Err);
+        let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
+        // For clients without the gate layer, which knows the time of sending better.
+        if let Some(lag) = lag.filter(|_| code.is_some()) {
+            lag.deletion_sent_at(start);
+        }
+        self.observe(call.verb, call.resource, code, start);
+        answer
+    }
+
+    /// Sends a request on a connection for single requests, and waits for the head of the response.
+    async fn response(&self, call: &Call<'_>, request: Request<Body>) -> Result<Response<Body>, ApiError> {
+        self.0.clients.unary.send(request).await.map_err(|error| {
+            if is_connection_error(&error) {
+                self.0.restore_fence.connection_lost(call.resource);
+            }
+            transport(call, &error)
+        })
+    }
+
+    /// The permit of a request that writes; `None` for one that only reads.
+    ///
+    /// # Errors
+    ///
+    /// The gate is closed, or the restore fence holds the write back.
+    pub(in crate::api) async fn write_permit(
+        &self,
+        call: &Call<'_>,
+    ) -> Result<Option<WritePermit>, ApiError> {
+        if !call.writes() {
+            return Ok(None);
+        }
+        // First of all: without a permit, the fence sends no request of its own. If the fence waits, the
+        // write is not sent.
+        let permit = self.0.gate.permit().map_err(|closed| {
+            record::gate_refused(closed.reason());
+            gate_closed(call, closed)
+        })?;
+        // An event deletes and changes nothing, so an outdated decision does no harm.
+        if call.verb != Verb::Create {
+            self.check_restore_fence(call).await?;
+        }
+        Ok(Some(permit))
+    }
+
+    /// Resolves when watches break after the write was decided, unless the request has a
+    /// connection by then. A connection that is made afterwards may lead to another store. A
+    /// request that has one is on its way to the right store, and its answer is worth waiting for.
+    async fn superseded(&self, connection: &mut CaptureConnection) -> IsSent {
+        if let Some(number) = self.1.decided_under {
+            self.0.restore_fence.superseded(number).await;
+            match connection.wait_for_connection_metadata().now_or_never().as_deref() {
+                None => return IsSent::No,
+                Some(None) => return IsSent::Unknown,
+                Some(Some(_)) => {}
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Reads a response's body to its end, up to a limit.
+    async fn read_body(&self, call: &Call<'_>, mut body: Body) -> Result<Bytes, ApiError> {
+        let longest = if call.is_about_an_object() { LONGEST_OBJECT } else { LONGEST_ANSWER };
+        let mut whole = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.broken(call, &error))?;
+            if let Ok(data) = frame.into_data() {
+                if whole.len() + data.len() > longest {
+                    return Err(too_long(call, longest));
+                }
+                whole.extend_from_slice(&data);
+            }
+        }
+        Ok(whole.freeze())
+    }
+
+    /// The error of a response whose body could not be read to its end.
+    fn broken(&self, call: &Call<'_>, error: &kube::Error) -> ApiError {
+        if is_caused_by_connection(error) {
+            self.0.restore_fence.connection_lost(call.resource);
+        }
+        call.error(ErrorClass::Transient, error_chain(error), None)
+    }
+}
+
+impl Api {
+    /// Sends the request of a list or a watch and waits for the response's head. An error
+    /// response is read to its end, within the same time limit.
+    pub(in crate::api) async fn open(&self, call: Call<'_>) -> Result<Response<Body>, ApiError> {
+        let clients = &self.0.clients;
+        let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
+        let request = call.request(self.0.settings.compressed_lists)?;
+        let sending = async { client.send(request).await.map_err(|error| transport(&call, &error)) };
+        self.head(&call, self.0.settings.request_timeout, sending).await
+    }
+
+    /// Waits for the head of a response. An error response is read to its end, within the same time
+    /// limit. A list that begins is not observed: the caller does that at its end.
+    async fn head(
+        &self,
+        call: &Call<'_>,
+        limit: Duration,
+        sending: impl Future<Output = Result<Response<Body>, ApiError>>,
+    ) -> Result<Response<Body>, ApiError> {
+        let start = Instant::now();
+        let deadline = start + limit;
+        let response = timeout_at(deadline, sending).await.unwrap_or_else(|_| Err(too_slow(call, limit)));
+        self.note_reachable(call, start, response.as_ref().map(|response| response.status().as_u16()));
+        let code = response.as_ref().ok().map(|response| response.status().as_u16());
+        let is_ok = response.as_ref().is_ok_and(|response| response.status().is_success());
+        if !is_ok || call.verb == Verb::Watch {
+            self.observe(call.verb, call.resource, code, start);
+        }
+        let response = response?;
+        if is_ok {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let body = timeout_at(deadline, self.read_body(call, body))
+            .await
+            .unwrap_or_else(|_| Err(too_slow(call, limit)))?;
+        let status = Status::read(Encoding::of(&parts.headers), &body);
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &status, &body))
+    }
+}
+
+/// A page of a list that was read to its end.
+pub(in crate::api) struct Page {
+    pub envelope: Envelope,
+    /// How many objects it has.
+    pub objects: usize,
+    /// The code of the response.
+    pub code: u16,
+}
+
+/// Why there is no page.
+pub(in crate::api) struct PageError {
+    pub error: ApiError,
+    /// Whether the page may be readable in JSON.
+    pub is_about_encoding: bool,
+}
+
+impl From<ApiError> for PageError {
+    fn from(error: ApiError) -> Self {
+        Self { is_about_encoding: error.says_not_acceptable(), error }
+    }
+}
+
+impl Api {
+    /// Reads a page of a list while it arrives, and calls `visit` for every object.
+    ///
+    /// # Errors
+    ///
+    /// The page was refused, does not arrive whole or in time, or cannot be read.
+    pub(in crate::api) async fn read_page(
+        &self,
+        call: Call<'_>,
+        visit: &mut (dyn FnMut(ObjectView<'_>) + Send),
+    ) -> Result<Page, PageError> {
+        self.pass(&call).await?;
+        let (start, limit) = (Instant::now(), self.1.limit);
+        let request = call.request(self.0.settings.compressed_lists)?;
+        let response = self.head(&call, limit, self.response(&call, request)).await?;
+        let code = response.status().as_u16();
+        let arrived = timeout_at(start + limit, self.read_objects(&call, response, visit)).await;
+        let result = arrived.unwrap_or_else(|_| Err(too_slow(&call, limit).into()));
+        if let Err(PageError { error, .. }) = &result {
+            self.note_reachable(&call, start, Err(error));
+        }
+        let code = result.as_ref().map_or_else(|failed| failed.error.code, |_| Some(code));
+        self.observe(call.verb, call.resource, code, start);
+        result
+    }
+
+    async fn read_objects(
+        &self,
+        call: &Call<'_>,
+        response: Response<Body>,
+        visit: &mut (dyn FnMut(ObjectView<'_>) + Send),
+    ) -> Result<Page, PageError> {
+        let (parts, mut body) = response.into_parts();
+        let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
+        let unreadable = |ListError(message): ListError, start: &[u8]| match Status::of_failure(start) {
+            Some(status) => PageError::from(call.contradiction(code, &status)),
+            None => PageError {
+                error: call.error(ErrorClass::Unusable, message, Some(code)),
+                is_about_encoding: encoding != Encoding::Json,
+            },
+        };
+        let mut items = ListReader::new(encoding);
+        let (mut length, mut objects) = (0, 0_usize);
+        // The whole body, while it may be a `Status`.
+        let mut start = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.broken(call, &error))?;
+            let Ok(data) = frame.into_data() else { continue };
+            length += data.len();
+            if length > LONGEST_ANSWER {
+                return Err(too_long(call, LONGEST_ANSWER).into());
+            }
+            if objects == 0 && length <= LONGEST_STATUS {
+                start.extend_from_slice(&data);
+            }
+            let visit = &mut |view: ObjectView<'_>| {
+                objects += 1;
+                visit(view);
+            };
+            items.feed(&data, visit).map_err(|error| unreadable(error, &start))?;
+        }
+        let envelope = items.finish().map_err(|error| unreadable(error, &start))?;
+        Ok(Page { envelope, objects, code })
+    }
+}
+
+fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
+    call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
+}
+
+/// The response has more bytes than may be read.
+fn too_long(call: &Call<'_>, longest: usize) -> ApiError {
+    call.error(ErrorClass::TooLong, format!("the response is longer than {longest} bytes"), None)
+}
+
+/// The request was cancelled while it was in flight, so it may have taken effect.
+fn cancelled(call: &Call<'_>, why: &str) -> ApiError {
+    call.error(ErrorClass::Transient, format!("cancelled while in flight: {why}"), None)
+}
+
+/// The write gate refused the request.
+fn gate_closed(call: &Call<'_>, closed: GateClosed) -> ApiError {
+    call.error(class_of(closed), closed.to_string(), None)
+}
+
+/// The client's transport failed.
+fn transport(call: &Call<'_>, error: &kube::Error) -> ApiError {
+    let class = match error {
+        // Fetching credentials failed, not the request.
+        kube::Error::Service(cause) if cause.is::<CredentialsError>() => ErrorClass::Denied,
+        kube::Error::Service(cause) => match cause.downcast_ref::<GateClosed>() {
+            Some(closed) => class_of(*closed),
+            None => ErrorClass::Transient,
+        },
+        _ => ErrorClass::Transient,
+    };
+    call.error(class, error_chain(error), None)
+}
+
+const fn class_of(closed: GateClosed) -> ErrorClass {
+    match closed {
+        GateClosed::DryRun => ErrorClass::DryRun,
+        GateClosed::Closed | GateClosed::Standby | GateClosed::Expired => ErrorClass::GateClosed,
+    }
+}

@@ -1,0 +1,687 @@
+//! Errors of requests, classified by what the caller must know.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::time::Duration;
+
+use super::connection::CredentialsError;
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::text::excerpt;
+use kube_gc_decode::{Named, Status};
+
+/// A failed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiError {
+    /// What it means to the caller.
+    pub class: ErrorClass,
+    /// The HTTP method or the verb.
+    pub action: &'static str,
+    /// The target: resource, namespace and name, or a path.
+    pub target: String,
+    /// The server's message, or the transport's. Never contains an object.
+    pub message: String,
+    /// The HTTP status code, if there was an answer.
+    pub code: Option<u16>,
+}
+
+/// What a failed request means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// The object's own 404 to a read: `Status.details` has its name, resource and group. The
+    /// object is absent.
+    Absent,
+    /// The answer to a write says that the object is gone (its own 404) or that another object has
+    /// its name (422 that names `metadata.uid`). Admission may say that of an object that is there,
+    /// so it proves nothing: a GET decides.
+    SaysGone,
+    /// Another 404, or 405: the path is not served. This says nothing about the object.
+    NotServed,
+    /// The 404 of the namespace of a write.
+    NamespaceGone,
+    /// 409: a precondition does not hold, or the object exists already.
+    Conflict,
+    /// Another 4xx: the server refuses the request.
+    Refused,
+    /// An answer that cannot be used, such as an object without a uid. It proves nothing.
+    Unusable,
+    /// The answer exceeds the length limit. It proves nothing.
+    TooLong,
+    /// 401, 403, a denial by an admission webhook or policy with any code, or a write that was
+    /// accepted and did not do its work.
+    Denied,
+    /// 429.
+    Throttled {
+        /// The wait that the server asks for.
+        retry_after: Option<Duration>,
+    },
+    /// 410: the resource version or continue token has expired.
+    Expired,
+    /// "Too large resource version": this server has not seen the version yet, or never will,
+    /// because its store was restored from a backup.
+    TooLargeResourceVersion,
+    /// 5xx, a timeout, or a connection error: retry.
+    Transient,
+    /// The write gate is closed; nothing was sent.
+    GateClosed,
+    /// Nothing was sent: watches broke, so the restore fence was raised. The store was not
+    /// restored, but the decision must be made again.
+    Fenced,
+    /// This is a dry run; nothing was sent.
+    DryRun,
+    /// Nothing was sent, because the API server is unreachable, or requests of this type and verb hang
+    /// for other objects. Or an object that was not found may still be in admission.
+    Deferred {
+        /// When to retry, unless woken earlier.
+        retry_after: Duration,
+        /// An object may still be in admission.
+        unborn: bool,
+    },
+}
+
+impl ErrorClass {
+    /// A short name.
+    #[cfg(test)]
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::SaysGone => "says_gone",
+            Self::NotServed => "not_served",
+            Self::NamespaceGone => "namespace_gone",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::Unusable => "unusable",
+            Self::TooLong => "too_long",
+            Self::Denied => "denied",
+            Self::Throttled { .. } => "throttled",
+            Self::Expired => "expired",
+            Self::TooLargeResourceVersion => "too_large_resource_version",
+            Self::Transient => "transient",
+            Self::GateClosed => "gate_closed",
+            Self::Fenced => "fenced",
+            Self::DryRun => "dry_run",
+            Self::Deferred { .. } => "deferred",
+        }
+    }
+}
+
+impl ApiError {
+    /// Whether the server supports none of the requested encodings.
+    pub(super) fn says_not_acceptable(&self) -> bool {
+        matches!(self.code, Some(406 | 415))
+    }
+
+    /// Whether the request got no answer.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        self.class == ErrorClass::Transient && self.code.is_none()
+    }
+
+    /// Whether the request may have taken effect: it was sent, and its result is not known.
+    #[must_use]
+    pub fn may_have_taken_effect(&self) -> bool {
+        match self.class {
+            ErrorClass::Transient => match self.code {
+                // The server did not process it.
+                Some(503) => false,
+                // Admission precedes the effect.
+                Some(_) => !self.message.contains("failed calling webhook"),
+                None => !self.message.starts_with(CANNOT_CONNECT),
+            },
+            ErrorClass::Unusable | ErrorClass::TooLong => true,
+            ErrorClass::Absent
+            | ErrorClass::SaysGone
+            | ErrorClass::NotServed
+            | ErrorClass::NamespaceGone
+            | ErrorClass::Conflict
+            | ErrorClass::Refused
+            | ErrorClass::Denied
+            | ErrorClass::Throttled { .. }
+            | ErrorClass::Expired
+            | ErrorClass::TooLargeResourceVersion
+            | ErrorClass::GateClosed
+            | ErrorClass::Fenced
+            | ErrorClass::DryRun
+            | ErrorClass::Deferred { .. } => false,
+        }
+    }
+}
+
+impl ApiError {
+    /// What is known of the effect of the write that ended with this error. The error may be
+    /// that of a read before the write.
+    #[must_use]
+    pub fn effect(&self) -> Effect {
+        let is_read = self.action == "GET";
+        match self.class {
+            ErrorClass::GateClosed
+            | ErrorClass::Fenced
+            | ErrorClass::DryRun
+            | ErrorClass::Deferred { .. } => Effect::NotSent,
+            _ if self.is_unanswered() && (is_read || !self.may_have_taken_effect()) => Effect::NotSent,
+            ErrorClass::Unusable | ErrorClass::TooLong if !is_read => Effect::Unknown,
+            // Only the code of a timeout leaves open whether the server continues with the
+            // request.
+            ErrorClass::Transient if !is_read && matches!(self.code, None | Some(504)) => Effect::Unknown,
+            _ => Effect::None,
+        }
+    }
+}
+
+/// What is known of the effect of a write that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The write was not sent.
+    NotSent,
+    /// The write was sent, and its result is not known.
+    Unknown,
+    /// The server refused the write, or could not process it.
+    None,
+}
+
+/// The longest target in a message. Only an invalid name in an owner reference or an invalid
+/// group in discovery exceeds it.
+const LONGEST_TARGET: usize = 1024;
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.action, excerpt(&self.target, LONGEST_TARGET))?;
+        if let Some(code) = self.code {
+            write!(f, "{code} ")?;
+            if let Some(reason) = http::StatusCode::from_u16(code).ok().and_then(|s| s.canonical_reason()) {
+                write!(f, "{reason}: ")?;
+            }
+        }
+        write!(f, "{}", excerpt(&self.message, 2 * LONGEST_MESSAGE))
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+/// An answer that proves nothing.
+pub(super) fn unusable(action: &'static str, target: String, message: String, code: u16) -> ApiError {
+    ApiError { class: ErrorClass::Unusable, action, target, message, code: Some(code) }
+}
+
+/// Stands for a body that is not quoted in an error message.
+pub(super) const NO_TEXT: &[u8] = b"{}";
+
+/// The longest message of a server. A proxy may answer with a whole page.
+const LONGEST_MESSAGE: usize = 1024;
+
+/// The longest `Retry-After` that is honoured. Kubernetes asks for at most 32 s, but an
+/// aggregated API, a webhook or a proxy may ask for anything.
+const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(60);
+
+/// Classifies an HTTP error. `status` is the decoded `Status`, if the body is one.
+pub(super) fn classify(
+    code: u16,
+    status: &Status,
+    retry_after: Option<Duration>,
+    object: Option<Named<'_>>,
+) -> ErrorClass {
+    // First of all: admission may deny with the code and the details of any other answer.
+    if status.is_admission_denial() {
+        return ErrorClass::Denied;
+    }
+    if status.says_too_large_resource_version() {
+        return ErrorClass::TooLargeResourceVersion;
+    }
+    if status.says_expired() {
+        return ErrorClass::Expired;
+    }
+    match code {
+        401 | 403 => ErrorClass::Denied,
+        404 if mutation::is(Mutation::Any404IsAbsence) => ErrorClass::Absent,
+        404 => match object {
+            Some(object) if status.is_about(object) => ErrorClass::Absent,
+            Some(Named { namespace: Some(namespace), .. }) if status.is_about_namespace(namespace) => {
+                ErrorClass::NamespaceGone
+            }
+            _ => ErrorClass::NotServed,
+        },
+        405 => ErrorClass::NotServed,
+        408 => ErrorClass::Transient,
+        409 => ErrorClass::Conflict,
+        410 => ErrorClass::Expired,
+        422 if status.causes_name("metadata.uid") => ErrorClass::SaysGone,
+        429 => {
+            let retry_after = retry_after.or(status.retry_after());
+            ErrorClass::Throttled { retry_after: retry_after.map(|after| after.min(LONGEST_RETRY_AFTER)) }
+        }
+        400..=499 => ErrorClass::Refused,
+        _ => ErrorClass::Transient,
+    }
+}
+
+/// Whether a response says that the server is overloaded. A 429 of an admission webhook or a
+/// disruption budget is about one object.
+pub(super) fn says_too_busy(code: u16, status: &Status) -> bool {
+    let is_about_the_object = status.is_admission_denial() || status.message.contains("disruption budget");
+    code == 429 && !is_about_the_object
+}
+
+/// The message to show: the server's, or the start of a body that is neither a `Status` nor
+/// other JSON, which might be an object.
+pub(super) fn message(status: &Status, body: &[u8]) -> String {
+    let text = if status.message.is_empty() {
+        match body.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            None => "the response is empty".into(),
+            Some(b'{' | b'[') => "the response is not a Status".into(),
+            Some(_) => String::from_utf8_lossy(&body[..body.len().min(4 * LONGEST_MESSAGE)]),
+        }
+    } else {
+        status.message.as_str().into()
+    };
+    excerpt(text.trim(), LONGEST_MESSAGE).to_string().replace(['\n', '\r'], " ")
+}
+
+/// How a message begins if the connection could not be made, so that nothing was sent.
+pub(super) const CANNOT_CONNECT: &str = "cannot connect";
+/// Stands for an error that no cause describes.
+const NO_CAUSE: &str = "the connection failed";
+
+/// An error and its causes, without what libraries add for programmers.
+pub(crate) fn error_chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = String::new();
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        let words = plain(cause);
+        if !words.is_empty() && !text.contains(&words) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    if text.is_empty() { NO_CAUSE.to_owned() } else { text }
+}
+
+/// What an error itself says, without its causes; empty for a mere wrapper.
+fn plain(error: &(dyn Error + 'static)) -> String {
+    if let Some(kube::Error::Service(_) | kube::Error::HyperError(_)) = error.downcast_ref() {
+        return String::new();
+    }
+    if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
+        return if error.is_connect() { CANNOT_CONNECT.to_owned() } else { String::new() };
+    }
+    without_address(&error.to_string()).to_owned()
+}
+
+/// Cuts off the address of a library's documentation.
+fn without_address(text: &str) -> &str {
+    text.split_once(": https://docs.rs/").map_or(text, |(text, _)| text)
+}
+
+/// Whether the connection could not be made, or broke during the request. An idle connection
+/// that the server closes does not count: only the pool notices that.
+pub(super) fn is_connection_error(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Service(cause) => !cause.is::<CredentialsError>() && is_caused_by_connection(&**cause),
+        kube::Error::HyperError(cause) => is_caused_by_connection(cause),
+        _ => false,
+    }
+}
+
+/// The same for an error while a body is read.
+pub(super) fn is_caused_by_connection(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(cause) = next {
+        if cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|cause| cause.is_connect())
+            || cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
+            || cause.downcast_ref::<io::Error>().is_some_and(|cause| breaks(cause.kind()))
+        {
+            return true;
+        }
+        next = cause.source();
+    }
+    false
+}
+
+const fn breaks(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::ConnectionRefused
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+            | ErrorKind::UnexpectedEof
+            // How the kernel reports a peer that no longer answers its probes.
+            | ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::time::timeout;
+
+    use super::ErrorClass::Throttled;
+    use super::*;
+    use crate::api::scripted::{widget, widget_json, widgets};
+    use crate::api::{Api, ApiSettings, ErrorClass, LookupResult, WriteGate};
+    use kube_gc_core::object::GroupResource;
+    use kube_gc_decode::Encoding;
+
+    #[test]
+    fn an_error_is_never_longer_than_a_log_line() {
+        let error = ApiError {
+            class: ErrorClass::Refused,
+            action: "GET",
+            target: "ö".repeat(1_000_000),
+            message: "x".repeat(1_000_000),
+            code: Some(403),
+        };
+        assert!(error.to_string().len() < kube_gc_core::text::LONGEST);
+    }
+
+    #[test]
+    fn the_effect_of_a_failed_write_is_reported_as_far_as_it_is_known() {
+        use ErrorClass::{Conflict, Deferred, Denied, Fenced, GateClosed, Refused, Transient, Unusable};
+        let deferred = Deferred { retry_after: Duration::ZERO, unborn: false };
+        for (action, class, message, code, effect) in [
+            ("DELETE", Transient, "no answer within 30s", None, Effect::Unknown),
+            ("PATCH", Transient, "cancelled while in flight: lost", None, Effect::Unknown),
+            ("DELETE", Transient, "the server goes on without us", Some(504), Effect::Unknown),
+            ("DELETE", Unusable, "no uid", Some(200), Effect::Unknown),
+            ("DELETE", Transient, "cannot connect: refused", None, Effect::NotSent),
+            ("GET", Transient, "no answer within 30s", None, Effect::NotSent),
+            ("DELETE", deferred, "held", None, Effect::NotSent),
+            ("DELETE", Fenced, "watches broke", None, Effect::NotSent),
+            ("DELETE", GateClosed, "standby", None, Effect::NotSent),
+            ("DELETE", Transient, "etcd", Some(500), Effect::None),
+            ("GET", Transient, "etcd", Some(504), Effect::None),
+            ("DELETE", Transient, "shutting down", Some(503), Effect::None),
+            ("DELETE", Denied, "no", Some(403), Effect::None),
+            ("DELETE", Refused, "no", Some(400), Effect::None),
+            ("DELETE", Conflict, "no", Some(409), Effect::None),
+        ] {
+            let error = ApiError { class, action, target: "pods a/b".into(), message: message.into(), code };
+            assert_eq!(error.effect(), effect, "{error}");
+            assert!(effect != Effect::Unknown || error.may_have_taken_effect(), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_reads_like_a_sentence() {
+        let error = ApiError {
+            class: ErrorClass::Denied,
+            action: "DELETE",
+            target: "configmaps ns/name".into(),
+            message: "no".into(),
+            code: Some(403),
+        };
+        assert_eq!(error.to_string(), "DELETE configmaps ns/name: 403 Forbidden: no");
+    }
+
+    fn status(json: &str) -> Status {
+        Status::read(Encoding::Json, json.as_bytes())
+    }
+
+    fn sort(code: u16, json: &str) -> ErrorClass {
+        let widgets = GroupResource::parse("widgets.example.com");
+        let object = Named { group_resource: &widgets, namespace: Some("ns"), name: "w" };
+        classify(code, &status(json), None, Some(object))
+    }
+
+    #[test]
+    fn only_the_objects_own_404_means_absent() {
+        let own = r#"{"details":{"name":"w","group":"example.com","kind":"widgets"}}"#;
+        assert_eq!(sort(404, own), ErrorClass::Absent);
+        for other in [
+            r#"{"details":{"name":"v","group":"example.com","kind":"widgets"}}"#,
+            r#"{"details":{"name":"w","group":"example.org","kind":"widgets"}}"#,
+            r#"{"details":{"name":"w","group":"example.com","kind":"gadgets"}}"#,
+            r#"{"details":{}}"#,
+            r#"{"message":"the server could not find the requested resource"}"#,
+            "404 page not found",
+        ] {
+            assert_eq!(sort(404, other), ErrorClass::NotServed, "{other}");
+        }
+        assert_eq!(sort(404, r#"{"details":{"name":"ns","kind":"namespaces"}}"#), ErrorClass::NamespaceGone);
+    }
+
+    #[test]
+    fn a_uid_in_the_causes_is_another_object_and_other_422_are_refusals() {
+        let uid = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"metadata.uid"}]}}"#;
+        let other = r#"{"details":{"causes":[{"reason":"FieldValueInvalid","field":"spec.x"}]}}"#;
+        assert_eq!(sort(422, uid), ErrorClass::SaysGone);
+        assert_eq!(sort(422, other), ErrorClass::Refused);
+    }
+
+    /// Rule 1.27. Admission chooses the code, the reason and the details.
+    #[test]
+    fn admission_may_deny_with_any_code() {
+        for message in [
+            r#"admission webhook \"x.y\" denied the request: no"#,
+            r#"admission webhook \"x.y\" denied the request without explanation"#,
+            r#"admission webhook \"x.y\" denied the request: widgets \"w\" is forbidden: no"#,
+            r#"widgets.example.com \"w\" is forbidden: admission webhook \"x.y\" denied the request: no"#,
+            r#"Internal error occurred: admission webhook \"x.y\" denied the request: no"#,
+            r#"configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'keep.example.com' with binding 'keep-here' denied request: it is kept"#,
+            r#"configmaps \"b\" is forbidden: ValidatingAdmissionPolicy 'keep.example.com' denied request: no params"#,
+            r#"policy 'broken.example.com' with binding 'broken-here' denied request: expression '[JSONPatch{op: 'remove', path: '/data/' + object.data['nope']}]' resulted in error: no such key: data"#,
+        ] {
+            for details in [
+                r#""details":{"name":"w","group":"example.com","kind":"widgets"}"#,
+                r#""details":{"name":"ns","kind":"namespaces"}"#,
+                r#""details":{"causes":[{"field":"metadata.uid"},{"reason":"ResourceVersionTooLarge"}]}"#,
+                r#""reason":"Expired","details":{"retryAfterSeconds":7}"#,
+            ] {
+                let body = format!(r#"{{"message":"{message}",{details}}}"#);
+                for code in [400, 401, 403, 404, 405, 409, 410, 415, 422, 429, 500, 503, 504] {
+                    assert_eq!(sort(code, &body), ErrorClass::Denied, "{code} {body}");
+                }
+                assert!(!says_too_busy(429, &status(&body)), "it is about the object");
+            }
+        }
+        assert_eq!(sort(403, "{}"), ErrorClass::Denied);
+        assert_eq!(sort(401, "{}"), ErrorClass::Denied);
+        let quoted =
+            r#"{"message":"Widget \"w\" is invalid: x: \"admission webhook \\\"x\\\" denied the request\""}"#;
+        assert_eq!(sort(422, quoted), ErrorClass::Refused);
+    }
+
+    #[test]
+    fn a_too_large_version_is_recognized_by_cause_or_message() {
+        let cause = r#"{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#;
+        assert_eq!(sort(504, cause), ErrorClass::TooLargeResourceVersion);
+        let words = r#"{"message":"Too large resource version: 9, current: 5"}"#;
+        assert_eq!(sort(504, words), ErrorClass::TooLargeResourceVersion);
+        assert_eq!(sort(504, "{}"), ErrorClass::Transient);
+    }
+
+    #[test]
+    fn expiry_is_recognized_by_code_reason_or_message() {
+        assert_eq!(sort(410, "{}"), ErrorClass::Expired);
+        assert_eq!(sort(500, r#"{"reason":"Expired"}"#), ErrorClass::Expired);
+        assert_eq!(sort(0, r#"{"message":"too old resource version: 1 (5)"}"#), ErrorClass::Expired);
+    }
+
+    #[test]
+    fn throttling_carries_the_time_to_wait() {
+        let body = r#"{"details":{"retryAfterSeconds":7}}"#;
+        let after = |seconds| ErrorClass::Throttled { retry_after: Some(Duration::from_secs(seconds)) };
+        assert_eq!(sort(429, body), after(7));
+        assert_eq!(classify(429, &status(body), Some(Duration::from_secs(2)), None), after(2));
+    }
+
+    #[test]
+    fn a_retry_after_counts_for_at_most_a_minute() {
+        let minute = ErrorClass::Throttled { retry_after: Some(Duration::from_secs(60)) };
+        let header = Some(Duration::from_secs(u64::MAX));
+        assert_eq!(classify(429, &Status::default(), header, None), minute);
+        for seconds in ["61", "18446744073709551615"] {
+            assert_eq!(sort(429, &format!(r#"{{"details":{{"retryAfterSeconds":{seconds}}}}}"#)), minute);
+        }
+        // An invalid time is ignored, but the rest of the answer is used.
+        let own = Throttled { retry_after: None };
+        for seconds in ["-1", "0", "1e300", "18446744073709551616", "0.5"] {
+            let body = format!(r#"{{"message":"later","details":{{"retryAfterSeconds":{seconds}}}}}"#);
+            assert_eq!((sort(429, &body), status(&body).message.as_str()), (own, "later"), "{seconds}");
+        }
+    }
+
+    #[test]
+    fn only_the_servers_own_429_says_that_it_is_too_busy() {
+        let is_busy = |code, body| says_too_busy(code, &status(body));
+        assert!(is_busy(429, "Too many requests, please try again later.\n"));
+        assert!(is_busy(
+            429,
+            r#"{"message":"storage is (re)initializing","details":{"retryAfterSeconds":1}}"#
+        ));
+        for about_the_object in [
+            r#"{"message":"admission webhook \"x.y\" denied the request: later"}"#,
+            r#"{"message":"Cannot evict pod as it would violate the pod's disruption budget."}"#,
+        ] {
+            assert!(!is_busy(429, about_the_object), "{about_the_object}");
+        }
+        assert!(!is_busy(503, "Too many requests"));
+    }
+
+    #[test]
+    fn messages_are_the_servers_and_never_an_object() {
+        let quote = |body: &str| message(&status(body), body.as_bytes());
+        assert_eq!(quote(r#"{"message":"no\nway"}"#), "no way");
+        assert_eq!(quote("404 page not found\n"), "404 page not found");
+        assert!(!quote(r#"{"data":{"password":"secret"}}"#).contains("secret"));
+        assert!(quote(&"ä".repeat(5000)).len() < 1100);
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("cannot read the answer")]
+    struct Reading(#[source] io::Error);
+
+    #[test]
+    fn each_cause_is_named_once_and_wrappers_are_not() {
+        let reading = Reading(io::Error::other("connection reset"));
+        let error = kube::Error::Service(Box::new(reading));
+        assert_eq!(error_chain(&error), "cannot read the answer: connection reset");
+    }
+
+    #[test]
+    fn links_to_documentation_are_removed() {
+        let text =
+            "peer closed connection without sending TLS close_notify: https://docs.rs/rustls/latest/x.html";
+        let error = io::Error::other(text);
+        assert_eq!(error_chain(&error), "peer closed connection without sending TLS close_notify");
+    }
+
+    #[tokio::test]
+    async fn a_missing_or_disconnecting_server_is_described_in_plain_words() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = kube::Config::new(url.parse().unwrap());
+        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        let widget = widget();
+        let hang_up = async { drop(listener.accept().await.unwrap()) };
+        let (broken, ()) = tokio::join!(api.look_up(&widget), hang_up);
+        drop(listener);
+        let broken = broken.unwrap_err();
+        let refused = api.look_up(&widget).await.unwrap_err();
+        assert!(refused.message.starts_with(CANNOT_CONNECT), "{refused}");
+        assert!(!refused.may_have_taken_effect());
+        for error in [broken, refused] {
+            for word in ["ServiceError", "client error", "SendRequest", "(Connect)"] {
+                assert!(!error.message.contains(word), "{error}");
+            }
+        }
+    }
+
+    async fn api(listener: &TcpListener) -> Api {
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let config = kube::Config::new(url.parse().unwrap());
+        let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
+        api.restore_fence().follow(&widgets());
+        api
+    }
+
+    /// Reads a request, up to the end of its head.
+    async fn read(connection: &mut TcpStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(connection.read_u8().await.unwrap());
+        }
+    }
+
+    async fn answer(connection: &mut TcpStream) {
+        let body = widget_json("");
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        connection.write_all(answer.as_bytes()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_fails_or_breaks_raises_the_restore_fence() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        for says in ["", "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{"] {
+            let api = api(&listener).await;
+            let server = async {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                read(&mut connection).await;
+                connection.write_all(says.as_bytes()).await.unwrap();
+            };
+            let widget = widget();
+            let (found, ()) = tokio::join!(api.look_up(&widget), server);
+            assert_eq!(found.unwrap_err().class, ErrorClass::Transient);
+            assert!(api.restore_fence().is_raised(), "{says:?}");
+        }
+        let api = api(&listener).await;
+        drop(listener);
+        assert_eq!(api.look_up(&widget()).await.unwrap_err().class, ErrorClass::Transient);
+        assert!(api.restore_fence().is_raised());
+    }
+
+    #[test]
+    fn a_peer_that_no_longer_answers_is_a_broken_connection() {
+        use std::io::{Error, ErrorKind};
+        for kind in [ErrorKind::TimedOut, ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable] {
+            assert!(super::is_caused_by_connection(&Error::from(kind)), "{kind}");
+        }
+        for kind in [ErrorKind::InvalidData, ErrorKind::PermissionDenied, ErrorKind::WouldBlock] {
+            assert!(!super::is_caused_by_connection(&Error::from(kind)), "{kind}");
+        }
+    }
+
+    #[tokio::test]
+    async fn before_anything_was_seen_the_fence_is_not_raised() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = api(&listener).await;
+        api.restore_fence().reset();
+        drop(listener);
+        api.look_up(&widget()).await.unwrap_err();
+        assert!(!api.restore_fence().is_raised());
+    }
+
+    /// API servers close idle connections.
+    #[tokio::test]
+    async fn a_closed_idle_connection_does_not_raise_the_fence() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Arc::new(api(&listener).await);
+        let widget = widget();
+        for _ in 0..3 {
+            let server = async {
+                let (mut connection, _) = listener.accept().await.unwrap();
+                read(&mut connection).await;
+                answer(&mut connection).await;
+                connection
+            };
+            let (found, mut connection) = tokio::join!(api.look_up(&widget), server);
+            assert!(matches!(found, Ok(LookupResult::Found(_))));
+            connection.shutdown().await.unwrap();
+            // Until the client has noticed, too.
+            let end = timeout(Duration::from_secs(30), connection.read(&mut [0])).await;
+            assert_eq!(end.unwrap().unwrap(), 0);
+        }
+        assert!(!api.restore_fence().is_raised());
+    }
+}
