@@ -1,4 +1,7 @@
 //! A request that is about to be sent, and a successful answer.
+//!
+//! Of the media types in an `Accept` header, the server takes the first that it knows. All but the last
+//! ask for metadata only; the last is for servers that can only send whole objects.
 
 use std::time::Duration;
 

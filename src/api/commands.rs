@@ -1,4 +1,5 @@
-//! Connections to a port of a pod, through the API server, as `kubectl port-forward` makes them.
+//! What only commands ask for: tables of objects, and connections to a port of a pod through the API
+//! server, as `kubectl port-forward` makes them.
 
 use std::fmt;
 

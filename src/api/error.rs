@@ -282,7 +282,8 @@ pub(super) const CANNOT_CONNECT: &str = "cannot connect";
 /// Stands for an error that no cause describes.
 const NO_CAUSE: &str = "the connection failed";
 
-/// An error and its causes, without what libraries add for programmers.
+/// An error and its causes, without what libraries add for programmers: they wrap each cause in the name
+/// of a type or of an internal step, such as "ServiceError" or "client error (SendRequest)".
 pub(crate) fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);

@@ -1,4 +1,5 @@
-//! Kubernetes Events about objects.
+//! Kubernetes Events about objects, and reports of wrong owner references by log lines, events and
+//! counters.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};

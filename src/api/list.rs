@@ -1,6 +1,5 @@
-//! Lists that serve a single purpose. ([`ListWatch`](super::ListWatch) follows a type.)
-//!
-//! A list is read page by page.
+//! Lists that serve a single purpose, read page by page. ([`ListWatch`](super::ListWatch) follows a
+//! type.)
 
 use super::call::{Call, list_accept};
 use super::client::{Api, Page, PageError};

@@ -272,7 +272,8 @@ impl Lease {
     }
 }
 
-/// Wraps the transport in a [`WriteGateService`].
+/// Asks the write gate again, below the client's queue: a kube client hands requests to its transport
+/// through a buffer. A write may wait there, so it takes another permit on the other side.
 #[derive(Clone, Debug)]
 pub(super) struct WriteGateLayer(pub WriteGate);
 

@@ -1,8 +1,8 @@
 //! Following one resource type: list, watch, and what goes wrong in between.
 //!
 //! `machine` holds the rules, as a state machine without I/O, and `pace` decides when the next
-//! request may be sent. `driver` goes from `stage` to stage: `requests` sends what the machine asks
-//! for, `reading` and `streaming` read the answers, and their results are reported to the machine.
+//! request may be sent. `driver` goes from stage to stage and sends what the machine asks for,
+//! `reading` reads the answers, and their results are reported to the machine.
 
 mod driver;
 mod machine;

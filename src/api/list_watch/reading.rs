@@ -271,7 +271,9 @@ pub(super) fn error_event(action: &'static str, resource: &ResourceType, status:
 }
 
 impl ListWatch {
-    /// Reads the next part of a streamed list.
+    /// Reads the next part of a streamed list: the initial events of a watch, up to the bookmark that
+    /// ends them. Unlike other lists, it is read on the thread of the watches, because the watch goes on
+    /// where the list ends.
     pub(super) async fn read_stream(&mut self) {
         let limit = self.api.settings().request_timeout;
         let page_size = usize::try_from(self.api.settings().page_size.max(1)).unwrap_or(usize::MAX);
