@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -14,10 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
-use super::Options;
 use super::shop::display_name;
 use crate::api::{Api, Finalizer, WriteGate};
 use crate::app::{Error, ErrorKind, Protections, ServedCollector, Threads, api_settings};
+use crate::config::Settings;
 use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
 use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
@@ -51,20 +52,24 @@ pub struct Endpoints {
 impl Cluster {
     /// Starts the server and its collector. They communicate within the process. The server also
     /// listens on an address, for kubectl.
-    pub async fn start(options: &Options, recorder: &Recorder) -> Result<Self, Error> {
-        let Options { api_listen, kubeconfig, settings, .. } = options;
+    pub async fn start(
+        api_listen: SocketAddr,
+        kubeconfig: Option<&Path>,
+        settings: &Settings,
+        recorder: &Recorder,
+    ) -> Result<Self, Error> {
         let exporter = Exporter::install().map_err(|error| Error::new(ErrorKind::Internal, error))?;
         record::zeros();
         let server =
             ApiServer::new(kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() });
-        let serving = server.serve(*api_listen, Scheme::Http).await.map_err(|error| {
+        let serving = server.serve(api_listen, Scheme::Http).await.map_err(|error| {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             let message = format!(
                 "cannot serve the Kubernetes API: {error}{cause}; choose another address with --api-listen"
             );
             Error::new(ErrorKind::Address, message)
         })?;
-        let kubeconfig = Kubeconfig::write(kubeconfig.as_deref(), &serving.kubeconfig())?;
+        let kubeconfig = Kubeconfig::write(kubeconfig, &serving.kubeconfig())?;
         let api =
             Api::from_clients(recorder.client(server.clone()), api_settings(settings), WriteGate::open());
         let collector = ServedCollector::start(

@@ -19,7 +19,6 @@ mod shop;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
 use crate::config::Settings;
@@ -28,9 +27,6 @@ use kube_gc_core::object::PropagationPolicy;
 pub use output::Format;
 use output::Output;
 use runner::Runner;
-
-/// A pause in which a person reads a few lines.
-const READING_PAUSE: Duration = Duration::from_millis(2500);
 
 /// What the demo does.
 #[derive(Clone, Debug)]
@@ -63,7 +59,9 @@ async fn demo(options: &Options) -> Result<(), Error> {
     let terminated = termination()?;
     tokio::pin!(terminated);
     let recorder = Recorder::new(options.load.is_none());
-    let cluster = Cluster::start(options, &recorder).await?;
+    let cluster =
+        Cluster::start(options.api_listen, options.kubeconfig.as_deref(), &options.settings, &recorder)
+            .await?;
     let mut output = Output::new(options.output);
     output.text(|| output::begin(&cluster.endpoints));
     output.event("begin", &cluster.endpoints);

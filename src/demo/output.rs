@@ -14,6 +14,9 @@ use super::cluster::{Endpoints, Owner, Request, Step};
 use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
+/// A pause in which a person reads a few lines.
+pub const READING_PAUSE: Duration = Duration::from_millis(2500);
+
 /// The format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {

@@ -7,9 +7,8 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::READING_PAUSE;
 use super::cluster::{Answer, Cluster, Recorder, Step, User};
-use super::output::{self, Output, TreeLine};
+use super::output::{self, Output, READING_PAUSE, TreeLine};
 use super::shop::{
     Expectation, Fixture, Link, OBJECTS, ObjectRef, Operation, PREREQUISITES, SCENARIOS, Scenario,
 };

@@ -1,13 +1,13 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::{Answer, ExplainAnswer, PlanArgument};
-use super::collector::{Collector, Events, Page, Reach, Record, SearchScope, find};
+use super::collector::{Collector, Events, ObjectRef, Page, Reach, Record, SearchScope, find};
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session};
 use super::tree::{MOST_ROWS, TreeAnswer, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
 use kube_gc_core::graph::ViewLimits;
-use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
+use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
 use kube_gc_insight::{Neighbourhood, ObjectName, Plan};
 
 /// What a user says about the source.
@@ -103,14 +103,6 @@ fn from_lists(error: &dyn std::fmt::Display) -> String {
     format!("From lists: {error}")
 }
 
-/// The object of a question to a collector.
-#[derive(Clone, Debug)]
-pub(super) struct ObjectRef {
-    uid: Uid,
-    /// Unless it is named by its uid alone.
-    resource: Option<GroupResource>,
-}
-
 impl Session {
     /// Finds the object for a question to a collector, which knows objects by their uids.
     ///
@@ -152,14 +144,13 @@ impl Session {
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
-        let ask =
-            async |of: &ObjectRef| collector.neighbourhood(&of.uid, of.resource.as_ref(), reach(query)).await;
+        let ask = async |of: &ObjectRef| collector.neighbourhood(of, reach(query)).await;
         let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
         if query.compares(&page.answer)
             && let Some(most) = query.candidates().nth(1)
         {
             let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
-            let found = collector.neighbourhood(&object.uid, object.resource.as_ref(), wider);
+            let found = collector.neighbourhood(&object, wider);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
                 && found.rest.next.is_none()
@@ -181,7 +172,7 @@ impl Session {
         object: &ObjectRef,
         query: &TreeQuery,
     ) -> Result<Events<Neighbourhood>, InsightError> {
-        Ok(collector.follow(&object.uid, object.resource.as_ref(), reach(query)).await?)
+        Ok(collector.follow(object, reach(query)).await?)
     }
 
     /// The answer that a page of a collector stands for. The graph does not keep finalizers and
@@ -209,7 +200,7 @@ impl Session {
         object: &ObjectArgument,
         watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.explain(&of.uid, of.resource.as_ref()).await;
+        let ask = async |of: &ObjectRef| collector.explain(of).await;
         let (_, Page { answer, rest }) = self.page_about(object, watcher, ask).await?;
         let Record { incomplete, decisions, stuck } = rest;
         Ok(ExplainAnswer { explanation: answer, incomplete, left_out: 0, decisions: Some(decisions), stuck })
@@ -226,9 +217,7 @@ impl Session {
         asked: &PlanArgument,
         watcher: &Watcher<'_>,
     ) -> Result<Answer<Plan>, InsightError> {
-        let ask = async |of: &ObjectRef| {
-            collector.plan(&of.uid, of.resource.as_ref(), asked.policy, asked.listed).await
-        };
+        let ask = async |of: &ObjectRef| collector.plan(of, asked.policy, asked.listed).await;
         let (_, page) = self.page_about(&asked.object, watcher, ask).await?;
         Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
     }

@@ -12,8 +12,7 @@ use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault, NewContainer, Space, World};
 use serde_json::json;
 
-use super::READING_PAUSE;
-use super::output::{Format, Output, heading};
+use super::output::{Format, Output, READING_PAUSE, heading};
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
 use host::{GIB, Host, IMAGES, LATE, OTHER};
 use output::{Pass, Plan};

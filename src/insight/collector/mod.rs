@@ -87,6 +87,14 @@ pub struct Reach {
     pub limit: usize,
 }
 
+/// The object of a question to a collector, which knows objects by their uids.
+#[derive(Clone, Debug)]
+pub struct ObjectRef {
+    pub uid: Uid,
+    /// Unless it is named by its uid alone.
+    pub resource: Option<GroupResource>,
+}
+
 /// A decision of the collector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(serialize = "camelCase"))]
@@ -162,11 +170,10 @@ impl Collector {
     /// The collector does not answer.
     pub async fn neighbourhood(
         &self,
-        uid: &Uid,
-        resource: Option<&GroupResource>,
+        object: &ObjectRef,
         reach: Reach,
     ) -> Result<Option<Page<Neighbourhood>>, CollectorError> {
-        let question = question("/debug/neighbourhood", uid, resource) + &reach.parameters();
+        let question = question("/debug/neighbourhood", object) + &reach.parameters();
         let mut whole: Option<Page<Neighbourhood>> = None;
         let mut after = String::new();
         loop {
@@ -198,10 +205,9 @@ impl Collector {
     /// The collector does not answer.
     pub async fn explain(
         &self,
-        uid: &Uid,
-        resource: Option<&GroupResource>,
+        object: &ObjectRef,
     ) -> Result<Option<Page<Explanation, Record>>, CollectorError> {
-        self.page(&question("/debug/explain", uid, resource)).await
+        self.page(&question("/debug/explain", object)).await
     }
 
     /// What happens to every object if one is deleted, and what the brake of the collector does.
@@ -212,8 +218,7 @@ impl Collector {
     /// The collector does not answer.
     pub async fn plan(
         &self,
-        uid: &Uid,
-        resource: Option<&GroupResource>,
+        object: &ObjectRef,
         policy: PropagationPolicy,
         listed: usize,
     ) -> Result<Option<Page<Plan>>, CollectorError> {
@@ -223,7 +228,7 @@ impl Collector {
             PropagationPolicy::Orphan => "orphan",
         };
         let limit = listed.clamp(1, MOST_PLANNED);
-        self.page(&format!("{}&policy={policy}&limit={limit}", question("/debug/plan", uid, resource))).await
+        self.page(&format!("{}&policy={policy}&limit={limit}", question("/debug/plan", object))).await
     }
 
     /// What was deleted longer ago than this, by what holds it.
@@ -249,11 +254,10 @@ impl Collector {
     /// The collector does not answer.
     pub async fn follow(
         &self,
-        uid: &Uid,
-        resource: Option<&GroupResource>,
+        object: &ObjectRef,
         reach: Reach,
     ) -> Result<Events<Neighbourhood>, CollectorError> {
-        let question = question("/debug/stream", uid, resource) + &reach.parameters();
+        let question = question("/debug/stream", object) + &reach.parameters();
         let answer = self.endpoint.ask(&question).await?;
         let answer = answer.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stream"))?;
         let is_stream = answer
@@ -286,8 +290,8 @@ impl Reach {
 }
 
 /// The beginning of a question about an object.
-fn question(page: &str, uid: &Uid, resource: Option<&GroupResource>) -> String {
-    let resource = resource.map(|resource| format!("&resource={}", encoded(&resource.to_string())));
+fn question(page: &str, ObjectRef { uid, resource }: &ObjectRef) -> String {
+    let resource = resource.as_ref().map(|resource| format!("&resource={}", encoded(&resource.to_string())));
     format!("{page}?uid={}{}", encoded(&uid.to_string()), resource.unwrap_or_default())
 }
 

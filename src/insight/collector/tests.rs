@@ -70,9 +70,9 @@ async fn refusals_say_what_to_do() {
 #[test]
 fn any_uid_is_one_parameter() {
     let uid = Uid::parse("a&limit=1#?%/\u{e9} b").unwrap();
-    let resource = GroupResource::new("batch", "jobs");
+    let object = ObjectRef { uid, resource: Some(GroupResource::new("batch", "jobs")) };
     assert_eq!(
-        question("/debug/explain", &uid, Some(&resource)),
+        question("/debug/explain", &object),
         "/debug/explain?uid=a%26limit%3D1%23%3F%25%2F%C3%A9%20b&resource=jobs.batch"
     );
 }

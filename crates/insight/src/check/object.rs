@@ -21,11 +21,21 @@ pub struct CheckedObject {
     pub not_asked: usize,
 }
 
-/// What is wrong with a reference whose owner does not exist, or does not resolve.
-struct Broken {
+/// Something that is wrong with a reference.
+#[derive(Debug)]
+struct Wrong {
     class: Class,
+    /// What the reference may mean.
     found: Option<ObjectName>,
     served_as: Option<String>,
+    /// The number of objects in its circle, if that is what is wrong.
+    circle: usize,
+}
+
+impl Wrong {
+    const fn new(class: Class, found: Option<ObjectName>) -> Self {
+        Self { class, found, served_as: None, circle: 0 }
+    }
 }
 
 /// Checks the references of an object. `None` if more facts are needed.
@@ -43,9 +53,9 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
         judged.iter().filter(|reference| matches!(reference.evidence, Evidence::NotAsked)).count();
     let catalog = asker.catalog();
     let name = ObjectName::from(&object.identity);
-    let finding = |place: usize, broken: Broken, circle| {
+    let finding = |(place, wrong): (usize, Wrong)| {
         let seen = &object.references[place];
-        let Broken { class, found, served_as } = broken;
+        let Wrong { class, found, served_as, circle } = wrong;
         let facts = Facts {
             effect: checked.effect,
             reference: &seen.reference,
@@ -59,16 +69,12 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
         Finding { effect: checked.effect, class, object: name.clone(), owner, found, served_as, hint, place }
     };
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
-    for (place, ((judged, seen), holders)) in each {
-        if let Some(broken) = broken(catalog, judged, &seen.reference, holders) {
-            checked.findings.push(finding(place, broken, 0));
-        }
-    }
-    for odd in odd(object, &suspect.holders, circles) {
-        let found = odd.other.as_ref().map(ObjectName::from);
-        let broken = Broken { class: odd.class, found, served_as: None };
-        checked.findings.push(finding(odd.place, broken, odd.circle));
-    }
+    let broken = each.filter_map(|(place, ((judged, seen), holders))| {
+        Some((place, broken(catalog, judged, &seen.reference, holders)?))
+    });
+    let odd = odd(object, &suspect.holders, circles);
+    let findings: Vec<Finding> = broken.chain(odd).map(finding).collect();
+    checked.findings = findings;
     Some(checked)
 }
 
@@ -122,24 +128,26 @@ fn broken(
     judged: &JudgedReference,
     reference: &OwnerReference,
     holders: &[Identity],
-) -> Option<Broken> {
-    let plain = |class| Some(Broken { class, found: None, served_as: None });
+) -> Option<Wrong> {
+    let wrong = |class, found| Some(Wrong::new(class, found));
     match judged.class {
         ReferenceClass::Solid | ReferenceClass::Waiting | ReferenceClass::Orphaned => None,
-        ReferenceClass::InvalidScope => plain(Class::InvalidScope),
+        ReferenceClass::InvalidScope => wrong(Class::InvalidScope, None),
         ReferenceClass::Unresolved if is_unseen(&judged.evidence) => None,
         ReferenceClass::Unresolved => {
             let (class, served_as) = unserved(catalog, reference);
-            Some(Broken { class, found: holders.first().map(ObjectName::from), served_as })
+            Some(Wrong { served_as, ..Wrong::new(class, holders.first().map(ObjectName::from)) })
         }
         ReferenceClass::Absent => {
             let identity = judged.identity.as_ref();
             if let Some((class, holder)) = identity.and_then(|identity| elsewhere(identity, holders)) {
-                return Some(Broken { class, found: Some(holder.into()), served_as: None });
+                return wrong(class, Some(holder.into()));
             }
-            let Evidence::OtherUid { uid } = &judged.evidence else { return plain(Class::Absent) };
-            let found = identity.map(|identity| ObjectName { uid: uid.clone(), ..identity.into() });
-            Some(Broken { class: Class::Recreated, found, served_as: None })
+            let Evidence::OtherUid { uid } = &judged.evidence else { return wrong(Class::Absent, None) };
+            wrong(
+                Class::Recreated,
+                identity.map(|identity| ObjectName { uid: uid.clone(), ..identity.into() }),
+            )
         }
     }
 }
@@ -186,18 +194,6 @@ fn unserved(catalog: &Catalog, reference: &OwnerReference) -> (Class, Option<Str
     (Class::Unresolved, anywhere.map(|served| served.api_version()))
 }
 
-/// Something odd about a reference.
-#[derive(Debug)]
-pub(super) struct Odd {
-    /// The place of the reference.
-    pub place: usize,
-    pub class: Class,
-    /// The number of objects in its circle, if that is what is odd.
-    pub circle: usize,
-    /// Another object that has the same uid.
-    pub other: Option<Identity>,
-}
-
 /// The owner that a reference names. Two references that differ in the version, or in the case of
 /// the kind, name one owner.
 #[derive(PartialEq, Eq, Hash)]
@@ -226,12 +222,12 @@ pub(super) fn is_same(one: &Identity, other: &Identity) -> bool {
     looks(one) == looks(other)
 }
 
-/// All that is odd about the references of an object.
-pub(super) fn odd(object: &ObjectSnapshot, holders: &[Vec<Identity>], circles: &Circles) -> Vec<Odd> {
+/// All that is odd about the references of an object, by their places.
+fn odd(object: &ObjectSnapshot, holders: &[Vec<Identity>], circles: &Circles) -> Vec<(usize, Wrong)> {
     let references = &object.references;
     let key = object.identity.key();
     let mut found = Vec::new();
-    let mut note = |place, class, circle, other| found.push(Odd { place, class, circle, other });
+    let mut note = |place, wrong| found.push((place, wrong));
     let mut owners: HashSet<Named<'_>> = HashSet::new();
     let mut of_uid: HashMap<&Uid, HashSet<Named<'_>>> = HashMap::new();
     for seen in references {
@@ -241,17 +237,17 @@ pub(super) fn odd(object: &ObjectSnapshot, holders: &[Vec<Identity>], circles: &
         let several = of_uid.get(&seen.reference.uid).is_some_and(|owners| owners.len() > 1);
         let other = holders.iter().find(|&holder| !is_same(holder, &holders[0]));
         if several || other.is_some() {
-            note(place, Class::Collision, 0, other.cloned());
+            note(place, Wrong::new(Class::Collision, other.map(ObjectName::from)));
         }
         if !owners.insert(named(seen)) {
-            note(place, Class::Duplicate, 0, None);
+            note(place, Wrong::new(Class::Duplicate, None));
         }
         // A key has no name, so only an owner that exists can be in a circle.
         let Some(owner) = seen.owner.identity().filter(|&owner| holders.contains(owner)) else { continue };
         if is_same(owner, &object.identity) {
-            note(place, Class::Itself, 0, None);
+            note(place, Wrong::new(Class::Itself, None));
         } else if let Some(circle) = circles.with_both(&key, &owner.key()) {
-            note(place, Class::Ring, circle, None);
+            note(place, Wrong { circle, ..Wrong::new(Class::Ring, None) });
         }
     }
     found
