@@ -210,12 +210,6 @@ impl Store {
         }
     }
 
-    /// Drops the history of one type up to a version, at most up to the current one.
-    pub fn compact_type(&mut self, resource: &ResourceName, up_to: u64) {
-        let up_to = up_to.min(self.head);
-        self.table(resource).compact(up_to);
-    }
-
     /// The version that the watch cache of a type has reached.
     pub fn cached(&self, resource: &ResourceName) -> Cached {
         let empty = Cached { version: self.head, last: self.restored };

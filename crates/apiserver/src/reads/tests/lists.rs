@@ -139,13 +139,7 @@ fn malformed_versions_are_rejected() {
     for (query, code) in refused {
         assert_eq!(fixture.refused(query).0, code, "{query}");
     }
-    let (_, _, message) = fixture.refused("continue=x&resourceVersionMatch=Exact");
-    assert_eq!(
-        message,
-        "ListOptions.meta.k8s.io \"\" is invalid: [resourceVersionMatch: Forbidden: resourceVersionMatch is \
-         forbidden unless resourceVersion is provided, resourceVersionMatch: Forbidden: resourceVersionMatch \
-         is forbidden when continue is provided]"
-    );
+    assert_eq!(fixture.refused("continue=x&resourceVersionMatch=Exact").0, 422);
 }
 
 #[test]
