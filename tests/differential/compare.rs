@@ -8,12 +8,11 @@
 //! - Everything except metadata, kind and version in objects of built-in types (but `data` of
 //!   ConfigMaps, and the finalizers and phase of namespaces are compared): defaults and admission
 //!   of types do not concern an owner.
-//! - The messages of 400, 406, 415, 422 and 500 answers, which quote Go's parsers and types, and
-//!   enabled features. All other messages are compared.
+//! - The messages of 400, 406, 409, 415, 422 and 500 answers, which quote Go's parsers and types, and
+//!   the storage. All other messages are compared.
 //! - Causes about the spec and the status, which the embedded server does not validate.
 //! - The order of causes, and how often they are repeated: on an update, some types validate
 //!   metadata three times, and some four times.
-//! - The path of an object in etcd, which some messages contain.
 //! - The numbers in messages, and the values of uids, generated names, versions and times: see
 //!   [`Mapping`](super::mapping::Mapping).
 //! - Of lists of types, `storageVersionHash`, and `apiVersion`, which 1.20 omits from some.
@@ -145,7 +144,7 @@ fn reduced(body: &Value, order: Order) -> Value {
         // An empty list without items.
         kind if kind.ends_with("List") => {}
         "Status" => {
-            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 415 | 422 | 500));
+            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 409 | 415 | 422 | 500));
             if told && let Some(fields) = body.as_object_mut() {
                 fields.remove("message");
             }

@@ -130,16 +130,13 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
         return Err(not_allowed());
     }
     let catalog = &server.catalog;
-    let together = aggregated::asked(&call.accept).filter(|_| server.settings.release >= Release::V1_36);
+    let together = server.settings.release >= Release::V1_36 && aggregated::is_asked(&call.accept);
+    let aggregated = |document| Reply { code: 200, body: Body::Json(document, aggregated::CONTENT_TYPE) };
     let document = match (target, together) {
-        (Target::CoreVersions, None) => Some(discovery::core_versions()),
-        (Target::CoreVersions, Some(version)) => {
-            return Ok(list_of_groups(aggregated::core(catalog, version), version));
-        }
-        (Target::Groups, None) => Some(discovery::groups(catalog)),
-        (Target::Groups, Some(version)) => {
-            return Ok(list_of_groups(aggregated::groups(catalog, version), version));
-        }
+        (Target::CoreVersions, false) => Some(discovery::core_versions()),
+        (Target::CoreVersions, true) => return Ok(aggregated(aggregated::core(catalog))),
+        (Target::Groups, false) => Some(discovery::groups(catalog)),
+        (Target::Groups, true) => return Ok(aggregated(aggregated::groups(catalog))),
         (Target::Group(group), _) => match discovery::group(catalog, group) {
             Some(document) => Some(document),
             None => return Ok(Reply::unknown_path()),
@@ -152,10 +149,6 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
         (Target::Objects(_), _) => None,
     };
     document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)
-}
-
-fn list_of_groups(document: serde_json::Value, version: &str) -> Reply {
-    Reply { code: 200, body: Body::Json(document, aggregated::content_type(version)) }
 }
 
 /// The answer where nothing is served: a Status within a built-in group, plain text elsewhere.

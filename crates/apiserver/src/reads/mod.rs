@@ -27,6 +27,7 @@ use crate::status::Status;
 use crate::store::{Past, Store};
 
 pub use list::{get, list, listed};
+pub(crate) use show::Offer;
 pub use show::{Form, api_version, reply_object};
 pub use watch::{Pull, Watch};
 

@@ -1,7 +1,6 @@
-//! The requested form of an answer, and objects in that form without a copy of them.
+//! The requested form of an answer, and objects in that form.
 
-use bytes::Bytes;
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::object::Object;
@@ -102,16 +101,16 @@ fn not_acceptable(message: String) -> Status {
 }
 
 /// A clause of the header.
-struct Offer<'a> {
-    media: &'a str,
-    kind: &'a str,
-    group: &'a str,
-    version: &'a str,
+pub(crate) struct Offer<'a> {
+    pub(crate) media: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) group: &'a str,
+    pub(crate) version: &'a str,
     quality: f32,
 }
 
 impl<'a> Offer<'a> {
-    fn parse(clause: &'a str) -> Self {
+    pub(crate) fn parse(clause: &'a str) -> Self {
         let mut parts = clause.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default();
         let mut offer = Self { media, kind: "", group: "", version: "", quality: 1.0 };
@@ -156,16 +155,20 @@ pub fn reply_object(code: u16, object: &Object, read: &Read<'_>) -> Result<Reply
         Form::Table(meta) => shown_table(&[object], &metadata_of_one(object, None), meta, read),
         form => {
             let api_version = api_version(path.group, path.version);
-            written(&ObjectInForm {
-                object: object.value(),
-                version: None,
-                api_version: &api_version,
-                form,
-                typed: true,
-            })
+            Body::Json(in_form(object, &api_version, form, true), JSON)
         }
     };
     Ok(Reply { code, body })
+}
+
+/// A list, in the order of a real server: a client may read the items as they come.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    kind: &'a str,
+    api_version: &'a str,
+    metadata: &'a Map<String, Value>,
+    items: Option<Vec<Value>>,
 }
 
 /// The answer with a list.
@@ -178,18 +181,13 @@ pub(super) fn reply_list(
 ) -> Reply {
     let Read { resource, path, .. } = read;
     let item_version = api_version(path.group, path.version);
-    let list = |kind, api_version, typed| {
-        written(&List {
-            kind,
-            api_version,
-            metadata: &metadata,
-            item_version: &item_version,
-            form,
-            typed,
-            // An empty list is `null` in this form.
-            null: release == Release::V1_20 && kind == PARTIAL_LIST && objects.is_empty(),
-            objects,
-        })
+    let list = |kind: &str, api_version: &str, typed| {
+        let items = objects.iter().map(|object| in_form(object, &item_version, form, typed)).collect();
+        // An empty list is `null` in this form.
+        let null = release == Release::V1_20 && kind == PARTIAL_LIST && objects.is_empty();
+        let list = List { kind, api_version, metadata: &metadata, items: (!null).then_some(items) };
+        // All keys are strings, so serialization cannot fail.
+        Body::Written(serde_json::to_vec(&list).unwrap_or_default().into(), JSON)
     };
     let body = match form {
         Form::Table(meta) => shown_table(objects, &Value::Object(metadata), meta, read),
@@ -210,105 +208,21 @@ fn shown_table(objects: &[&Object], metadata: &Value, meta: Meta, read: &Read<'_
     Body::Json(table(resource, path.version, objects, metadata, meta, call, *now), JSON)
 }
 
-fn written(value: &impl Serialize) -> Body {
-    // All keys are strings, so serialization cannot fail.
-    let bytes = serde_json::to_vec(value).unwrap_or_default();
-    Body::Written(Bytes::from(bytes), JSON)
-}
-
-/// An object to serialize.
-pub(super) struct ObjectInForm<'a> {
-    pub(super) object: &'a Value,
-    /// A different resource version to write.
-    pub(super) version: Option<u64>,
-    pub(super) api_version: &'a str,
-    pub(super) form: Form,
-    /// Whether to write `kind` and `apiVersion`.
-    pub(super) typed: bool,
-}
-
-impl Serialize for ObjectInForm<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match self.form {
-            Form::Metadata(meta) | Form::MetadataList(meta) => {
-                map.serialize_entry("kind", "PartialObjectMetadata")?;
-                map.serialize_entry("apiVersion", meta.api_version())?;
-                let metadata = self.object.get("metadata").unwrap_or(&Value::Null);
-                map.serialize_entry("metadata", &Metadata { metadata, version: self.version })?;
-            }
-            Form::Full | Form::Table(_) => {
-                for (field, value) in self.object.as_object().into_iter().flatten() {
-                    match field.as_str() {
-                        "kind" | "apiVersion" if !self.typed => {}
-                        "apiVersion" => map.serialize_entry(field, self.api_version)?,
-                        "metadata" => {
-                            map.serialize_entry(field, &Metadata { metadata: value, version: self.version })?;
-                        }
-                        _ => map.serialize_entry(field, value)?,
-                    }
-                }
-            }
-        }
-        map.end()
+/// An object in the requested form, with or without `kind` and `apiVersion`.
+pub(super) fn in_form(object: &Object, api_version: &str, form: Form, typed: bool) -> Value {
+    if let Form::Metadata(meta) | Form::MetadataList(meta) = form {
+        return json!({
+            "kind": "PartialObjectMetadata",
+            "apiVersion": meta.api_version(),
+            "metadata": object.metadata(),
+        });
     }
-}
-
-struct Metadata<'a> {
-    metadata: &'a Value,
-    version: Option<u64>,
-}
-
-impl Serialize for Metadata<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (Some(version), Some(fields)) = (self.version, self.metadata.as_object()) else {
-            return self.metadata.serialize(serializer);
-        };
-        let mut map = serializer.serialize_map(Some(fields.len()))?;
-        for (field, value) in fields {
-            if field == "resourceVersion" {
-                map.serialize_entry(field, &version.to_string())?;
-            } else {
-                map.serialize_entry(field, value)?;
-            }
-        }
-        map.end()
+    let mut value = object.to_value();
+    if typed {
+        value["apiVersion"] = api_version.into();
+    } else if let Some(fields) = value.as_object_mut() {
+        fields.remove("kind");
+        fields.remove("apiVersion");
     }
-}
-
-struct List<'a> {
-    kind: &'a str,
-    api_version: &'a str,
-    metadata: &'a Map<String, Value>,
-    item_version: &'a str,
-    form: Form,
-    typed: bool,
-    null: bool,
-    objects: &'a [&'a Object],
-}
-
-impl Serialize for List<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(4))?;
-        map.serialize_entry("kind", self.kind)?;
-        map.serialize_entry("apiVersion", self.api_version)?;
-        map.serialize_entry("metadata", self.metadata)?;
-        map.serialize_entry("items", &(!self.null).then_some(Items(self)))?;
-        map.end()
-    }
-}
-
-struct Items<'a>(&'a List<'a>);
-
-impl Serialize for Items<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let List { item_version: api_version, form, typed, .. } = *self.0;
-        serializer.collect_seq(self.0.objects.iter().map(|object| ObjectInForm {
-            object: object.value(),
-            version: None,
-            api_version,
-            form,
-            typed,
-        }))
-    }
+    value
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::call::Call;
 use crate::object::{Key, Object};
 use crate::reads::options::{Options, RequestedVersion, Selection};
-use crate::reads::show::{Form, ObjectInForm, api_version, metadata_of_one};
+use crate::reads::show::{Form, api_version, in_form, metadata_of_one};
 use crate::reads::table::table;
 use crate::reads::{Read, View};
 use crate::resources::{Resource, ResourceName};
@@ -272,8 +272,10 @@ impl EventForm {
             write_line(lines, kind, &table);
             return;
         }
-        let (api_version, form) = (self.api_version.as_str(), self.form);
-        let shown = ObjectInForm { object: object.value(), version, api_version, form, typed: true };
+        let mut shown = in_form(object, &self.api_version, self.form, true);
+        if let Some(version) = version {
+            shown["metadata"]["resourceVersion"] = version.to_string().into();
+        }
         write_line(lines, kind, &shown);
     }
 

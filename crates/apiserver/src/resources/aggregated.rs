@@ -2,59 +2,40 @@
 
 use serde_json::{Value, json};
 
+use crate::reads::Offer;
 use crate::resources::discovery::Subresource;
 use crate::resources::{Catalog, Resource};
 
-/// The document version that an `Accept` header requests; `None` without aggregated discovery.
-///
-/// The first known media type wins, as in any content negotiation.
-pub fn asked(accept: &str) -> Option<&'static str> {
-    accept.split(',').find_map(|media_type| {
-        let mut parts = media_type.split(';').map(str::trim);
-        if parts.next() != Some("application/json") {
-            return None;
-        }
-        let (mut form, mut group, mut version) = ("", "", "");
-        for part in parts {
-            match part.split_once('=') {
-                Some(("as", value)) => form = value,
-                Some(("g", value)) => group = value,
-                Some(("v", value)) => version = value,
-                _ => {}
-            }
-        }
-        match (form, group, version) {
-            ("", ..) => Some(None),
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(Some("v2")),
-            ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2beta1") => Some(Some("v2beta1")),
-            _ => None,
-        }
-    })?
-}
+/// The content type of the documents.
+pub(crate) const CONTENT_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The content type of the document.
-pub fn content_type(version: &str) -> &'static str {
-    match version {
-        "v2beta1" => "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
-        _ => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
-    }
+/// Whether an `Accept` header requests these documents. The first known media type wins, as in any content
+/// negotiation.
+pub(crate) fn is_asked(accept: &str) -> bool {
+    let offers = accept.split(',').map(Offer::parse).filter(|offer| offer.media == "application/json");
+    let mut known = offers.filter_map(|offer| match (offer.kind, offer.group, offer.version) {
+        ("", ..) => Some(false),
+        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(true),
+        _ => None,
+    });
+    known.next().unwrap_or_default()
 }
 
 /// `/api`.
-pub fn core(catalog: &Catalog, version: &str) -> Value {
-    list(version, &[group(catalog, "")])
+pub fn core(catalog: &Catalog) -> Value {
+    list(&[group(catalog, "")])
 }
 
 /// `/apis`.
-pub fn groups(catalog: &Catalog, version: &str) -> Value {
+pub fn groups(catalog: &Catalog) -> Value {
     let groups: Vec<Value> = catalog.groups().iter().map(|name| group(catalog, name)).collect();
-    list(version, &groups)
+    list(&groups)
 }
 
-fn list(version: &str, items: &[Value]) -> Value {
+fn list(items: &[Value]) -> Value {
     json!({
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": format!("apidiscovery.k8s.io/{version}"),
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": items,
     })

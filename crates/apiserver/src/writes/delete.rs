@@ -84,7 +84,8 @@ pub(super) fn delete_object(
     object: &Object,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
-    check_preconditions(write, object, options)?;
+    let kind = ResourceName::new(&write.resource.name.group, &write.resource.kind);
+    check_preconditions(&kind, object, options)?;
     let release = server.settings.release;
     let deletion = decide(object.value(), options, write.resource, release, write.now);
     if !matches!(deletion, Deletion::Pending) {
@@ -102,7 +103,7 @@ pub(super) fn delete_object(
             Ok(Deleted::Gone(Some(Object::new(new))))
         }
         Deletion::Freed(_) => {
-            check_freed(write, key, object, options)?;
+            check_freed(write, object, options)?;
             Ok(gone(server, write, key, object.clone()))
         }
         Deletion::Removed(new) => {
@@ -134,17 +135,12 @@ fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Dele
 /// A precondition on the resource version always fails if the DELETE itself removes the last
 /// finalizer: a real server compares it with the state without the finalizer, which is never stored
 /// and has no version.
-fn check_freed(write: &Write<'_>, key: &Key, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+fn check_freed(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
     if options.resource_version.is_none() {
         return Ok(());
     }
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
-         failed: ResourceVersion in precondition: , ResourceVersion in object meta: {}",
-        write.stored_at(key),
-        object.resource_version()
-    );
-    Err(Status::conflict(&write.asked(), object.name(), &why))
+    let why = "precondition failed: the object lost its last finalizer with this request";
+    Err(Status::conflict(&write.asked(), object.name(), why))
 }
 
 fn write_or_try(
@@ -157,41 +153,20 @@ fn write_or_try(
     if options.dry_run { Object::new(new) } else { save(server, write, key, new) }
 }
 
-fn check_preconditions(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    let found = object.resource_version().to_string();
-    let kind = ResourceName::new(&write.resource.name.group, &write.resource.kind);
-    let fault = match (&options.uid, &options.resource_version) {
-        (Some(uid), _) if uid != object.uid() => format!(
-            "the UID in the precondition ({uid}) does not match the UID in record ({}). \
-             The object might have been deleted and then recreated",
-            object.uid()
-        ),
-        (_, Some(version)) if *version != found => format!(
-            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
-             ({found}). The object might have been modified"
-        ),
-        _ => return Ok(()),
-    };
-    Err(Status::conflict(&kind, object.name(), &fault))
-}
-
-/// Namespaces and definitions check preconditions themselves, with other messages.
-fn check_own_preconditions(
-    write: &Write<'_>,
-    object: &Object,
-    options: &DeleteOptions,
-) -> Result<(), Status> {
-    let found = object.resource_version().to_string();
-    let fault = match (&options.uid, &options.resource_version) {
-        (Some(uid), _) if uid != object.uid() => {
-            format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {}", object.uid())
+/// Checks the preconditions. `named` is what the conflict calls the type.
+fn check_preconditions(named: &ResourceName, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let version = object.resource_version().to_string();
+    let conditions = [
+        ("UID", &options.uid, object.uid()),
+        ("ResourceVersion", &options.resource_version, version.as_str()),
+    ];
+    for (what, wanted, found) in conditions {
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) {
+            let why = format!("precondition failed: the {what} is {found}, not {wanted}");
+            return Err(Status::conflict(named, object.name(), &why));
         }
-        (_, Some(version)) if *version != found => format!(
-            "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {found}"
-        ),
-        _ => return Ok(()),
-    };
-    Err(Status::conflict(&write.asked(), object.name(), &fault))
+    }
+    Ok(())
 }
 
 fn delete_namespace(
@@ -201,7 +176,7 @@ fn delete_namespace(
     namespace: &Object,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
-    check_own_preconditions(write, namespace, options)?;
+    check_preconditions(&write.asked(), namespace, options)?;
     if namespace.deletion_timestamp().is_none() {
         admit(server, write, Operation::Delete, namespace, None)?;
         let new = begin_namespace_deletion(namespace.value(), options, write.now);
@@ -223,7 +198,7 @@ fn delete_definition(
     definition: &Object,
     options: &DeleteOptions,
 ) -> Result<Deleted, Status> {
-    check_own_preconditions(write, definition, options)?;
+    check_preconditions(&write.asked(), definition, options)?;
     if definition.deletion_timestamp().is_none() {
         admit(server, write, Operation::Delete, definition, None)?;
         let new = begin_deletion(definition, write.now);

@@ -107,13 +107,6 @@ impl<'a> Write<'a> {
         Form::wanted(&self.call.accept, self.resource).map(|_| ())
     }
 
-    /// The path of an object in a real server's etcd, which some errors contain.
-    fn stored_at(&self, key: &Key) -> String {
-        let group = if self.resource.custom { format!("{}/", self.path.group) } else { String::new() };
-        let namespace = key.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        format!("/registry/{group}{}/{namespace}{}", self.path.plural, key.name)
-    }
-
     /// The cause, for the history.
     fn cause(&self) -> Arc<Cause> {
         let query: Vec<String> =

@@ -27,7 +27,7 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
     let name = write.path.name.unwrap_or_default();
     let key = write.key(name);
     let old = server.store.get(&write.resource.stored_as, &key).cloned();
-    check_uid(write, &key, &object, old.as_ref(), dry_run)?;
+    check_uid(write, &key, &object, old.as_ref())?;
     let strategy = Strategy::of(write.resource, server.settings.release);
     match old {
         Some(old) => replace(server, write, &old, object, dry_run),
@@ -43,25 +43,13 @@ pub fn update(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
 }
 
 /// The uid in the body is a precondition, except for an object that does not exist.
-fn check_uid(
-    write: &Write<'_>,
-    key: &Key,
-    object: &Value,
-    old: Option<&Object>,
-    dry_run: bool,
-) -> Result<(), Status> {
+fn check_uid(write: &Write<'_>, key: &Key, object: &Value, old: Option<&Object>) -> Result<(), Status> {
     let wanted = metadata::text(metadata::of(object), "uid");
     let found = old.map(Object::uid).unwrap_or_default();
     if wanted.is_empty() || wanted == found {
         return Ok(());
     }
-    // A dry run does not reach the store.
-    let path = write.stored_at(key);
-    let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
-    let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: \
-         Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    );
+    let why = format!("precondition failed: the UID is {found:?}, not {wanted}");
     Err(Status::conflict(&write.asked(), &key.name, &why))
 }
 

@@ -124,9 +124,7 @@ fn a_definition_is_cleaned_up_whatever_the_policy() {
     assert_eq!(again.finalizers(), ["customresourcecleanup.apiextensions.k8s.io", "foregroundDeletion"]);
     assert_eq!(again.metadata()["deletionGracePeriodSeconds"], 0);
     let refused = stage.send("DELETE", &path, json!({"preconditions": {"uid": "w"}}));
-    assert!(
-        refused.body["message"].as_str().unwrap().contains("Precondition failed: UID in precondition: w")
-    );
+    refused.refused(409, "Conflict");
 }
 
 #[test]
