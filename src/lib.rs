@@ -38,10 +38,10 @@ mod node;
 mod telemetry;
 mod worker;
 
-#[cfg(feature = "benching")]
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod benching;
-#[cfg(feature = "fuzzing")]
+#[cfg(feature = "internals")]
 #[doc(hidden)]
 pub mod fuzzing;
 #[cfg(feature = "internals")]

@@ -43,7 +43,7 @@ pub use concurrency::RateLimiter;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
 pub use delete::Deleted;
-#[cfg(feature = "fuzzing")]
+#[cfg(feature = "internals")]
 pub(crate) use discovery::fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
 pub(crate) use error::error_chain;

@@ -43,7 +43,7 @@ impl Loader {
     }
 
     /// Adds a TOML file with this content.
-    #[cfg(any(test, feature = "fuzzing"))]
+    #[cfg(any(test, feature = "internals"))]
     pub(super) fn text(mut self, text: String) -> Self {
         self.file = Some(PathBuf::from("text"));
         self.text = Some(text);

@@ -9,7 +9,7 @@
 
 mod collector;
 mod error;
-#[cfg(feature = "fuzzing")]
+#[cfg(feature = "internals")]
 pub(crate) mod fuzzing;
 mod load;
 mod node;

@@ -218,7 +218,7 @@ const BUILT_IN: [&str; 24] = [
 ];
 
 impl Services {
-    #[cfg(any(test, feature = "fuzzing"))]
+    #[cfg(any(test, feature = "internals"))]
     pub fn of(services: HashMap<GroupVersion, bool>) -> Self {
         Self(services)
     }

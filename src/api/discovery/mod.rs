@@ -6,7 +6,7 @@
 
 mod document;
 mod fetch;
-#[cfg(feature = "fuzzing")]
+#[cfg(feature = "internals")]
 pub(crate) mod fuzzing;
 
 use std::collections::BTreeMap;
