@@ -58,7 +58,9 @@ pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, Reference
 #[cfg(feature = "node")]
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};
-pub use restore_fence::{HighWater, RestoreFence};
+#[cfg(any(test, feature = "internals"))]
+pub use restore_fence::HighWater;
+pub use restore_fence::RestoreFence;
 pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub(crate) use settings::Jitter;
 #[cfg(any(test, feature = "internals"))]

@@ -131,9 +131,7 @@ impl RecentWarnings {
     /// longer stuck is forgotten, which bounds the memory.
     fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
         let before = std::mem::take(&mut self.0);
-        stuck.sort_by(|a, b| {
-            b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid))
-        });
+        stuck.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid)));
         let mut due = Vec::new();
         for object in stuck {
             let key = Self::key(&object.object, object.reason);

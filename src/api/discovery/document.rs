@@ -305,9 +305,7 @@ mod plain {
     impl PlainGroup {
         fn group(mut self) -> Group {
             // Stable: the others stay in the server's order.
-            self.versions.sort_by_key(|version| {
-                *version != self.preferred_version
-            });
+            self.versions.sort_by_key(|version| *version != self.preferred_version);
             let versions = self.versions.into_iter().map(|Keyed(version)| unread(version.version)).collect();
             Group { name: self.name.into(), versions }
         }
