@@ -109,10 +109,7 @@ fn faults() -> Vec<(Value, &'static [&'static str])> {
             json!({"ownerReferences": [owner("u", json!({"apiVersion": "a/b/c"}))]}),
             &["metadata.ownerReferences.apiVersion"],
         ),
-        (
-            json!({ "ownerReferences": controllers }),
-            &["metadata.ownerReferences", "metadata.ownerReferences"],
-        ),
+        (json!({ "ownerReferences": controllers }), &["metadata.ownerReferences"]),
         (
             json!({"labels": {"a b": "x", "k": "v v"}, "annotations": {"a b": "x"}}),
             &["metadata.labels", "metadata.labels", "metadata.annotations"],
