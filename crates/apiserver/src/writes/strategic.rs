@@ -1,6 +1,6 @@
 //! Strategic merge patches: lists are merged by the keys of their entries, and entries with a directive are
-//! deleted. What a patch says of the order of a list (`$setElementOrder`) is ignored: nothing that a garbage
-//! collector or `kubectl apply` does depends on it.
+//! deleted. What a patch itself says of the order of a list (`$setElementOrder`) is ignored: nothing that a
+//! garbage collector or `kubectl apply` does depends on it.
 
 use serde_json::{Map, Value};
 
@@ -86,19 +86,19 @@ fn merge_value(
     match (patch, lists(field, parent)) {
         (Value::Object(patch), _) => merge(original, patch, field, literal),
         (Value::Array(patch), Lists::Set) => {
+            let before = original.as_array().cloned().unwrap_or_default();
             let mut merged: Vec<Value> = Vec::new();
-            for entry in original.as_array().into_iter().flatten().chain(&patch) {
+            for entry in before.iter().chain(&patch) {
                 if !merged.contains(entry) {
                     merged.push(entry.clone());
                 }
             }
-            *original = merged.into();
+            *original = ordered(merged, &patch, &before, None).into();
             Ok(())
         }
         (Value::Array(patch), Lists::By(key)) => {
-            let mut entries = original.as_array().cloned().unwrap_or_default();
-            merge_entries(&mut entries, patch, key, field, literal)?;
-            *original = entries.into();
+            let entries = original.as_array().cloned().unwrap_or_default();
+            *original = merge_entries(entries, patch, key, field, literal)?.into();
             Ok(())
         }
         (patch, _) => {
@@ -109,37 +109,74 @@ fn merge_value(
 }
 
 fn merge_entries(
-    entries: &mut Vec<Value>,
+    mut entries: Vec<Value>,
     patch: Vec<Value>,
     key: &str,
     field: &str,
     literal: bool,
-) -> Result<(), String> {
+) -> Result<Vec<Value>, String> {
     if patch.iter().any(|entry| entry[DIRECTIVE] == "replace") {
         entries.clear();
     }
+    let mut changes = Vec::new();
     for entry in patch {
-        let Value::Object(entry) = entry else {
+        let Value::Object(fields) = &entry else {
             return Err(format!("list element types are not identical: {entry}"));
         };
-        let directive = entry.get(DIRECTIVE).and_then(Value::as_str);
-        if directive == Some("replace") {
-            continue;
-        }
-        let Some(identity) = entry.get(key).cloned() else {
-            return Err(format!("map: {entry:?} does not contain declared merge key: {key}"));
-        };
-        if directive == Some("delete") {
-            // All entries with this key are deleted.
-            entries.retain(|one| one.get(key) != Some(&identity));
-            continue;
-        }
-        match entries.iter_mut().find(|one| one.get(key) == Some(&identity)) {
-            Some(one) => merge(one, entry, field, literal)?,
-            None => entries.push(entry.into()),
+        match fields.get(DIRECTIVE).map(Value::as_str) {
+            None => changes.push(entry),
+            Some(Some("replace")) => {}
+            Some(Some("delete")) => {
+                // All entries with this key are deleted.
+                let identity = identity(&entry, key)?;
+                entries.retain(|one| one.get(key) != Some(identity));
+            }
+            Some(directive) => return Err(format!("unknown patch type: {directive:?}")),
         }
     }
-    Ok(())
+    let before = entries.clone();
+    for entry in &changes {
+        let identity = identity(entry, key)?;
+        match (entries.iter_mut().find(|one| one.get(key) == Some(identity)), entry) {
+            (Some(one), Value::Object(entry)) => merge(one, entry.clone(), field, literal)?,
+            _ => entries.push(entry.clone()),
+        }
+    }
+    Ok(ordered(entries, &changes, &before, Some(key)))
+}
+
+fn identity<'a>(entry: &'a Value, key: &str) -> Result<&'a Value, String> {
+    entry.get(key).ok_or_else(|| format!("map: {entry} does not contain declared merge key: {key}"))
+}
+
+/// Orders a merged list. Entries of the patch are in the order of the patch, all others in their
+/// previous order. Between the two, the previous order decides where it can.
+fn ordered(merged: Vec<Value>, patch: &[Value], before: &[Value], key: Option<&str>) -> Vec<Value> {
+    let position = |list: &[Value], entry: &Value| match key {
+        Some(key) => list.iter().position(|one| one.get(key) == entry.get(key)),
+        None => list.iter().position(|one| one == entry),
+    };
+    let (mut named, mut rest): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|entry| position(patch, entry).is_some());
+    named.sort_by_key(|entry| position(patch, entry));
+    rest.sort_by_key(|entry| position(before, entry));
+    let (mut named, mut rest) = (named.into_iter().peekable(), rest.into_iter().peekable());
+    let mut all = Vec::new();
+    loop {
+        let first = match (rest.peek(), named.peek()) {
+            (None, None) => return all,
+            (_, None) => rest.next(),
+            (Some(one), Some(other)) if earlier(position(before, one), position(before, other)) => {
+                rest.next()
+            }
+            _ => named.next(),
+        };
+        all.extend(first);
+    }
+}
+
+fn earlier(one: Option<usize>, other: Option<usize>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one < other)
 }
 
 #[cfg(test)]

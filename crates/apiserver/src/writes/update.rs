@@ -269,6 +269,7 @@ fn json(object: &mut Value, operations: Vec<Value>) -> Result<(), String> {
             PatchOperation::Copy(copy) if is_missing(object, copy.from.as_str()) => {
                 PatchOperation::Add(AddOperation { path: copy.path, value: Value::Null })
             }
+            operation if operation.path().is_root() => return Err("it replaces the whole object".to_owned()),
             operation => operation,
         };
         json_patch::patch(object, &[operation]).map_err(|error| error.to_string())?;

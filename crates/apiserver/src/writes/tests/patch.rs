@@ -24,7 +24,7 @@ fn each_patch_format_changes_the_object() {
         .merge(&path("a"), json!({"metadata": {"finalizers": ["a/1"], "labels": {"c": "d", "e": null}}}));
     assert_eq!((patched.finalizers(), &patched.metadata()["labels"]), (vec!["a/1"], &json!({"c": "d"})));
     let patched = stage.patch("strategic-merge", &path("a"), json!({"metadata": {"finalizers": ["a/3"]}}));
-    assert_eq!(patched.finalizers(), ["a/1", "a/3"]);
+    assert_eq!(patched.finalizers(), ["a/3", "a/1"]);
 }
 
 #[test]
