@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench bench-encoding bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -89,13 +89,6 @@ picture: page-pictures control-plane ## draw grafana/kube-gc.svg from a real Pro
 page-pictures: prerequisites ## write docs/pictures/page-*.png again, after the page was changed
 	@tests/prerequisites.sh browser
 	KUBE_GC_PAGE_PICTURES=1 KUBE_GC_BROWSER=required $(CARGO) test --locked --test page -- the_pictures_can_be_taken
-
-bench: prerequisites ## measure the time and memory of the core (ARGS=--save-baseline NAME, then ARGS=--baseline NAME)
-	$(CARGO) bench --locked --bench core -- $(ARGS)
-	$(CARGO) bench --locked --bench allocations
-
-bench-encoding: prerequisites control-plane ## measure lists in JSON and protobuf, with and without gzip (ARGS="OBJECTS ROUNDS LISTS")
-	$(CARGO) bench --locked --bench encoding -- $(ARGS)
 
 bench-e2e: prerequisites ## compare with kube-controller-manager on a real API server, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)
