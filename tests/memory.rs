@@ -16,17 +16,16 @@ use self::graph::Graph;
 const OBJECTS: u64 = 50_000;
 
 #[test]
-fn an_object_takes_a_hundred_bytes_and_its_name() {
+fn an_object_takes_120_bytes_and_its_name() {
     let Graph { objects, names, partitions, allocated } =
         &Graph::new(OBJECTS, NonZeroU16::new(2).unwrap()).unwrap();
     assert_eq!(*objects as u64, OBJECTS);
     let each = |bytes: usize| bytes as f64 / *objects as f64;
     let counted = usize::try_from(allocated.bytes_current).unwrap();
-    assert!(each(counted - names) <= 100.0, "{} bytes", each(counted - names));
-    // The number of allocations matters, because an allocator adds a header to each and rounds it
-    // up.
+    assert!(each(counted - names) <= 120.0, "{} bytes", each(counted - names));
+    // An allocator rounds each one up. Only the name has its own.
     let pieces = usize::try_from(allocated.count_current).unwrap();
-    assert!(each(pieces) < 0.1, "{} allocations", each(pieces));
+    assert!(each(pieces) < 1.1, "{} allocations", each(pieces));
     let own: usize = partitions.iter().map(|partition| partition.stats().bytes).sum();
     assert!(own <= counted && own > counted * 97 / 100, "{own} by its own account, but {counted} bytes");
 }

@@ -4,9 +4,6 @@
 #[path = "repository/architecture.rs"]
 mod architecture;
 
-#[path = "repository/circles.rs"]
-mod circles;
-
 #[path = "repository/imports.rs"]
 mod imports;
 
@@ -149,24 +146,6 @@ fn scripts_are_executable_and_stop_at_the_first_error() -> Result<()> {
         ensure!(text.contains("\nset -euo pipefail\n"), "{}: goes on after errors", script.display());
         let mode = std::fs::metadata(&script)?.permissions().mode();
         ensure!(mode & 0o111 == 0o111, "{}: not executable", script.display());
-    }
-    Ok(())
-}
-
-/// `tests/all.sh` chooses the suites by the beginnings of their names.
-#[test]
-fn all_tests_are_every_suite() -> Result<()> {
-    let script = read("tests/all.sh")?;
-    ensure!(script.contains("--test '[!s]*' --test 'sc[!e]*'"), "other patterns");
-    for entry in std::fs::read_dir(root().join("tests"))? {
-        let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "rs") && !path.join("main.rs").exists() {
-            continue;
-        }
-        let name = path.file_stem().and_then(|name| name.to_str()).context("a name")?;
-        let fits =
-            !name.starts_with('s') || name.strip_prefix("sc").is_some_and(|rest| !rest.starts_with('e'));
-        ensure!(fits || script.contains(&format!("--test {name}\n")), "tests/all.sh does not run {name}");
     }
     Ok(())
 }

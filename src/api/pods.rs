@@ -26,7 +26,7 @@ use super::list::Pagination;
 use super::path;
 use super::settings::Verb;
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
-use kube_gc_decode::{Encoding, Keyed, LineSplitter, Status, json_fault, or_default};
+use kube_gc_decode::{Encoding, Keyed, LineSplitter, Status, json_fault, keyed_or_default, or_default};
 use kube_gc_node::PodRef;
 use kube_gc_node::view::{Answer as Proved, Phase, Pod};
 
@@ -124,7 +124,7 @@ impl Api {
             Err(error) => return Err(error),
         };
         let target = || format!("pods {}/{}", pod.namespace, pod.name);
-        let k8s::Pod { metadata, .. } = read("GET", target, &answer)?;
+        let Found { metadata } = read("GET", target, &answer)?;
         let mirror_of = mirror_of(&metadata);
         let found = reference(metadata);
         if found.uid.is_empty() || (&found.namespace, &found.name) != (&pod.namespace, &pod.name) {
@@ -133,6 +133,13 @@ impl Api {
         }
         Ok(if found.uid == pod.uid { Proved::SameUid } else { Proved::OtherUid { mirror_of } })
     }
+}
+
+/// The metadata of a pod, which are all that is asked for: the kind is `PartialObjectMetadata`.
+#[derive(Deserialize)]
+struct Found {
+    #[serde(default, deserialize_with = "keyed_or_default")]
+    metadata: ObjectMeta,
 }
 
 /// A list of pods, as the API server sends it. Its kind is checked by the caller.

@@ -96,25 +96,6 @@ fn foreign(sources: &Sources, own: &str) -> BTreeMap<String, String> {
     named.filter(|(name, _)| name != own).collect()
 }
 
-/// Two files may import each other. With three, a reader does not know where to begin.
-#[test]
-fn no_more_than_two_files_import_each_other_in_a_circle() -> Result<()> {
-    let mut directories = vec![root().join("src")];
-    for entry in std::fs::read_dir(root().join("crates"))? {
-        directories.push(entry?.path().join("src"));
-    }
-    ensure!(directories.len() > 5, "{directories:?}");
-    let mut circles = Vec::new();
-    for directory in directories {
-        let sources = Sources::read(&directory)?;
-        let found = sources.circles().into_iter();
-        circles
-            .extend(found.map(|circle| format!("{}:\n{}", directory.display(), circle.imports.join("\n"))));
-    }
-    ensure!(circles.is_empty(), "{}", circles.join("\n"));
-    Ok(())
-}
-
 /// The names that the sources define, in code.
 fn defined() -> Result<BTreeSet<String>> {
     let mut words = BTreeSet::new();

@@ -22,25 +22,14 @@ pub struct Sources {
 #[derive(Default)]
 pub struct Module {
     pub file: String,
-    /// What its declarations of `use` bring into it.
-    pub names: Vec<Name>,
+    /// What its declarations of `use` bring into it. The last segment is `*` if one imports everything.
+    pub names: Vec<Segments>,
     /// The paths that are written out where they are used.
     pub paths: BTreeSet<Segments>,
     /// The names of the items that it defines.
     pub defined: BTreeSet<String>,
     /// Every word of its code outside of declarations of `use`.
     pub words: BTreeSet<String>,
-}
-
-/// A name that a declaration of `use` brings into a file.
-#[derive(Clone)]
-pub struct Name {
-    /// Its last segment is `*` if the declaration imports everything.
-    pub path: Segments,
-    /// The name in this file: the last segment, or what stands behind `as`.
-    pub name: String,
-    /// Whether the declaration is a re-export.
-    pub public: bool,
 }
 
 impl Sources {
@@ -88,7 +77,7 @@ impl Sources {
     fn foreign(&self, inside: impl Fn(&Segments) -> bool) -> impl Iterator<Item = (String, &str)> {
         let modules = self.modules.iter().filter(move |(path, _)| inside(path));
         modules.flat_map(|(_, module)| {
-            let imports = module.names.iter().map(|name| &name.path).chain(&module.paths);
+            let imports = module.names.iter().chain(&module.paths);
             imports.filter_map(|import| match import.first().map(String::as_str) {
                 Some("crate") => Some((import.get(1)?.clone(), module.file.as_str())),
                 Some(name) if name.starts_with(CRATES) => Some((name.to_owned(), module.file.as_str())),
@@ -117,7 +106,7 @@ impl Module {
             };
             let start = line.len() - tree.len();
             let end = rest.find(';').unwrap_or(rest.len());
-            flatten(&mut Vec::new(), &rest[start..end], visible.is_some(), &mut module.names);
+            flatten(&mut Vec::new(), &rest[start..end], &mut module.names);
             rest = rest.get(end + 1..).unwrap_or_default();
         }
         module.paths = paths_in(&bodies);
@@ -176,7 +165,7 @@ fn item(line: &str) -> Option<String> {
 }
 
 /// All paths of a tree: `a::{b, c::d}` has two.
-fn flatten(before: &mut Segments, tree: &str, public: bool, names: &mut Vec<Name>) {
+fn flatten(before: &mut Segments, tree: &str, names: &mut Vec<Segments>) {
     let mut depth = 0;
     let mut start = 0;
     let ends = tree.char_indices().chain([(tree.len(), ',')]);
@@ -185,7 +174,7 @@ fn flatten(before: &mut Segments, tree: &str, public: bool, names: &mut Vec<Name
             '{' => depth += 1,
             '}' => depth -= 1,
             ',' if depth == 0 => {
-                branch(before, tree[start..at].trim(), public, names);
+                branch(before, tree[start..at].trim(), names);
                 start = at + 1;
             }
             _ => {}
@@ -193,7 +182,7 @@ fn flatten(before: &mut Segments, tree: &str, public: bool, names: &mut Vec<Name
     }
 }
 
-fn branch(before: &mut Segments, path: &str, public: bool, names: &mut Vec<Name>) {
+fn branch(before: &mut Segments, path: &str, names: &mut Vec<Segments>) {
     if path.is_empty() {
         return;
     }
@@ -203,19 +192,15 @@ fn branch(before: &mut Segments, path: &str, public: bool, names: &mut Vec<Name>
             before.extend(
                 prefix.split("::").map(str::trim).filter(|segment| !segment.is_empty()).map(str::to_owned),
             );
-            flatten(before, rest.trim_end().trim_end_matches('}'), public, names);
+            flatten(before, rest.trim_end().trim_end_matches('}'), names);
         }
         None => {
-            let (path, alias) = match path.split_once(" as ") {
-                Some((path, alias)) => (path, Some(alias.trim())),
-                None => (path, None),
-            };
+            let path = path.split_once(" as ").map_or(path, |(path, _)| path);
             let segments =
                 path.split("::").map(str::trim).filter(|segment| *segment != "self" || before.is_empty());
             let path: Segments = before.iter().cloned().chain(segments.map(str::to_owned)).collect();
-            if let Some(last) = path.last() {
-                let name = alias.unwrap_or(last).to_owned();
-                names.push(Name { path, name, public });
+            if !path.is_empty() {
+                names.push(path);
             }
         }
     }

@@ -59,7 +59,9 @@ async fn safety_2_only_the_pods_own_404_or_another_pod_proves_that_it_is_gone() 
     let found = |uid: &str, annotations: serde_json::Value| {
         let metadata =
             json!({ "namespace": "default", "name": "web", "uid": uid, "annotations": annotations });
-        Reply::ok(json!({ "kind": "Pod", "metadata": metadata }).to_string())
+        let kind =
+            json!({ "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata });
+        Reply::ok(kind.to_string())
     };
     assert_eq!(prove(found("u", json!({}))).await, Some(Proved::SameUid));
     assert_eq!(prove(found("v", json!(null))).await, Some(Proved::OtherUid { mirror_of: None }));

@@ -156,7 +156,7 @@ fn check(call: &Call, release: Release) -> Result<(), Status> {
         forbid(exactly_any, MATCH, "\"exact\" is forbidden for resourceVersion \"0\"");
         forbid(watch && !initial_events, MATCH, "it is forbidden for watch without sendInitialEvents");
         let known = matching == "NotOlderThan" || matching == "Exact" && !watch;
-        if !known && !(watch && release == Release::V1_20) {
+        if !(known || watch && release == Release::V1_20) {
             wrong.push(FieldError::not_supported(MATCH, matching));
         }
     }

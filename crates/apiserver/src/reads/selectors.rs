@@ -136,7 +136,10 @@ impl Fields {
             let equal = match value {
                 Some(Value::String(text)) => *text == term.value,
                 None | Some(Value::Null) => term.value.is_empty(),
-                Some(other) => other.to_string() == term.value,
+                Some(other) => {
+                    let text = other.to_string();
+                    text == term.value
+                }
             };
             equal == term.equal
         })

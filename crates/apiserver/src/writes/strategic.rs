@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn merged(object: Value, patch: Value, literal: bool) -> Result<Value, String> {
+    fn merged(object: Value, patch: &Value, literal: bool) -> Result<Value, String> {
         let mut object = object;
         let patch = patch.as_object().unwrap().clone();
         merge(&mut object, patch, "metadata", literal).map(|()| object)
@@ -208,17 +208,17 @@ mod tests {
             "ownerReferences": [{"uid": "2", "name": "b", "controller": true}, {"uid": "3"}],
             "finalizers": ["b", "c"],
         });
-        assert_eq!(merged(old.clone(), patch, false), Ok(new));
+        assert_eq!(merged(old.clone(), &patch, false), Ok(new));
         for wrong in [json!([{"$patch": "delete"}]), json!(["text"]), json!([{"name": "no key"}])] {
-            assert!(merged(old.clone(), json!({"ownerReferences": wrong}), false).is_err(), "{wrong}");
+            assert!(merged(old.clone(), &json!({"ownerReferences": wrong}), false).is_err(), "{wrong}");
         }
-        assert!(merged(old, json!({"$patch": "gizmo"}), false).is_err());
+        assert!(merged(old, &json!({"$patch": "gizmo"}), false).is_err());
     }
 
     #[test]
     fn old_releases_treat_directives_about_absent_fields_as_content() {
         let patch = json!({"ownerReferences": [{"$patch": "delete", "uid": "1"}]});
-        assert_eq!(merged(json!({}), patch.clone(), true), Ok(patch.clone()));
-        assert_eq!(merged(json!({}), patch, false), Ok(json!({"ownerReferences": []})));
+        assert_eq!(merged(json!({}), &patch, true), Ok(patch.clone()));
+        assert_eq!(merged(json!({}), &patch, false), Ok(json!({"ownerReferences": []})));
     }
 }

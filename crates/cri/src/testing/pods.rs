@@ -102,7 +102,7 @@ impl Pod {
             config: Some(config),
             sandbox_config: Some(self.config.clone()),
         };
-        Ok(client.call(request).await?.container_id)
+        Ok(Box::pin(client.call(request)).await?.container_id)
     }
 
     /// Creates a container and starts it, and returns its id.
@@ -111,7 +111,7 @@ impl Pod {
     ///
     /// The runtime failed.
     pub async fn run(&self, client: &Client, spec: &ContainerSpec<'_>) -> Result<String, Error> {
-        let container_id = self.create(client, spec).await?;
+        let container_id = Box::pin(self.create(client, spec)).await?;
         client.call(StartContainerRequest { container_id: container_id.clone() }).await?;
         Ok(container_id)
     }
