@@ -2,7 +2,7 @@
 //!
 //! A server that answers 429 has too much to do. If all workers went on as before, each of
 //! them would receive a 429 for its own object. So a 429 lowers a limit that all workers
-//! share: see [`Aimd`](aimd::Aimd). While the server accepts everything, the limit
+//! share: see [`Aimd`]. While the server accepts everything, the limit
 //! soon exceeds the number of workers, and a slot costs two short critical sections.
 //!
 //! # What `Retry-After` means

@@ -25,7 +25,7 @@ use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
 use kube_gc_decode::{Envelope, ListReader, WatchReader};
 
-/// Where a [`ListWatch`](super::ListWatch) starts from.
+/// Where a [`ListWatch`] starts from.
 #[derive(Clone, Debug)]
 pub struct WatchStart {
     /// The versions seen so far.
@@ -44,7 +44,7 @@ pub enum Phase {
     Watch,
 }
 
-/// What a [`ListWatch`](super::ListWatch) reports. `Init`, `InitApply` and `InitDone` mean
+/// What a [`ListWatch`] reports. `Init`, `InitApply` and `InitDone` mean
 /// the same as in kube's `watcher::Event`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
