@@ -12,12 +12,13 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 cargo=${CARGO:-cargo}
 
-# What compares environments, needs a browser, or tests the tests.
-readonly nightly=(control_plane differential page)
+# What compares two servers, and what needs a browser.
+readonly nightly=(differential page)
 
 others=(--lib --bins --examples)
-for file in tests/*.rs tests/*/main.rs; do
-  name=${file#tests/}
+for file in {,crates/*/}tests/{*.rs,*/main.rs}; do
+  [[ -f $file ]] || continue
+  name=${file#*tests/}
   name=${name%/main.rs}
   name=${name%.rs}
   # These two have steps of their own.
