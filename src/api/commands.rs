@@ -13,7 +13,8 @@ use tokio::io::DuplexStream;
 
 use super::call::{Call, JSON};
 use super::client::Api;
-use super::error::{ApiError, ErrorClass, error_chain, unusable};
+use super::connection_error::error_chain;
+use super::error::{ApiError, ErrorClass, unusable};
 use super::inspect::{each, fault};
 use super::path;
 use super::settings::Verb;

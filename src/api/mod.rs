@@ -13,6 +13,7 @@ mod commands;
 mod concurrency;
 mod connect;
 mod connection;
+mod connection_error;
 mod delete;
 mod discovery;
 mod error;
@@ -42,11 +43,11 @@ pub use commands::LabelledPod;
 pub use concurrency::RateLimiter;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
+pub(crate) use connection_error::error_chain;
 pub use delete::Deleted;
 #[cfg(feature = "internals")]
 pub(crate) use discovery::fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
-pub(crate) use error::error_chain;
 pub use error::{ApiError, Effect, ErrorClass};
 #[cfg(feature = "demo")]
 pub use event::OWNER_REF_INVALID_NAMESPACE;

@@ -21,7 +21,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use super::call::{Answer, Call, JSON};
 use super::client::Api;
-use super::error::{self, ApiError, ErrorClass, NO_TEXT, error_chain, unusable};
+use super::connection_error::error_chain;
+use super::error::{self, ApiError, ErrorClass, NO_TEXT, unusable};
 use super::list::Pagination;
 use super::path;
 use super::settings::Verb;

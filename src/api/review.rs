@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::error::error_chain;
+use super::connection_error::error_chain;
 use super::{ConnectError, Connection, USER_AGENT};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";

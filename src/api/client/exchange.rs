@@ -17,9 +17,8 @@ use super::Api;
 use crate::api::call::{Answer, Call};
 use crate::api::concurrency::Signal;
 use crate::api::connection::{CredentialsError, Renewed};
-use crate::api::error::{
-    ApiError, ErrorClass, error_chain, is_caused_by_connection, is_connection_error, says_too_busy,
-};
+use crate::api::connection_error::{error_chain, is_caused_by_connection, is_connection_error};
+use crate::api::error::{ApiError, ErrorClass, says_too_busy};
 use crate::api::restore_fence::not_sent;
 use crate::api::settings::Verb;
 use crate::api::write_gate::{GateClosed, WritePermit};

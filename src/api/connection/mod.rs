@@ -22,7 +22,7 @@ use kube::client::Body;
 use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 use tower::{BoxError, Service, ServiceExt as _};
 
-use super::error::error_chain;
+use super::connection_error::error_chain;
 use super::settings::USER_AGENT;
 pub(super) use credentials::Credentials;
 pub(super) use proxy::{Carrier, Dial, choose as choose_proxy, dial};

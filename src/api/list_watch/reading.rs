@@ -6,7 +6,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::driver::{ListWatch, failure};
 use super::{End, ListFreshness, Listing, Stage, Step, Streaming};
-use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT, error_chain};
+use crate::api::connection_error::error_chain;
+use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
 use kube_gc_core::graph::WatchEvent;
