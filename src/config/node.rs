@@ -128,3 +128,20 @@ pub(super) fn is_endpoint(endpoint: &str) -> bool {
         endpoint.strip_prefix("unix://").or_else(|| endpoint.strip_prefix("unix:")).unwrap_or(endpoint);
     endpoint.is_empty() || (path.starts_with('/') && path.len() <= 107 && !path.contains('\0'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wrong directory would make files of the host count as logs of pods.
+    #[test]
+    fn a_root_lies_at_least_two_directories_deep_and_leads_nowhere_else() {
+        for root in ["/var/log", "/var/log/pods"] {
+            assert!(is_root(root), "{root}");
+        }
+        for root in ["", "/", "/var", "var/log", "/var/", "/var//log", "/var/../etc", "/var/./log", "/var/\0"]
+        {
+            assert!(!is_root(root), "{root:?}");
+        }
+    }
+}
