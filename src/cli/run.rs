@@ -33,7 +33,7 @@ documents all settings.";
 
 /// The arguments of `kube-gc run`.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::help()))]
 pub struct RunArgs {
     #[command(flatten)]
     connection: ConnectionArgs,

@@ -2,19 +2,16 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::InsightError;
 use super::session::{ObjectArgument, Session, TypeFilter};
-use crate::api::ApiError;
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{
-    DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
-    ResourceVersion, Uid,
+    DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ResourceVersion, Uid,
 };
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
@@ -38,12 +35,6 @@ pub struct Watcher<'a> {
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
     /// Ends lists and reads early. What is known until then is shown.
     pub interrupted: CancellationToken,
-}
-
-impl std::fmt::Debug for Watcher<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watcher").finish_non_exhaustive()
-    }
 }
 
 impl Watcher<'_> {
@@ -76,15 +67,6 @@ pub(super) struct Lists<'a> {
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
     pub left_out: usize,
-}
-
-/// Some objects of one type.
-type Batch = (Arc<ResourceType>, Vec<ObjectFacts>);
-
-/// A list that has ended.
-struct Listed {
-    resource: Arc<ResourceType>,
-    result: Result<Option<ResourceVersion>, ApiError>,
 }
 
 impl<'a> Lists<'a> {
@@ -137,32 +119,32 @@ impl<'a> Lists<'a> {
         types.retain(|resource| filter.admits(&resource.group_resource));
         self.left_out = all - types.len();
         let of = types.len();
-        // Objects are taken in while lists go on, so that no list is in memory twice.
-        let (sender, mut batches) = mpsc::unbounded_channel::<Batch>();
         for resource in &types {
             self.graph.begin(resource);
         }
+        // Objects are taken in while lists go on, so that no list is in memory twice.
+        let (session, graph) = (self.session, Mutex::new(&mut self.graph));
+        let graph = || graph.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lists = futures::stream::iter(types.clone())
-            .map(|resource| list(self.session, resource, namespace, sender.clone()))
+            .map(async |resource| {
+                let mut batch = Vec::new();
+                let listed = session.api.list(&resource, namespace, |facts| {
+                    batch.push(facts);
+                    if batch.len() == BATCH {
+                        graph().add(&resource, std::mem::take(&mut batch));
+                    }
+                });
+                let listed = listed.await.map(|meta| meta.resource_version);
+                graph().add(&resource, batch);
+                (resource, listed)
+            })
             .buffer_unordered(AT_ONCE);
         let mut done = Vec::new();
         (watcher.progress)(0, of);
-        loop {
-            let listed = tokio::select! {
-                biased;
-                () = watcher.interrupted.cancelled() => break,
-                Some((resource, objects)) = batches.recv() => {
-                    self.graph.add(&resource, objects);
-                    continue;
-                }
-                listed = lists.next() => listed,
-            };
-            let Some(Listed { resource, result }) = listed else { break };
-            while let Ok((of, objects)) = batches.try_recv() {
-                self.graph.add(&of, objects);
-            }
-            match result {
-                Ok(version) => self.graph.end(&resource, version.as_ref()),
+        while let Some(Some((resource, listed))) = watcher.interrupted.run_until_cancelled(lists.next()).await
+        {
+            match listed {
+                Ok(version) => graph().end(&resource, version.as_ref()),
                 Err(error) => self
                     .unseen
                     .push(Unseen { what: resource.group_resource.to_string(), why: bounded(&error) }),
@@ -271,28 +253,4 @@ impl<'a> Lists<'a> {
         incomplete.sort();
         incomplete
     }
-}
-
-async fn list(
-    session: &Session,
-    resource: Arc<ResourceType>,
-    namespace: Option<&Namespace>,
-    sender: mpsc::UnboundedSender<Batch>,
-) -> Listed {
-    let mut batch = Vec::new();
-    let send = |objects: Vec<ObjectFacts>| {
-        // Nobody receives it after an interruption.
-        let _ = sender.send((Arc::clone(&resource), objects));
-    };
-    let listed = session
-        .api
-        .list(&resource, namespace, |facts| {
-            batch.push(facts);
-            if batch.len() == BATCH {
-                send(std::mem::take(&mut batch));
-            }
-        })
-        .await;
-    send(batch);
-    Listed { resource, result: listed.map(|meta| meta.resource_version) }
 }

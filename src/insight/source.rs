@@ -29,33 +29,24 @@ pub enum Source {
     },
 }
 
-/// What answers a question.
-#[derive(Debug)]
-pub struct Chosen {
-    /// The collector; `None` if lists do.
-    pub collector: Option<Collector>,
-    /// Which collector was found, or why the one that there is does not answer.
-    pub note: Option<String>,
-    /// Whether lists answer what the collector does not.
-    pub is_optional: bool,
-}
-
-impl Chosen {
-    /// Asks the collector, or lists, and says where the answer is from. If nobody has asked for a
-    /// collector, lists answer what it cannot.
+impl Session {
+    /// Asks the collector that a source stands for, or lists, and says which collector was found, or why the
+    /// one that there is does not answer. If nobody has asked for a collector, lists answer what it cannot.
     ///
     /// # Errors
     ///
     /// There is no answer.
     pub async fn answer<A>(
-        self,
+        &self,
+        source: &Source,
         watcher: &Watcher<'_>,
-        of_collector: impl AsyncFnOnce(&Collector) -> Result<A, InsightError>,
-        of_lists: impl AsyncFnOnce() -> Result<A, InsightError>,
+        of_collector: impl AsyncFnOnce(&Self, &Collector, &Watcher<'_>) -> Result<A, InsightError>,
+        of_lists: impl AsyncFnOnce(&Self, &Watcher<'_>) -> Result<A, InsightError>,
     ) -> Result<(A, Option<String>), InsightError> {
-        let Self { collector, mut note, is_optional } = self;
+        let (collector, mut note) = self.choose(source, watcher).await?;
         if let Some(collector) = collector {
-            match of_collector(&collector).await {
+            let is_optional = matches!(source, Source::Found { required: false, .. });
+            match of_collector(self, &collector, watcher).await {
                 Ok(answer) => return Ok((answer, note)),
                 Err(error) if is_optional && !watcher.interrupted.is_cancelled() => {
                     note = Some(from_lists(&error));
@@ -63,34 +54,35 @@ impl Chosen {
                 Err(error) => return Err(error),
             }
         }
-        Ok((of_lists().await?, note))
+        Ok((of_lists(self, watcher).await?, note))
     }
-}
 
-impl Session {
-    /// The collector, after it has said that it is one, or lists.
+    /// The collector, after it has said that it is one, or nothing if lists answer; and what there is to say
+    /// about that.
     ///
     /// # Errors
     ///
     /// The collector that was asked for cannot be found or reached, or is none.
-    pub async fn choose(&self, source: &Source, watcher: &Watcher<'_>) -> Result<Chosen, InsightError> {
+    pub async fn choose(
+        &self,
+        source: &Source,
+        watcher: &Watcher<'_>,
+    ) -> Result<(Option<Collector>, Option<String>), InsightError> {
         match source {
-            Source::Lists => Ok(Chosen { collector: None, note: None, is_optional: false }),
+            Source::Lists => Ok((None, None)),
             Source::Collector(endpoint) => {
                 let collector = watcher.wait(Collector::at(Endpoint::clone(endpoint))).await?;
-                Ok(Chosen { collector: Some(collector), note: None, is_optional: false })
+                Ok((Some(collector), None))
             }
             Source::Found { place, credentials, required } => {
-                let found = Box::pin(find(&self.api, place, credentials));
-                match watcher.wait(found).await {
+                match watcher.wait(Box::pin(find(&self.api, place, credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");
-                        Ok(Chosen { collector: Some(collector), note: Some(note), is_optional: !required })
+                        Ok((Some(collector), Some(note)))
                     }
                     Err(InsightError::Collector(error)) if !required => {
-                        let note = error.is_of_a_collector().then(|| from_lists(&error));
-                        Ok(Chosen { collector: None, note, is_optional: true })
+                        Ok((None, error.is_of_a_collector().then(|| from_lists(&error))))
                     }
                     Err(error) => Err(error),
                 }
@@ -184,7 +176,9 @@ impl Session {
         watcher: &Watcher<'_>,
     ) -> TreeAnswer {
         let Page { answer: mut shown, rest } = page;
-        self.identify(&mut shown);
+        for node in &mut shown.nodes {
+            node.identity = self.identity(&node.name);
+        }
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
         TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await }
     }
@@ -222,23 +216,13 @@ impl Session {
         Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
     }
 
-    /// Finds the identities that names stand for, which answers of a collector leave out.
-    fn identify(&self, shown: &mut Neighbourhood) {
-        for node in &mut shown.nodes {
-            node.identity = self.identity(&node.name);
-        }
-    }
-
+    /// The identity that a name stands for, which answers of a collector leave out.
     fn identity(&self, name: &ObjectName) -> Option<Identity> {
         let resource = self.discovered.catalog.resolve(&name.api_version, &name.kind)?;
         let namespace = name.namespace.as_deref().and_then(Namespace::parse);
+        let uid = Uid::parse(&name.uid)?;
         let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
-        fits.then(|| Uid::parse(&name.uid)).flatten().map(|uid| Identity {
-            resource: std::sync::Arc::clone(resource),
-            namespace,
-            name: name.name.as_str().into(),
-            uid,
-        })
+        fits.then(|| Identity { resource: resource.clone(), namespace, name: name.name.as_str().into(), uid })
     }
 }
 

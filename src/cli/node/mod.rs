@@ -127,7 +127,7 @@ that no earlier pass has seen count as seen just now, and stay for `node.images.
 
 /// The arguments of `kube-gc node plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::help()))]
 struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -179,7 +179,7 @@ Examples:
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::help()))]
 struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -223,7 +223,7 @@ Dead containers, sandboxes and logs are collected every `node.period`, images ev
 
 /// The arguments of `kube-gc node run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::help()))]
 struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::exit::Exit;
 use super::invoked::Invoked;
+use super::text::print;
 use crate::app::insight::Connection;
 use crate::app::{Error, ErrorKind};
 use crate::insight::{Collector, CollectorError, InsightError, Session, Source, Watcher};
@@ -127,14 +128,7 @@ fn ask<A>(
 ) -> Result<(A, Option<String>), Failed> {
     let answer = crate::app::insight::ask(connection, async |session, interrupted| {
         let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| of_collector(session, collector, &watcher).await,
-                async || of_lists(session, &watcher).await,
-            )
-            .await
+        session.answer(source, &watcher, of_collector, of_lists).await
     })?;
     Ok(answer?)
 }
@@ -149,6 +143,21 @@ fn progress(done: usize, of: usize) {
             eprint!("\r\u{1b}[Klisted {done} of {of} types");
         }
     }
+}
+
+/// Prints an answer: as JSON of a kind, as names of objects, or as text.
+fn show(
+    output: Format,
+    (kind, answer): (&'static str, &impl Serialize),
+    names: impl FnOnce() -> String,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failed> {
+    print(&match output {
+        Format::Json => json(kind, answer)?,
+        Format::Name => names(),
+        Format::Table | Format::Wide => text(),
+    })?;
+    Ok(())
 }
 
 /// An answer as one line of JSON.

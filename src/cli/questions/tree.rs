@@ -34,7 +34,7 @@ const MOST_OBJECTS: usize = 1000;
 
 /// The arguments of `kube-gc tree`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct TreeArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -125,7 +125,7 @@ impl TreeArgs {
         let ended = insight::ask(&self.common.connection(), async |session, interrupted| {
             // Progress would be in the way of the tree.
             let watcher = Watcher { progress: &|_, _| {}, interrupted };
-            let collector = session.choose(source, &watcher).await?.collector;
+            let (collector, _) = session.choose(source, &watcher).await?;
             let show = |answer: &TreeAnswer| {
                 let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
                 let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
