@@ -10,13 +10,11 @@ use tokio_util::sync::CancellationToken;
 use super::InsightError;
 use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
-use kube_gc_core::object::{
-    DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ResourceVersion, Uid,
-};
+use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
-    StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Remaining, StuckReport, Suspect,
+    Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -58,7 +56,7 @@ impl Watcher<'_> {
 pub(super) struct Lists<'a> {
     pub session: &'a Session,
     pub watcher: &'a Watcher<'a>,
-    graph: LocalGraph,
+    pub graph: LocalGraph,
     knowledge: Knowledge,
     limits: ViewLimits,
     /// The most live reads.
@@ -170,17 +168,6 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The objects in a namespace that were listed.
-    pub fn in_namespace(&self, namespace: &Namespace) -> Vec<(Identity, DeletionState)> {
-        let query = SearchQuery { namespace: Some(namespace.clone()), ..SearchQuery::default() };
-        self.graph.search(&query).found
-    }
-
-    /// A first look at all objects that were listed, for what is wrong with these, or with all.
-    pub fn survey(&mut self, selected: Option<&HashSet<Uid>>) -> Survey {
-        Survey::of(&mut self.graph, selected)
-    }
-
     /// Checks some objects.
     pub async fn check(&mut self, keys: &[Key], circles: &Circles) -> Vec<CheckedObject> {
         let suspects: Vec<Suspect> =
@@ -196,23 +183,20 @@ impl<'a> Lists<'a> {
         checked.into_iter().flatten().collect()
     }
 
-    /// Walks from an object to all that its deletion may concern.
-    pub fn walk(&self, query: PlanQuery) -> Walk {
-        self.graph.walk(query)
-    }
-
-    /// The number of objects of a type that were listed.
-    pub fn population(&self, resource: &GroupResource) -> usize {
-        self.graph.population(resource)
-    }
-
     /// What of these objects, or of all, was deleted before a time, and is still there.
     pub async fn stuck(&mut self, before: &str, selected: Option<&HashSet<Uid>>) -> StuckReport {
-        let mut remaining = Remaining::all(&mut self.graph);
-        for one in &mut remaining {
-            one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
-        }
-        self.ask(|asker| stuck(asker, &remaining, before)).await
+        let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
+        let deleted = self.graph.search(&deleted).found;
+        // All blocking dependents matter.
+        (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
+        self.ask(|asker| {
+            let mut remaining = Remaining::around(asker, &deleted);
+            for one in &mut remaining {
+                one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
+            }
+            stuck(asker, &remaining, before)
+        })
+        .await
     }
 
     /// Asks a question until it has an answer.

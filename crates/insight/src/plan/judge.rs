@@ -6,7 +6,7 @@ use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
-use crate::plan::answer::{self, Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, is_precious};
 use crate::plan::outcomes::{Cause, Delays, Met, Mode, Outcomes, class, modes, verdict};
 use crate::plan::walk::{Index, Outside, Owner, Reference, Visited, Walk, as_definition};
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER};
@@ -26,19 +26,9 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let mut plan = Plan {
         object: root.into(),
         cascade: walk.query.policy.into(),
-        exists: None,
-        verdict: String::new(),
-        deletes: 0,
-        perhaps_deletes: 0,
-        by_type: Vec::new(),
-        objects: Vec::new(),
-        not_listed: 0,
         truncated: walk.truncated,
-        brake: Forecast::Unknown,
-        notes: Vec::new(),
         depends_on_unseen: walk.truncated,
-        by_collector: Vec::new(),
-        most_in_namespace: None,
+        ..Plan::default()
     };
     let state = match asker.live(root) {
         Some(Live::Found(_)) => State::Live,
