@@ -110,34 +110,28 @@ pub enum ObjectArgument {
     Uid(Uid),
 }
 
-/// Why arguments name no object.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; an object is TYPE/NAME, TYPE NAME or uid:UID")]
-pub struct ObjectArgumentError(String);
-
 impl ObjectArgument {
     /// Reads one or two arguments.
     ///
     /// # Errors
     ///
     /// They name no object, or more than one.
-    pub fn read(arguments: &[String]) -> Result<Self, ObjectArgumentError> {
+    pub fn read(arguments: &[String]) -> Result<Self, String> {
+        let wrong = |why: &str| format!("{why}; an object is TYPE/NAME, TYPE NAME or uid:UID");
         let (of_type, name) = match arguments {
             [one] => {
                 if let Some(uid) = one.strip_prefix("uid:") {
-                    let uid =
-                        Uid::parse(uid).ok_or_else(|| ObjectArgumentError("the uid is empty".into()))?;
-                    return Ok(Self::Uid(uid));
+                    return Uid::parse(uid).map(Self::Uid).ok_or_else(|| wrong("the uid is empty"));
                 }
-                one.split_once('/').ok_or_else(|| ObjectArgumentError(format!("{one:?} has no name")))?
+                one.split_once('/').ok_or_else(|| wrong(&format!("{one:?} has no name")))?
             }
             [of_type, name] if !of_type.contains('/') && !name.contains('/') => {
                 (of_type.as_str(), name.as_str())
             }
-            _ => return Err(ObjectArgumentError("more than one object is named".into())),
+            _ => return Err(wrong("more than one object is named")),
         };
         if of_type.is_empty() || name.is_empty() || name.contains('/') {
-            return Err(ObjectArgumentError(format!("{of_type}/{name} is not a type and a name")));
+            return Err(wrong(&format!("{of_type}/{name} is not a type and a name")));
         }
         Ok(Self::Named { of_type: of_type.to_owned(), name: name.to_owned() })
     }
@@ -238,7 +232,7 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<ObjectArgument, ObjectArgumentError> {
+    fn read(arguments: &[&str]) -> Result<ObjectArgument, String> {
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         ObjectArgument::read(&arguments)
     }

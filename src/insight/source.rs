@@ -1,14 +1,14 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::{Answer, ExplainAnswer, PlanArgument};
-use super::collector::{Collector, Events, ObjectRef, Page, Reach, Record, SearchScope, find};
+use super::collector::{Collector, ObjectRef, Page, Record, SearchScope, find};
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session};
-use super::tree::{MOST_ROWS, TreeAnswer, TreeQuery};
+use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeAnswer, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
-use kube_gc_insight::{Neighbourhood, ObjectName, Plan};
+use kube_gc_insight::{ObjectName, Plan};
 
 /// What a user says about the source.
 #[derive(Clone, Debug, Default)]
@@ -136,13 +136,13 @@ impl Session {
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.neighbourhood(of, reach(query)).await;
+        let ask = async |of: &ObjectRef| collector.neighbourhood(of, query, MOST_OBJECTS).await;
         let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
         if query.compares(&page.answer)
             && let Some(most) = query.candidates().nth(1)
         {
-            let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
-            let found = collector.neighbourhood(&object, wider);
+            let wider = TreeQuery { most, ..query.clone() };
+            let found = collector.neighbourhood(&object, &wider, MOST_ROWS);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
                 && found.rest.next.is_none()
@@ -150,37 +150,13 @@ impl Session {
                 page = found;
             }
         }
-        Ok(self.tree_of(page, query, watcher).await)
-    }
-
-    /// What belongs to an object, now and whenever it changes.
-    ///
-    /// # Errors
-    ///
-    /// The collector does not answer.
-    pub(super) async fn follow(
-        &self,
-        collector: &Collector,
-        object: &ObjectRef,
-        query: &TreeQuery,
-    ) -> Result<Events<Neighbourhood>, InsightError> {
-        Ok(collector.follow(object, reach(query)).await?)
-    }
-
-    /// The answer that a page of a collector stands for. The graph does not keep finalizers and
-    /// the server's tables, so these are read.
-    pub(super) async fn tree_of(
-        &self,
-        page: Page<Neighbourhood>,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-    ) -> TreeAnswer {
+        // The graph does not keep finalizers and the server's tables, so these are read.
         let Page { answer: mut shown, rest } = page;
         for node in &mut shown.nodes {
             node.identity = self.identity(&node.name);
         }
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
-        TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await }
+        Ok(TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await })
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -224,11 +200,6 @@ impl Session {
         let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
         fits.then(|| Identity { resource: resource.clone(), namespace, name: name.name.as_str().into(), uid })
     }
-}
-
-const fn reach(query: &TreeQuery) -> Reach {
-    let TreeQuery { up, down, most, limit, .. } = query;
-    Reach { up: *up, down: *down, most: *most, limit: *limit }
 }
 
 fn not_in_the_graph(uid: &Uid) -> InsightError {

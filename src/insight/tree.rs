@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::collector::{Collector, Events};
+use super::collector::Collector;
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use super::{CollectorError, InsightError};
@@ -18,6 +18,8 @@ use kube_gc_insight::{
     Details, Live, Neighbourhood, NeighbourhoodQuery, Shown, Standing, State, Unseen, Worst, neighbourhood,
 };
 
+/// The most objects that a tree shows.
+pub const MOST_OBJECTS: usize = 1000;
 /// The most objects whose rows of the server's table are read.
 pub(super) const MOST_ROWS: usize = 200;
 /// The most objects that are being deleted and whose finalizers are read.
@@ -36,8 +38,6 @@ pub struct TreeQuery {
     pub down: usize,
     /// The most dependents of each parent and type.
     pub most: usize,
-    /// The most objects.
-    pub limit: usize,
     /// Which types are listed.
     pub filter: TypeFilter,
     /// Whether to read the rows of the server's tables.
@@ -113,7 +113,7 @@ impl Session {
         if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter).await;
         }
-        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_OBJECTS };
         let mut shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
         if query.compares(&shown) {
             let wider = NeighbourhoodQuery { limit: MOST_ROWS + 1, ..question };
@@ -270,24 +270,12 @@ fn is_ready(row: &[(String, String)]) -> Option<bool> {
     }
 }
 
-/// The time between two answers, in which details are read.
+/// The time between two answers.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long to wait for a collector that has ended its stream before it is asked again.
-const RECONNECT: Duration = Duration::from_secs(1);
-
-/// What follows the end of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// Another one.
-    Stream,
-    /// Nothing: the object is gone, or nobody looks any more.
-    End,
-}
 
 impl Session {
-    /// Shows what belongs to an object whenever it may have changed, until the object is gone or
-    /// somebody ends the command. Lists are read every two seconds; a collector says when something
-    /// has changed.
+    /// Shows what belongs to an object every two seconds, until the object is gone or somebody ends the
+    /// command.
     ///
     /// # Errors
     ///
@@ -299,100 +287,25 @@ impl Session {
         watcher: &Watcher<'_>,
         mut show: impl FnMut(&TreeAnswer) -> bool,
     ) -> Result<(), InsightError> {
-        match collector {
-            Some(collector) => self.follow_tree(collector, query, watcher, &mut show).await,
-            None => self.list_again(query, watcher, &mut show).await,
-        }
-    }
-
-    async fn list_again(
-        &self,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-    ) -> Result<(), InsightError> {
         let mut is_first = true;
         loop {
             let next = Instant::now() + INTERVAL;
-            match self.tree(query, watcher).await {
+            let answer = match collector {
+                Some(collector) => self.tree_from(collector, query, watcher).await,
+                None => self.tree(query, watcher).await,
+            };
+            match answer {
                 // What is half known after Ctrl-C is no change.
                 _ if watcher.interrupted.is_cancelled() && !is_first => return Ok(()),
                 Ok(answer) if !show(&answer) => return Ok(()),
                 Ok(_) => is_first = false,
                 Err(InsightError::NoSuchObject(_)) if !is_first => return Ok(()),
+                // The collector may have been restarted.
+                Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {}
                 Err(error) => return Err(error),
             }
             if watcher.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
                 return Ok(());
-            }
-        }
-    }
-
-    async fn follow_tree(
-        &self,
-        collector: &Collector,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-    ) -> Result<(), InsightError> {
-        let object = self.object_ref(&query.object).await?;
-        let following = async {
-            let mut is_first = true;
-            loop {
-                let mut events = match self.follow(collector, &object, query).await {
-                    Ok(events) => events,
-                    // It may have been restarted.
-                    Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {
-                        sleep_until(Instant::now() + RECONNECT).await;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                if self.show_events(&mut events, query, watcher, show, &mut is_first).await? == Next::End {
-                    return Ok(());
-                }
-                sleep_until(Instant::now() + RECONNECT).await;
-            }
-        };
-        watcher.interrupted.run_until_cancelled(following).await.unwrap_or(Ok(()))
-    }
-
-    /// Shows the newest event, as often as its details may be read.
-    async fn show_events(
-        &self,
-        events: &mut Events<Neighbourhood>,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-        is_first: &mut bool,
-    ) -> Result<Next, InsightError> {
-        let mut newest = None;
-        let mut due = Instant::now();
-        loop {
-            tokio::select! {
-                event = events.next() => match event {
-                    Ok(Some(page)) => newest = Some(page),
-                    // A stream ends now and then, and a new one begins with the whole state.
-                    Ok(None) | Err(CollectorError::Unreachable { .. }) => return Ok(Next::Stream),
-                    Err(error) => return Err(error.into()),
-                },
-                () = sleep_until(due), if newest.is_some() => {
-                    let page = newest.take().unwrap_or_default();
-                    if page.answer.nodes.is_empty() {
-                        if *is_first {
-                            let why = "the graph of the collector does not have this object; --from lists asks the \
-                                 API server";
-                            return Err(InsightError::NoSuchObject(why.to_owned()));
-                        }
-                        return Ok(Next::End);
-                    }
-                    let answer = self.tree_of(page, query, watcher).await;
-                    if !show(&answer) {
-                        return Ok(Next::End);
-                    }
-                    *is_first = false;
-                    due = Instant::now() + if query.with_rows { INTERVAL } else { Duration::ZERO };
-                }
             }
         }
     }

@@ -7,7 +7,7 @@ use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, Redraw, kubectl_names, print};
-use crate::insight::{Hidden, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
+use crate::insight::{Hidden, MOST_OBJECTS, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
 
@@ -28,9 +28,6 @@ Examples:
 
 A namespaced object is looked for in its namespace alone, a cluster-scoped one everywhere.
 docs/tree.md explains the columns.";
-
-/// The most objects that a tree shows.
-const MOST_OBJECTS: usize = 1000;
 
 /// The arguments of `kube-gc tree`.
 #[derive(Args, Clone, Debug)]
@@ -100,7 +97,6 @@ impl TreeArgs {
             up: self.up.into(),
             down: self.down.into(),
             most: if self.all { MOST_OBJECTS } else { self.max.into() },
-            limit: MOST_OBJECTS,
             filter: common.reach.filter(),
             with_rows: matches!(output, TreeFormat::Table | TreeFormat::Wide),
         };
