@@ -11,13 +11,13 @@ mod tree;
 use std::io::IsTerminal as _;
 
 use clap::{Subcommand, ValueEnum};
-use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_core::text::escape::Escaped;
 use kube_gc_insight::{Document, Unseen};
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::invoked::Invoked;
-use super::text::print;
+use super::text::{self, print};
 use crate::app::insight::Connection;
 use crate::app::{Error, ErrorKind};
 use crate::insight::{Collector, CollectorError, InsightError, Session, Source, Watcher};
@@ -162,13 +162,8 @@ fn show(
 
 /// An answer as one line of JSON.
 fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
-    let document = Document::new(kind, answer);
-    let text = serde_json::to_string(&document).map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    let mut line = String::with_capacity(text.len() + 1);
-    // Writing to a string cannot fail.
-    let _ = escape_json(&text, &mut line);
-    line.push('\n');
-    Ok(line)
+    let text = serde_json::to_string(&Document::new(kind, answer));
+    Ok(text::json(&text.map_err(|error| Error::new(ErrorKind::Internal, error))?))
 }
 
 /// How many things that could not be looked at are named to people.

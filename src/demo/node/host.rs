@@ -59,9 +59,9 @@ const fn image(name: &'static str, gib: u64, detected: u32) -> Image {
 
 /// The images.
 pub const IMAGES: [Image; 11] = [
-    image("registry.example.com/shop/web:3", 4, 72),
-    image("registry.example.com/shop/web:2", 6, 400),
-    image("registry.example.com/shop/importer:1", 8, 300),
+    image(WEB, 4, 72),
+    image(OLD_WEB, 6, 400),
+    image(IMPORTER, 8, 300),
     Image { used: Some(20), ..image(LATE, 10, 500) },
     image("registry.example.com/shop/cart:7", 6, 1),
     Image { used: Some(700), ..image("registry.example.com/shop/report:1", 7, 900) },
@@ -98,48 +98,39 @@ const fn exited(image: &'static str, created: u32, written: u64) -> Container {
     Container { image, state: ContainerState::ContainerExited, created, written }
 }
 
-/// The pods. Their containers are in the order of their creation.
+const RUNNING: Container =
+    Container { image: WEB, state: ContainerState::ContainerRunning, created: 70, written: 1 };
+
+/// A pod by its name, its phase, whether its sandbox has stopped, the image of its spec, and its containers in
+/// the order of their creation.
+const fn pod(
+    name: &'static str,
+    phase: Option<&'static str>,
+    is_stopped: Option<bool>,
+    image: &'static str,
+    containers: &'static [Container],
+) -> Pod {
+    Pod { name, phase, is_stopped, containers, image }
+}
+
+const WEB: &str = "registry.example.com/shop/web:3";
+const OLD_WEB: &str = "registry.example.com/shop/web:2";
+const IMPORTER: &str = "registry.example.com/shop/importer:1";
+
+/// The pods.
 const PODS: [Pod; 4] = [
-    Pod {
-        name: "web",
-        phase: Some("Running"),
-        is_stopped: Some(false),
-        containers: &[
-            exited("registry.example.com/shop/web:2", 90, 1),
-            exited("registry.example.com/shop/web:2", 80, 1),
-            exited("registry.example.com/shop/web:2", 75, 0),
-            Container {
-                image: "registry.example.com/shop/web:3",
-                state: ContainerState::ContainerRunning,
-                created: 70,
-                written: 1,
-            },
-        ],
-        image: "registry.example.com/shop/web:3",
-    },
-    Pod {
-        name: "importer",
-        phase: Some("Succeeded"),
-        is_stopped: Some(true),
-        containers: &[exited("registry.example.com/shop/importer:1", 48, 0)],
-        image: "registry.example.com/shop/importer:1",
-    },
+    pod(
+        "web",
+        Some("Running"),
+        Some(false),
+        WEB,
+        &[exited(OLD_WEB, 90, 1), exited(OLD_WEB, 80, 1), exited(OLD_WEB, 75, 0), RUNNING],
+    ),
+    pod("importer", Some("Succeeded"), Some(true), IMPORTER, &[exited(IMPORTER, 48, 0)]),
     // Its node was cut off when it was deleted.
-    Pod {
-        name: "checkout-old",
-        phase: None,
-        is_stopped: Some(true),
-        containers: &[exited(LATE, 200, 0)],
-        image: LATE,
-    },
+    pod("checkout-old", None, Some(true), LATE, &[exited(LATE, 200, 0)]),
     // Bound to this node a moment ago: its image is there, its container is not.
-    Pod {
-        name: "cart",
-        phase: Some("Pending"),
-        is_stopped: None,
-        containers: &[],
-        image: "registry.example.com/shop/cart:7",
-    },
+    pod("cart", Some("Pending"), None, "registry.example.com/shop/cart:7", &[]),
 ];
 
 /// The node.
