@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
+
 use super::connect;
 use super::election::{Candidacy, gate};
 use super::error::{Error, ErrorKind};
@@ -17,27 +19,45 @@ use crate::api::{Api, Connection};
 use crate::config::{Settings, available_cores};
 use crate::telemetry::{self, Exporter};
 
-/// Which API server to connect to, and as whom.
-#[derive(Clone, Debug, Default)]
+/// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
+#[derive(Args, Clone, Debug, Default)]
 pub struct Target {
-    /// The kubeconfig; `None` looks in the usual places.
+    /// Kubeconfig to connect with
+    ///
+    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
+    /// a pod, its service account.
+    #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; `None` takes the current one.
+
+    /// Context of the kubeconfig [default: the current context]
+    #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// The user to impersonate.
+
+    /// User to impersonate
+    #[arg(long = "as", value_name = "USER")]
     pub user: Option<String>,
-    /// The groups to impersonate.
+
+    /// Group to impersonate; repeatable
+    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
     pub groups: Vec<String>,
-    /// The uid to impersonate.
+
+    /// Uid to impersonate
+    #[arg(long = "as-uid", value_name = "UID", requires = "user")]
     pub uid: Option<String>,
 }
 
 /// What the program that starts a collector wants of it.
-#[derive(Clone, Debug, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct RunOptions {
-    /// A file to write as soon as the collector is ready.
+    /// File to write as soon as the collector is ready, for programs that start it
+    ///
+    /// JSON with the process id, the version and the addresses of both listeners. It appears
+    /// at once and complete, and is removed at the end.
+    #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
-    /// Whether to end when the parent process does.
+
+    /// End when the process that started this one ends
+    #[arg(long)]
     pub exit_with_parent: bool,
 }
 

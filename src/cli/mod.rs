@@ -33,7 +33,7 @@ use invoked::Invoked;
                   decision.\n\n\
                   It does the work of kube-controller-manager's garbage collector. Run it where there is none \
                   (envtest, a bare API server), or where that one is disabled.",
-    after_long_help = exit::HELP,
+    after_long_help = exit::help(),
     arg_required_else_help = true,
 )]
 struct Cli {

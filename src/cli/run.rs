@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::exit::Exit;
 use super::report;
-use super::shared::{ConnectionArgs, LogArgs, begin, ended, name};
-use crate::app::{self, RunOptions};
+use super::shared::{LogArgs, begin, ended, name};
+use crate::app::{self, RunOptions, Target};
 use crate::config::{ConfigError, DecisionLines, Loader, Settings};
 
 /// The end of `kube-gc run --help`.
@@ -33,10 +33,10 @@ documents all settings.";
 
 /// The arguments of `kube-gc run`.
 #[derive(Args, Clone, Debug, Default)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", super::exit::help()))]
 pub struct RunArgs {
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: Target,
 
     /// TOML file with settings
     ///
@@ -94,16 +94,8 @@ pub struct RunArgs {
     #[command(flatten)]
     log: LogArgs,
 
-    /// File to write as soon as the collector is ready, for programs that start it
-    ///
-    /// JSON with the process id, the version and the addresses of both listeners. It appears
-    /// at once and complete, and is removed at the end.
-    #[arg(long, value_name = "FILE")]
-    ready_file: Option<PathBuf>,
-
-    /// End when the process that started this one ends
-    #[arg(long)]
-    exit_with_parent: bool,
+    #[command(flatten)]
+    options: RunOptions,
 }
 
 /// Runs the collector. Errors are in the log once there is one, and on standard error before.
@@ -112,8 +104,7 @@ pub fn run(args: &RunArgs) -> Exit {
         Ok(settings) => settings,
         Err(error) => return report(&error),
     };
-    let options = RunOptions { ready_file: args.ready_file.clone(), exit_with_parent: args.exit_with_parent };
-    ended(app::run(&args.connection.target(), &settings, &options))
+    ended(app::run(&args.connection, &settings, &args.options))
 }
 
 impl RunArgs {
@@ -130,11 +121,9 @@ impl RunArgs {
         environment: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Settings, ConfigError> {
         let Self {
-            // The connection is not a setting.
+            // These are no settings.
             connection: _,
-            // Nor are these.
-            ready_file: _,
-            exit_with_parent: _,
+            options: _,
             config,
             dry_run,
             finish_namespaces,

@@ -1,49 +1,12 @@
 //! What several subcommands share: arguments, the start, and the end.
 
-use std::path::PathBuf;
-
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::exit::Exit;
-use crate::app::{Error, ErrorKind, Target};
+use crate::app::{Error, ErrorKind};
 use crate::config::{ConfigError, Loader, LogFormat, Settings};
 use crate::telemetry::logging::{self, verbose_filter};
 use kube_gc_core::object::PropagationPolicy;
-
-/// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
-#[derive(Args, Clone, Debug, Default)]
-pub struct ConnectionArgs {
-    /// Kubeconfig to connect with
-    ///
-    /// The default is the first of: the files of $KUBECONFIG, ~/.kube/config, and, in
-    /// a pod, its service account.
-    #[arg(long, value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig [default: the current context]
-    #[arg(long, value_name = "NAME")]
-    pub context: Option<String>,
-
-    /// User to impersonate
-    #[arg(long = "as", value_name = "USER")]
-    user: Option<String>,
-
-    /// Group to impersonate; repeatable
-    #[arg(long = "as-group", value_name = "GROUP", requires = "user")]
-    groups: Vec<String>,
-
-    /// Uid to impersonate
-    #[arg(long = "as-uid", value_name = "UID", requires = "user")]
-    uid: Option<String>,
-}
-
-impl ConnectionArgs {
-    /// Which API server to ask.
-    pub fn target(&self) -> Target {
-        let Self { kubeconfig, context, user, groups, uid } = self.clone();
-        Target { kubeconfig, context, user, groups, uid }
-    }
-}
 
 /// A propagation policy, as kubectl spells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

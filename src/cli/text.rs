@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use crate::app::{Error, ErrorKind};
 use kube_gc_core::object::split_api_version;
-use kube_gc_core::text::escape::Escaped;
+use kube_gc_core::text::escape::{Escaped, escape_json};
 use kube_gc_insight::ObjectName;
 
 /// How an answer is shown.
@@ -171,6 +171,17 @@ pub fn kubectl_names<'a>(objects: impl IntoIterator<Item = &'a ObjectName>) -> S
 pub fn line(text: &mut String, line: impl Display) {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "{}", Escaped(line));
+}
+
+/// JSON in which nothing controls a terminal.
+pub fn json(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 1);
+    for line in text.lines() {
+        // Writing to a string cannot fail.
+        let _ = escape_json(line, &mut escaped);
+        escaped.push('\n');
+    }
+    escaped
 }
 
 /// Writes to standard output. False if nobody reads it any more, which is no error.

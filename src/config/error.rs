@@ -29,56 +29,23 @@ impl fmt::Display for Origin {
 
 /// Why the settings could not be loaded.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read the configuration file {}: {error}", path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        error: std::io::Error,
-    },
-    /// The file is not valid TOML.
+    Unreadable { path: PathBuf, error: std::io::Error },
+    /// The file is not valid TOML. The message has line and column.
     #[error("the configuration file {} is not valid TOML: {message}", path.display())]
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// The parser's message, with line and column.
-        message: String,
-    },
+    Syntax { path: PathBuf, message: String },
     /// No setting has this key.
     #[error("unknown key `{key}` in {origin}{}", did_you_mean(suggestion.as_deref()))]
-    UnknownKey {
-        /// The key, with its section.
-        key: String,
-        /// The source that set it.
-        origin: Origin,
-        /// The most similar key.
-        suggestion: Option<String>,
-    },
+    UnknownKey { key: String, origin: Origin, suggestion: Option<String> },
     /// A section in place of a value.
-    #[error("`{key}` in {origin} {problem}")]
-    Shape {
-        /// The key.
-        key: String,
-        /// The source that set it.
-        origin: Origin,
-        /// The predicate of the message.
-        problem: &'static str,
-    },
+    #[error("`{key}` in {origin} is a section, not a value")]
+    Section { key: String, origin: Origin },
     /// The value has the wrong type or is out of bounds.
     #[error("bad value for `{key}` in {origin}: {value}; it must be {allowed}")]
-    BadValue {
-        /// The key, with its section.
-        key: String,
-        /// The source that set it.
-        origin: Origin,
-        /// The value, with the parser's message if there is one.
-        value: String,
-        /// The values that are allowed.
-        allowed: String,
-    },
+    BadValue { key: String, origin: Origin, value: String, allowed: &'static str },
     /// Any other error of the `config` crate.
     #[error("cannot merge the configuration sources: {0}")]
     Other(#[from] config::ConfigError),

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use config::{Config, File, FileFormat, Map, Source, Value, ValueKind};
+use config::{Config, File, FileFormat, Map, Source as _, Value, ValueKind};
 
 use super::Settings;
 use super::error::{ConfigError, Origin};
-use super::rules::{RULES, allowed};
+use super::settings::RULES;
 
 /// The prefix of the environment variables. It ends with two underscores, so that
 /// variables such as `KUBE_GC_CONFIG` are not mistaken for settings.
 const PREFIX: &str = "KUBE_GC__";
+/// The variable from which Rust programs usually take their log filter, and its key.
+const RUST_LOG: (&str, &str) = ("RUST_LOG", "log.filter");
 
 /// The built-in defaults.
 pub(super) const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -44,10 +46,8 @@ impl Loader {
 
     /// Adds a TOML file with this content.
     #[cfg(any(test, feature = "internals"))]
-    pub(super) fn text(mut self, text: String) -> Self {
-        self.file = Some(PathBuf::from("text"));
-        self.text = Some(text);
-        self
+    pub(super) fn text(self, text: &str) -> Self {
+        Self { file: Some(PathBuf::from("text")), text: Some(text.to_owned()), ..self }
     }
 
     /// Adds environment variables, usually all of [`std::env::vars_os`]. It ignores those
@@ -77,31 +77,40 @@ impl Loader {
     /// the key and the source.
     pub fn load(self) -> Result<Settings, ConfigError> {
         let defaults = File::from_str(DEFAULTS, FileFormat::Toml);
-        let mut merge = Merge::new(Value::new(None, ValueKind::Table(defaults.collect()?)));
-
-        let mut layers = Vec::new();
+        let mut merge = Merge { known: flat(defaults.collect()?), set: BTreeMap::new() };
         if let Some(path) = self.file {
             let text = match self.text {
                 Some(text) => text,
                 None => std::fs::read_to_string(&path)
                     .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?,
             };
-            let table = parse(&path, &text)?;
-            layers.push(merge.table(table, &Origin::File(path))?);
+            for (key, value) in flat(parse(&path, &text)?) {
+                // An empty section sets nothing.
+                if !(matches!(value.kind, ValueKind::Table(_)) && merge.is_section(&key)) {
+                    merge.set(key, value, Origin::File(path.clone()))?;
+                }
+            }
         }
-        layers.push(merge.environment(self.environment)?);
-        let mut flags = Layer::default();
+        // RUST_LOG must not override KUBE_GC__LOG__FILTER.
+        let (general, ours): (Vec<_>, Vec<_>) =
+            self.environment.into_iter().partition(|(name, _)| name == RUST_LOG.0);
+        for (name, text) in general.into_iter().filter(|(_, text)| !text.is_empty()).chain(ours) {
+            merge.variable(&name.to_string_lossy(), text)?;
+        }
         for (flag, key, value) in self.flags {
-            merge.value(&mut flags, key.to_owned(), value, Origin::Flag(flag))?;
+            merge.set(key.to_owned(), value, Origin::Flag(flag))?;
         }
-        layers.push(flags);
 
-        let builder = layers
-            .into_iter()
-            .fold(Config::builder().add_source(defaults), |builder, layer| builder.add_source(layer));
+        let mut builder = Config::builder().add_source(defaults);
+        for (key, (value, _)) in &merge.set {
+            builder = builder.set_override(key, value.clone())?;
+        }
         let settings = builder.build()?.try_deserialize().map_err(|error| merge.explain(error))?;
-        merge.check(&settings)?;
-        Ok(settings)
+        // Bounds, and rules about several keys.
+        match RULES.iter().find(|rule| !(rule.holds)(&settings)) {
+            Some(rule) => Err(merge.bad(rule.key)),
+            None => Ok(settings),
+        }
     }
 }
 
@@ -115,130 +124,57 @@ fn parse(path: &Path, text: &str) -> Result<Map<String, Value>, ConfigError> {
     })
 }
 
-/// The values of one source, by dotted key, checked against the known keys.
-#[derive(Clone, Debug, Default)]
-struct Layer(Map<String, Value>);
-
-impl Source for Layer {
-    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
-        Box::new(self.clone())
-    }
-
-    fn collect(&self) -> Result<Map<String, Value>, config::ConfigError> {
-        Ok(self.0.clone())
-    }
-}
-
-/// The keys and their types, taken from the defaults, and the last source of each key.
 struct Merge {
-    known: BTreeMap<String, ValueKind>,
-    set: BTreeMap<String, (Origin, String)>,
+    /// The keys and their defaults, which have their types.
+    known: BTreeMap<String, Value>,
+    /// The value of each key that a source sets, and the last such source.
+    set: BTreeMap<String, (Value, Origin)>,
 }
 
 impl Merge {
-    fn new(defaults: Value) -> Self {
-        let mut known = BTreeMap::new();
-        flatten(String::new(), defaults, &mut |key, value| {
-            known.insert(key, value.kind);
-        });
-        let set =
-            known.iter().map(|(key, kind)| (key.clone(), (Origin::Default, kind.to_string()))).collect();
-        Self { known, set }
-    }
-
-    /// The layer of a file.
-    fn table(&mut self, table: Map<String, Value>, origin: &Origin) -> Result<Layer, ConfigError> {
-        let mut values = BTreeMap::new();
-        flatten(String::new(), Value::new(None, ValueKind::Table(table)), &mut |key, value| {
-            values.insert(key, value);
-        });
-        let mut layer = Layer::default();
-        for (key, value) in values {
-            // An empty section sets nothing.
-            if !(matches!(value.kind, ValueKind::Table(_)) && self.is_section(&key)) {
-                self.value(&mut layer, key, value, origin.clone())?;
+    /// Takes a variable of the environment. Text that cannot be parsed as the type of its key stays text,
+    /// which is then rejected.
+    fn variable(&mut self, name: &str, text: OsString) -> Result<(), ConfigError> {
+        let key = match name.strip_prefix(PREFIX) {
+            Some(path) => path.to_lowercase().replace("__", "."),
+            None if name == RUST_LOG.0 => RUST_LOG.1.to_owned(),
+            None => return Ok(()),
+        };
+        let origin = Origin::Variable(name.to_owned());
+        let text = match text.into_string() {
+            Ok(text) => text,
+            Err(text) => {
+                let value = format!("{text:?} is not UTF-8");
+                return Err(ConfigError::BadValue { allowed: allowed(&key), key, origin, value });
             }
-        }
-        Ok(layer)
-    }
-
-    fn environment(&mut self, variables: Vec<(OsString, OsString)>) -> Result<Layer, ConfigError> {
-        let mut layer = Layer::default();
-        for (name, text) in variables {
-            let name = name.to_string_lossy().into_owned();
-            let origin = Origin::Variable(name.clone());
-            let key = if let Some(path) = name.strip_prefix(PREFIX) {
-                path.to_lowercase().replace("__", ".")
-            } else if name == EnvFilterVariable::NAME {
-                EnvFilterVariable::KEY.to_owned()
-            } else {
-                continue;
-            };
-            let text = text.into_string().map_err(|text| ConfigError::BadValue {
-                key: key.clone(),
-                origin: origin.clone(),
-                value: format!("{text:?} is not UTF-8"),
-                allowed: allowed(&key).to_owned(),
-            })?;
-            // RUST_LOG must not override KUBE_GC__LOG__FILTER.
-            if name == EnvFilterVariable::NAME && (text.is_empty() || layer.0.contains_key(&key)) {
-                continue;
-            }
-            let value = self.parse(&key, text);
-            self.value(&mut layer, key, value, origin)?;
-        }
-        Ok(layer)
-    }
-
-    /// Parses the text of a variable as the type of its key. Text that cannot be parsed
-    /// stays text, which validation then rejects.
-    fn parse(&self, key: &str, text: String) -> Value {
-        let kind = match self.known.get(key) {
+        };
+        let kind = match self.known.get(&key).map(|known| &known.kind) {
             Some(ValueKind::Boolean(_)) => text.parse().map(ValueKind::Boolean).ok(),
-            Some(ValueKind::I64(_) | ValueKind::U64(_)) => text.parse().map(ValueKind::I64).ok(),
+            Some(ValueKind::I64(_)) => text.parse().map(ValueKind::I64).ok(),
             Some(ValueKind::Array(_)) => {
                 let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
                 Some(ValueKind::Array(elements.map(Value::from).collect()))
             }
             _ => None,
         };
-        Value::new(None, kind.unwrap_or(ValueKind::String(text)))
+        self.set(key, Value::new(None, kind.unwrap_or(ValueKind::String(text))), origin)
     }
 
-    /// Adds one value to a layer if its key is known and its type is right.
-    fn value(
-        &mut self,
-        layer: &mut Layer,
-        key: String,
-        value: Value,
-        origin: Origin,
-    ) -> Result<(), ConfigError> {
-        let Some(known) = self.known.get(&key) else {
-            return Err(self.unknown(key, origin));
-        };
-        let shown = show(&value.kind);
-        // The `config` crate would coerce 2.7 to 3, true to 1 and "5" to 5. In a file,
-        // these are mistakes.
-        let fits = match (known, &value.kind) {
-            (ValueKind::Boolean(_), ValueKind::Boolean(_)) | (ValueKind::String(_), ValueKind::String(_)) => {
-                true
-            }
-            (ValueKind::I64(_) | ValueKind::U64(_), ValueKind::I64(number)) => {
-                *number >= 0 || takes_negative(&key)
-            }
-            (ValueKind::I64(_) | ValueKind::U64(_), ValueKind::U64(_)) => true,
+    /// Sets a key if it is known and the type of its value is right. The `config` crate would coerce 2.7 to
+    /// 3, true to 1 and "5" to 5. In a file, these are mistakes.
+    fn set(&mut self, key: String, value: Value, origin: Origin) -> Result<(), ConfigError> {
+        let Some(known) = self.known.get(&key) else { return Err(self.unknown(key, origin)) };
+        let fits = match (&known.kind, &value.kind) {
+            (ValueKind::Boolean(_), ValueKind::Boolean(_))
+            | (ValueKind::String(_), ValueKind::String(_))
+            | (ValueKind::I64(_), ValueKind::I64(_) | ValueKind::U64(_)) => true,
             (ValueKind::Array(_), ValueKind::Array(elements)) => {
                 elements.iter().all(|element| matches!(element.kind, ValueKind::String(_)))
             }
             _ => false,
         };
-        if !fits {
-            let allowed = allowed(&key).to_owned();
-            return Err(ConfigError::BadValue { key, origin, value: shown, allowed });
-        }
-        self.set.insert(key.clone(), (origin, shown));
-        layer.0.insert(key, value);
-        Ok(())
+        self.set.insert(key.clone(), (value, origin));
+        if fits { Ok(()) } else { Err(self.bad(&key)) }
     }
 
     fn is_section(&self, key: &str) -> bool {
@@ -247,80 +183,60 @@ impl Merge {
 
     fn unknown(&self, key: String, origin: Origin) -> ConfigError {
         if self.is_section(&key) {
-            return ConfigError::Shape { key, origin, problem: "is a section, not a value" };
+            return ConfigError::Section { key, origin };
         }
-        let suggestion = self
-            .known
-            .keys()
-            .map(|known| (similarity(known, &key), known))
-            .filter(|(similarity, _)| *similarity > 0.8)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, known)| known.clone());
+        let similar = self.known.keys().map(|known| (similarity(known, &key), known));
+        let similar = similar.filter(|(similarity, _)| *similarity > 0.8);
+        let suggestion = similar.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known.clone());
         ConfigError::UnknownKey { key, origin, suggestion }
+    }
+
+    /// The error about the value of a known key.
+    fn bad(&self, key: &str) -> ConfigError {
+        let set = self.set.get(key).map(|(value, origin)| (value, origin.clone()));
+        let (value, origin) = set
+            .or_else(|| Some((self.known.get(key)?, Origin::Default)))
+            .map_or_else(|| (String::new(), Origin::Default), |(value, origin)| (show(&value.kind), origin));
+        ConfigError::BadValue { key: key.to_owned(), origin, value, allowed: allowed(key) }
     }
 
     /// Adds the source to an error about a text that serde could not parse.
     fn explain(&self, error: config::ConfigError) -> ConfigError {
         let (key, problem) = match &error {
-            config::ConfigError::At { key: Some(key), error, .. } => (key.clone(), Some(error.to_string())),
-            config::ConfigError::Type { key: Some(key), .. } => (key.clone(), None),
+            config::ConfigError::At { key: Some(key), error, .. } => (key, Some(error.to_string())),
+            config::ConfigError::Type { key: Some(key), .. } => (key, None),
             _ => return ConfigError::Other(error),
         };
-        let list = key.split('[').next().unwrap_or_default().to_owned();
-        match self.set.get(&list) {
-            Some((origin, shown)) => ConfigError::BadValue {
-                value: problem.map_or_else(|| shown.clone(), |problem| format!("{shown} ({problem})")),
-                allowed: allowed(&list).to_owned(),
-                origin: origin.clone(),
-                key: list,
-            },
-            None => ConfigError::Other(error),
+        // The key of a list's element has an index.
+        let mut bad = self.bad(key.split('[').next().unwrap_or_default());
+        if let (ConfigError::BadValue { value, .. }, Some(problem)) = (&mut bad, problem) {
+            *value += &format!(" ({problem})");
         }
+        bad
     }
+}
 
-    /// Checks what serde cannot: bounds, and rules about several keys.
-    fn check(&self, settings: &Settings) -> Result<(), ConfigError> {
-        for rule in RULES {
-            if !(rule.holds)(settings) {
-                let (origin, value) =
-                    self.set.get(rule.key).cloned().unwrap_or((Origin::Default, String::new()));
-                return Err(ConfigError::BadValue {
-                    key: rule.key.to_owned(),
-                    origin,
-                    value,
-                    allowed: rule.allowed.to_owned(),
-                });
+/// The values of nested tables by dotted key. An empty table is a value: it may be an empty section, or an
+/// unknown key.
+fn flat(table: Map<String, Value>) -> BTreeMap<String, Value> {
+    fn visit(prefix: &str, table: Map<String, Value>, flat: &mut BTreeMap<String, Value>) {
+        for (key, value) in table {
+            // A quoted key with a dot is not that of a section.
+            let path = if key.contains('.') { format!("{prefix}{key:?}") } else { format!("{prefix}{key}") };
+            match value.kind {
+                ValueKind::Table(table) if !table.is_empty() => visit(&(path + "."), table, flat),
+                _ => drop(flat.insert(path, value)),
             }
         }
-        Ok(())
     }
+    let mut all = BTreeMap::new();
+    visit("", table, &mut all);
+    all
 }
 
-/// The variable from which Rust programs usually take their log filter.
-struct EnvFilterVariable;
-
-impl EnvFilterVariable {
-    const NAME: &'static str = "RUST_LOG";
-    const KEY: &'static str = "log.filter";
-}
-
-/// Visits the values of nested tables by dotted key.
-fn flatten(prefix: String, value: Value, visit: &mut impl FnMut(String, Value)) {
-    match value.kind {
-        // The caller decides about an empty table: an empty section, or an unknown key.
-        ValueKind::Table(table) if !table.is_empty() || prefix.is_empty() => {
-            for (key, value) in table {
-                let path = if prefix.is_empty() { key } else { format!("{prefix}.{key}") };
-                flatten(path, value, visit);
-            }
-        }
-        _ => visit(prefix, value),
-    }
-}
-
-/// Whether a number may be negative. For all others, that it may not is part of its rule.
-fn takes_negative(key: &str) -> bool {
-    matches!(key, "node.max_per_container" | "node.max_total")
+/// The values that a key may have.
+fn allowed(key: &str) -> &'static str {
+    RULES.iter().find(|rule| rule.key == key).map_or("what config/default.toml says", |rule| rule.allowed)
 }
 
 /// A value as it is written in a file.

@@ -5,126 +5,94 @@
 //! `KUBE_GC__SECTION__KEY`; commas separate the elements of a list. An unknown key is an
 //! error that names its source.
 //!
-//! `config/default.toml` documents each key, and is the [`Default`] of [`Settings`].
+//! `settings` has each key with its type and its range. `config/default.toml` documents each key for
+//! users, and is the [`Default`] of [`Settings`].
 
-mod collector;
 mod error;
 #[cfg(feature = "internals")]
 pub(crate) mod fuzzing;
 mod load;
-mod node;
-mod process;
-mod rules;
-mod text;
+mod settings;
+mod values;
 
-use std::sync::LazyLock;
+use std::num::{NonZeroU32, NonZeroUsize};
 
-use serde::{Deserialize, Serialize};
+use kube_gc_core::brake::{Limits, Share};
+use kube_gc_core::object::GroupResource;
 
-pub use collector::{
-    BrakeSettings, ClientSettings, ComparisonSettings, DiscoverySettings, Encoding, EventSettings,
-    GraphSettings, GraphThreads, LeaderSettings, NamespaceSettings, RetrySettings, WatchProtocol,
-    WatchSettings, WorkerSettings, available_cores,
-};
 pub use error::ConfigError;
 pub use load::Loader;
-pub use node::{
-    BesideKubelet, NodeImageSettings, NodePressureSettings, NodeRootSettings, NodeSettings, PodKnowledge,
+pub use settings::{
+    AccessSettings, BrakeSettings, ClientSettings, ComparisonSettings, DebugSettings, DiscoverySettings,
+    GraphSettings, HttpSettings, LeaderSettings, LogSettings, NodeImageSettings, NodePressureSettings,
+    NodeRootSettings, NodeSettings, RetrySettings, Settings, ShutdownSettings, StartupSettings, TlsSettings,
+    WatchSettings, WorkerSettings,
 };
-pub use process::{
-    AccessSettings, DebugSettings, DecisionLines, HttpSettings, Listener, Listeners, LogFormat, LogSettings,
-    ShutdownSettings, StartupSettings, TlsSettings,
+pub use values::{
+    BesideKubelet, DecisionLines, Encoding, GraphThreads, Listener, Listeners, LogFormat, PodKnowledge,
+    WatchProtocol,
 };
 
-/// The validated configuration. `Loader` reads it; [`Default`] has the built-in values.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    /// Decide and report, but write nothing.
-    pub dry_run: bool,
-    /// Delete the content of terminating namespaces and finalize them.
-    pub finish_namespaces: bool,
-    /// When they are finalized.
-    pub namespaces: NamespaceSettings,
-    /// How a dry run compares its decisions with another collector.
-    pub comparison: ComparisonSettings,
-    /// How many objects are processed at a time.
-    pub workers: WorkerSettings,
-    /// The graph of owners and dependents.
-    pub graph: GraphSettings,
-    /// Which resource types are discovered.
-    pub discovery: DiscoverySettings,
-    /// Lists and watches.
-    pub watch: WatchSettings,
-    /// The backoff of failed work.
-    pub retry: RetrySettings,
-    /// Events about objects that are stuck.
-    pub events: EventSettings,
-    /// Leader election among replicas.
-    pub leader: LeaderSettings,
-    /// Limits on deletion.
-    pub brake: BrakeSettings,
-    /// The start of the process.
-    pub startup: StartupSettings,
-    /// Requests to the API server.
-    pub client: ClientSettings,
-    /// The end of the process.
-    pub shutdown: ShutdownSettings,
-    /// The addresses of the listeners.
-    pub http: HttpSettings,
-    /// TLS of the listeners.
-    pub tls: TlsSettings,
-    /// Authorization of requests to the listeners.
-    pub access: AccessSettings,
-    /// The data behind the debug pages.
-    pub debug: DebugSettings,
-    /// The log.
-    pub log: LogSettings,
-    /// Node collection: `kube-gc node`.
-    pub node: NodeSettings,
+/// The number of cores that this process may use.
+#[must_use]
+pub fn available_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// The built-in values.
-static DEFAULTS: LazyLock<Settings> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "see the message")]
-    Loader::new().load().expect("the file is a part of the program, and every test of this module reads it")
-});
+impl GraphSettings {
+    /// The number of partitions on a machine with this many cores. The default is at most 8: each takes
+    /// a thread and some memory, and events rarely keep more of them busy.
+    #[must_use]
+    pub fn partition_count(&self, cores: usize) -> usize {
+        match self.partitions {
+            0 => cores.clamp(1, 8),
+            count => count.into(),
+        }
+    }
 
-impl Default for Settings {
-    fn default() -> Self {
-        DEFAULTS.clone()
+    /// Whether each partition has its own thread on a machine with this many cores. With one or two,
+    /// reading what the API server sends keeps all of them busy.
+    #[must_use]
+    pub fn has_own_threads(&self, cores: usize) -> bool {
+        match self.threads {
+            GraphThreads::Auto => cores > 2,
+            GraphThreads::Own => true,
+            GraphThreads::Shared => false,
+        }
     }
 }
 
-macro_rules! default_sections {
-    ($($section:ident: $type:ty),+ $(,)?) => {$(
-        impl Default for $type {
-            fn default() -> Self {
-                DEFAULTS.$section.clone()
-            }
+impl WatchSettings {
+    /// The number of list threads on a machine with this many cores. The default is at most 4: the API
+    /// server does not send faster than these read.
+    #[must_use]
+    pub fn list_thread_count(&self, cores: usize) -> usize {
+        match self.list_threads {
+            0 => cores.clamp(1, 4),
+            count => count.into(),
         }
-    )+};
+    }
 }
-default_sections! {
-    access: AccessSettings,
-    brake: BrakeSettings,
-    client: ClientSettings,
-    comparison: ComparisonSettings,
-    debug: DebugSettings,
-    discovery: DiscoverySettings,
-    events: EventSettings,
-    graph: GraphSettings,
-    http: HttpSettings,
-    leader: LeaderSettings,
-    log: LogSettings,
-    namespaces: NamespaceSettings,
-    node: NodeSettings,
-    retry: RetrySettings,
-    shutdown: ShutdownSettings,
-    startup: StartupSettings,
-    tls: TlsSettings,
-    watch: WatchSettings,
-    workers: WorkerSettings,
+
+impl DiscoverySettings {
+    /// Events. A cluster has many of them, they expire soon, and they have no owners.
+    #[must_use]
+    pub fn never_collected() -> [GroupResource; 2] {
+        [GroupResource::new("", "events"), GroupResource::new("events.k8s.io", "events")]
+    }
+}
+
+impl BrakeSettings {
+    /// The limits that the brake enforces.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let Self { window, percent_floor: floor, .. } = *self;
+        Limits {
+            per_minute: NonZeroU32::new(self.deletions_per_minute),
+            namespace_per_minute: NonZeroU32::new(self.namespace_deletions_per_minute),
+            share: NonZeroU32::new(self.percent).map(|percent| Share { percent, window, floor }),
+        }
+    }
 }
 
 impl Settings {
@@ -145,32 +113,55 @@ impl Settings {
         if self.dry_run && !self.brake.limits().is_off() {
             warnings.push("`brake` has no effect, because this is a dry run: it deletes nothing".to_owned());
         }
-        warnings.extend(process::exposure_warnings(self));
+        warnings.extend(self.exposure_warnings());
         warnings
     }
 
-    /// The first key whose value is out of bounds, in words. [`Loader`] reports it with its source;
-    /// this is for settings that were made by other means.
-    pub(crate) fn violation(&self) -> Option<String> {
-        let broken = rules::RULES.iter().find(|rule| !(rule.holds)(self))?;
-        Some(format!("`{}` is out of bounds: it must be {}", broken.key, broken.allowed))
+    /// Warnings about pages and tokens that a network can read.
+    fn exposure_warnings(&self) -> Vec<String> {
+        let Self { http, tls, access, .. } = self;
+        let mut warnings = Vec::new();
+        if !http.debug_listen.ip().is_loopback() && !access.listeners.include(Listener::Debug) {
+            warnings.push(format!(
+                "everyone who can reach {} can read the debug pages, which show the names of all owners and \
+                 dependents; set `access.listeners` to require authorization",
+                http.debug_listen
+            ));
+        }
+        for (listener, address) in [(Listener::Health, http.listen), (Listener::Debug, http.debug_listen)] {
+            let in_the_clear = access.listeners.include(listener) && !tls.listeners.include(listener);
+            if in_the_clear && !address.ip().is_loopback() {
+                warnings.push(format!(
+                    "tokens are sent to {address} without encryption, and anyone who can read that network can use them; \
+                     set `tls.listeners` to require TLS"
+                ));
+            }
+        }
+        if tls.listeners == Listeners::None && !tls.certificate.as_os_str().is_empty() {
+            warnings.push("`tls.certificate` has no effect, because `tls.listeners` is \"none\"".to_owned());
+        }
+        warnings
     }
 
     /// One warning for each ignored type that is not an event.
     #[must_use]
     pub fn ignored_type_warnings(&self) -> Vec<String> {
         let harmless = DiscoverySettings::never_collected();
-        self.discovery
-            .ignored
-            .iter()
-            .filter(|ignored| !harmless.contains(ignored))
-            .map(|ignored| {
-                format!(
-                    "{ignored} is ignored: its foreground and orphan deletions will never end, because the API server \
-                     still adds the finalizers"
-                )
-            })
-            .collect()
+        let ignored = self.discovery.ignored.iter().filter(|ignored| !harmless.contains(ignored));
+        let warning = |ignored: &GroupResource| {
+            format!(
+                "{ignored} is ignored: its foreground and orphan deletions will never end, because the API server \
+                 still adds the finalizers"
+            )
+        };
+        ignored.map(warning).collect()
+    }
+
+    /// The first key whose value is out of bounds, in words. [`Loader`] reports it with its source;
+    /// this is for settings that were made by other means.
+    pub(crate) fn violation(&self) -> Option<String> {
+        let broken = settings::RULES.iter().find(|rule| !(rule.holds)(self))?;
+        Some(format!("`{}` is out of bounds: it must be {}", broken.key, broken.allowed))
     }
 }
 

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::rules::RULES;
+use super::settings::RULES;
+use super::values::{is_log_filter, is_root};
 use super::*;
 use kube_gc_core::object::GroupResource;
 
 fn load_file(text: &str) -> Result<Settings, ConfigError> {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), text).unwrap();
-    Loader::new().file(Some(file.path())).load()
+    Loader::new().text(text).load()
 }
 
 fn load_variables(variables: &[(&str, &str)]) -> Result<Settings, ConfigError> {
@@ -137,16 +136,20 @@ fn rust_log_is_the_filter_unless_our_own_variable_says_otherwise() {
 #[test]
 fn unknown_keys_are_named_with_their_source() {
     let in_file = message(load_file("[workers]\ndelet = 3"));
-    assert!(in_file.contains("unknown key `workers.delet` in the file /"), "{in_file}");
-    assert!(in_file.ends_with("did you mean `workers.delete`?"), "{in_file}");
-
+    assert_eq!(in_file, "unknown key `workers.delet` in the file text; did you mean `workers.delete`?");
     let in_environment = message(load_variables(&[("KUBE_GC__WORKERZ__DELETE", "3")]));
     assert_eq!(
         in_environment,
         "unknown key `workerz.delete` in the environment variable KUBE_GC__WORKERZ__DELETE; did you mean \
          `workers.delete`?"
     );
-    for text in ["[nonsense]", "nonsense = 1", "[nonsense]\na = 1", "[workers.delete]\nx = 1"] {
+    for text in [
+        "[nonsense]",
+        "nonsense = 1",
+        "[nonsense]\na = 1",
+        "[workers.delete]\nx = 1",
+        "\"workers.delete\" = 1",
+    ] {
         assert!(message(load_file(text)).contains("unknown key `"), "{text}");
     }
     assert!(message(load_variables(&[("KUBE_GC__", "1")])).contains("KUBE_GC__"));
@@ -156,8 +159,7 @@ fn unknown_keys_are_named_with_their_source() {
 
 #[test]
 fn sections_and_values_are_not_mixed_up() {
-    assert!(message(load_file("workers = 3")).contains("`workers` in the file /"));
-    assert!(message(load_file("workers = 3")).ends_with("is a section, not a value"));
+    assert_eq!(message(load_file("workers = 3")), "`workers` in the file text is a section, not a value");
     load_file("[workers]\n[graph]").unwrap();
 }
 
@@ -227,7 +229,7 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[brake]\nwindow = \"25h\"", "brake.window", ": \"25h\";"),
     ] {
         let error = message(load_file(text));
-        assert!(error.starts_with(&format!("bad value for `{key}` in the file /")), "{text}: {error}");
+        assert!(error.starts_with(&format!("bad value for `{key}` in the file text")), "{text}: {error}");
         assert!(error.contains(value), "{text}: {error}");
         assert!(error.contains("it must be "), "{text}: {error}");
     }
@@ -254,7 +256,7 @@ fn a_machine_of_many_cores_does_not_mean_many_threads() {
         assert_eq!(counts, (partitions, list_threads), "{cores} cores");
     }
     let text = "[graph]\npartitions = 64\n[watch]\nlist_threads = 32\n";
-    let Settings { graph, watch, .. } = Loader::new().text(text.to_owned()).load().unwrap();
+    let Settings { graph, watch, .. } = Loader::new().text(text).load().unwrap();
     for cores in [1, 64] {
         assert_eq!((graph.partition_count(cores), watch.list_thread_count(cores)), (64, 32), "as it is set");
     }
@@ -297,4 +299,60 @@ proptest! {
     fn any_file_loads_or_is_refused(text in "[a-z_\\[\\]\"=. 0-9\n]{0,60}") {
         let _ = load_file(&text);
     }
+}
+
+#[test]
+fn a_log_filter_names_levels_and_not_just_any_word() {
+    let right = ["info", "WARN", "off", "info,kube_gc=debug", "info,kube_gc::api=trace", "kube_gc"];
+    for filter in right.into_iter().chain(["kube_gc::api", "off,hyper=debug", "kube_gc=debug,hyper=warn"]) {
+        assert!(is_log_filter(filter), "{filter}");
+    }
+    let silent = ["kube-gc=debug", "hyper=debug", "loud=info", "info,kube-gc=debug"];
+    let wrong =
+        ["", "loud", "verbose", "info,loud", "info,", "kube_gc=loud", "INFO DEBUG", "info,kube_gc[a]=debug"];
+    for filter in silent.into_iter().chain(wrong) {
+        assert!(!is_log_filter(filter), "{filter}");
+    }
+}
+
+/// A wrong directory would make files of the host count as logs of pods.
+#[test]
+fn a_root_lies_at_least_two_directories_deep_and_leads_nowhere_else() {
+    for root in ["/var/log", "/var/log/pods"] {
+        assert!(is_root(root), "{root}");
+    }
+    for root in ["", "/", "/var", "var/log", "/var/", "/var//log", "/var/../etc", "/var/./log", "/var/\0"] {
+        assert!(!is_root(root), "{root:?}");
+    }
+}
+
+#[test]
+fn what_a_network_can_read_is_warned_about() {
+    use Listeners::{Both, Debug, Health, None};
+    let warned = |listen: &str, tls, access| {
+        let mut settings = Settings::default();
+        (settings.tls.listeners, settings.access.listeners) = (tls, access);
+        settings.http.listen = listen.parse().unwrap();
+        settings.http.debug_listen = listen.replace(":1", ":2").parse().unwrap();
+        settings.warnings()
+    };
+    let tokens = "tokens are sent to 0.0.0.0:1 without encryption";
+    let pages = "everyone who can reach 0.0.0.0:2 can read the debug pages";
+    for (tls, access, expected) in [
+        (None, Both, &[tokens, "tokens are sent to 0.0.0.0:2 "][..]),
+        (Debug, Health, &[pages, tokens]),
+        (Health, Both, &["tokens are sent to 0.0.0.0:2 "]),
+        (Both, Both, &[]),
+        (Both, None, &[pages]),
+        (None, None, &[pages]),
+    ] {
+        let warnings = warned("0.0.0.0:1", tls, access);
+        assert_eq!(warnings.len(), expected.len(), "{tls:?} {access:?}: {warnings:?}");
+        assert!(warnings.iter().zip(expected).all(|(text, begin)| text.starts_with(begin)), "{warnings:?}");
+        assert_eq!(warned("127.0.0.1:1", tls, access), [""; 0]);
+    }
+    let mut settings = Settings::default();
+    settings.tls.certificate = "/tls.crt".into();
+    let unused = "`tls.certificate` has no effect, because `tls.listeners` is \"none\"";
+    assert_eq!(settings.warnings(), [unused]);
 }

@@ -1,5 +1,6 @@
 //! Collects many dependents of one owner, and measures the cost.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -7,9 +8,10 @@ use http::Method;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::cluster::{Cluster, Recorder, User};
+use super::cluster::{Cluster, User};
 use super::output::{Load, Memory, Output};
-use crate::http::IdleQuery;
+use super::recorder::Recorder;
+use super::scenarios::until;
 use kube_gc_core::object::{GroupResource, PropagationPolicy, ResourceVersion};
 
 const NAMESPACE: &str = "load";
@@ -24,27 +26,29 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 pub async fn run(
     cluster: &Cluster,
     recorder: &Recorder,
-    output: &mut Output,
+    output: &Output,
     objects: u32,
     policy: PropagationPolicy,
 ) -> Result<(), String> {
     let user = &cluster.user;
     let start = resident();
     let started = Instant::now();
-    let newest = create(user, output, objects).await?;
+    let seen = create(user, output, objects).await?;
     let seed_seconds = started.elapsed().as_secs_f64();
-    wait_until_seen(cluster, newest).await?;
+    until(async || Ok(cluster.is_idle(&seen).await)).await?;
     let full = resident();
 
-    recorder.restart();
+    recorder.restart(false);
     let started = Instant::now();
-    user.delete(OWNER, policy).await?;
+    let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy});
+    user.send_ok(Method::DELETE, OWNER, Some(&options)).await?;
     // Orphaned objects are patched, all others are deleted.
     let method = if policy == PropagationPolicy::Orphan { Method::PATCH } else { Method::DELETE };
+    let bar = output.bar("collected", objects);
     let (mut last, mut progressed) = (0, Instant::now());
     loop {
         let done = recorder.count(&method);
-        output.progress("collected", done.min(objects.into()), objects.into());
+        bar.set_position(done.min(objects.into()));
         if done >= u64::from(objects) && user.get(OWNER).await?.is_none() && is_done(user, policy).await? {
             break;
         }
@@ -56,7 +60,7 @@ pub async fn run(
         }
         sleep(POLL_INTERVAL).await;
     }
-    output.clear_progress();
+    bar.finish_and_clear();
     let collect_seconds = started.elapsed().as_secs_f64();
     let requests = recorder.total();
     let load = Load {
@@ -69,13 +73,17 @@ pub async fn run(
         requests_per_object: requests as f64 / f64::from(objects),
         memory: Memory { start, full, end: resident() },
     };
-    output.text(|| load.text());
+    output.text(&load.text());
     output.event("load", &load);
     Ok(())
 }
 
 /// Creates the owner and its dependents. Returns the latest resource version.
-async fn create(user: &User, output: &mut Output, objects: u32) -> Result<u64, String> {
+async fn create(
+    user: &User,
+    output: &Output,
+    objects: u32,
+) -> Result<BTreeMap<GroupResource, ResourceVersion>, String> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     user.send_ok(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
     let root = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "root"}});
@@ -95,33 +103,14 @@ async fn create(user: &User, output: &mut Output, objects: u32) -> Result<u64, S
         })
         .buffer_unordered(CONCURRENT_CREATES);
     let mut created = std::pin::pin!(created);
-    let (mut newest, mut done) = (0_u64, 0_u64);
+    let bar = output.bar("created", objects);
+    let mut newest = 0_u64;
     while let Some(version) = created.try_next().await? {
         newest = newest.max(version);
-        done += 1;
-        if done.is_multiple_of(100) {
-            output.progress("created", done, objects.into());
-        }
+        bar.inc(1);
     }
-    output.clear_progress();
-    Ok(newest)
-}
-
-/// Waits until the graph contains this version.
-async fn wait_until_seen(cluster: &Cluster, newest: u64) -> Result<(), String> {
-    let seen = vec![(GroupResource::new("", "configmaps"), ResourceVersion::number(newest))];
-    let query = IdleQuery { seen, parked_ok: true };
-    let started = Instant::now();
-    loop {
-        let report = cluster.collector().idle(query.clone()).await;
-        if report.idle {
-            return Ok(());
-        }
-        if started.elapsed() > STALL_TIMEOUT {
-            return Err(format!("the collector is busy: {}", report.reasons.join("; ")));
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+    bar.finish_and_clear();
+    Ok([(GroupResource::new("", "configmaps"), ResourceVersion::number(newest))].into())
 }
 
 /// Whether the first page of the objects shows that the work is done.

@@ -4,8 +4,9 @@
 //! | module | content |
 //! |---|---|
 //! | `shop` | the objects, what happens to them, and the expected result: data |
-//! | `cluster` | the embedded server and the collector; a user who acts like kubectl; a recorder of the collector's requests and decisions |
-//! | `runner`, `load` | run the scenarios, or collect many objects; both verify the result |
+//! | `cluster` | the embedded server and the collector; a user who acts like kubectl |
+//! | `recorder` | the collector's requests and decisions |
+//! | `scenarios`, `load` | run the scenarios, or collect many objects; both verify the result |
 //! | `output` | the results, as text and as JSON |
 //! | `node` | `kube-gc demo --node`: node collection instead, on a container runtime in the process |
 
@@ -14,7 +15,8 @@ mod load;
 #[cfg(feature = "node")]
 pub mod node;
 mod output;
-mod runner;
+mod recorder;
+mod scenarios;
 mod shop;
 
 use std::net::SocketAddr;
@@ -22,11 +24,11 @@ use std::path::PathBuf;
 
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
 use crate::config::Settings;
-use cluster::{Cluster, Recorder};
+use cluster::Cluster;
 use kube_gc_core::object::PropagationPolicy;
 pub use output::Format;
 use output::Output;
-use runner::Runner;
+use recorder::Recorder;
 
 /// What the demo does.
 #[derive(Clone, Debug)]
@@ -57,40 +59,31 @@ pub fn run(options: &Options) -> Result<(), Error> {
 async fn demo(options: &Options) -> Result<(), Error> {
     // Before anything that takes long, so that no signal is missed.
     let terminated = termination()?;
-    tokio::pin!(terminated);
-    let recorder = Recorder::new(options.load.is_none());
-    let cluster =
-        Cluster::start(options.api_listen, options.kubeconfig.as_deref(), &options.settings, &recorder)
-            .await?;
-    let mut output = Output::new(options.output);
-    output.text(|| output::begin(&cluster.endpoints));
+    let recorder = Recorder::new();
+    let cluster = Cluster::start(options, &recorder).await?;
+    let output = Output::new(options.output);
+    output.text(&output::begin(&cluster.endpoints));
     output.event("begin", &cluster.endpoints);
     let running = async {
         let result = match options.load {
-            Some((objects, policy)) => load::run(&cluster, &recorder, &mut output, objects, policy).await,
-            None => Runner::new(&cluster, &recorder, &mut output).run().await,
+            Some((objects, policy)) => load::run(&cluster, &recorder, &output, objects, policy).await,
+            None => scenarios::run(&cluster, &recorder, &output).await,
         };
-        result.map_err(|error| Error::new(ErrorKind::Internal, error))
-    };
-    let finished = tokio::select! {
-        biased;
-        _ = &mut terminated => None,
-        finished = running => Some(finished),
-        error = cluster.fails() => Some(Err(error)),
-    };
-    output.clear_progress();
-    recorder.stop();
-    let result = match finished {
-        Some(Ok(())) if !options.once => {
-            output.text(|| output::keeps_running(&cluster.endpoints, options.load.is_some()));
-            output.event("stay", &cluster.endpoints);
-            tokio::select! {
-                _ = &mut terminated => Ok(()),
-                error = cluster.fails() => Err(error),
-            }
+        result.map_err(|error| Error::new(ErrorKind::Internal, error))?;
+        // In time, also the use of the demo after its scenarios causes too many requests to keep.
+        recorder.restart(false);
+        if options.once {
+            return Ok(());
         }
-        Some(finished) => finished,
-        None => Ok(()),
+        output.text(&output::keeps_running(&cluster.endpoints, options.load.is_some()));
+        output.event("stay", &cluster.endpoints);
+        std::future::pending().await
+    };
+    let result = tokio::select! {
+        biased;
+        _ = terminated => Ok(()),
+        ended = running => ended,
+        error = cluster.fails() => Err(error),
     };
     cluster.stop(options.settings.shutdown.grace).await;
     output.end(result.as_ref().map_err(Error::to_string));

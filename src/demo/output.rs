@@ -6,11 +6,12 @@ use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use serde::Serialize;
 use serde_json::json;
 
-use super::cluster::{Endpoints, Owner, Request, Step};
+use super::cluster::Endpoints;
+use super::recorder::{Owner, Request, Step};
 use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
@@ -32,19 +33,17 @@ pub struct Output {
     format: Format,
     /// Whether a person reads along.
     interactive: bool,
-    bar: Option<ProgressBar>,
 }
 
 impl Output {
     pub fn new(format: Format) -> Self {
-        let interactive = format == Format::Text && std::io::stdout().is_terminal();
-        Self { format, interactive, bar: None }
+        Self { format, interactive: format == Format::Text && std::io::stdout().is_terminal() }
     }
 
     /// Writes a text for people.
-    pub fn text(&self, text: impl FnOnce() -> String) {
+    pub fn text(&self, text: &str) {
         if self.format == Format::Text {
-            self.write(&text());
+            write(text);
         }
     }
 
@@ -53,20 +52,7 @@ impl Output {
         if self.format == Format::Json {
             let mut line = serde_json::to_value(content).unwrap_or_default();
             line["event"] = event.into();
-            self.write(&format!("{line}\n"));
-        }
-    }
-
-    fn write(&self, text: &str) {
-        let write = || {
-            // Removes colours unless this is a terminal and NO_COLOR is not set.
-            let mut out = anstream::stdout();
-            // A reader that has closed the pipe does not want the rest.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-        };
-        match &self.bar {
-            Some(bar) => bar.suspend(write),
-            None => write(),
+            write(&format!("{line}\n"));
         }
     }
 
@@ -85,32 +71,23 @@ impl Output {
         }
     }
 
-    /// Shows what the demo is waiting for, on a terminal.
-    pub fn waiting_for(&mut self, what: &str) {
-        if self.interactive {
-            self.bar.get_or_insert_with(ProgressBar::new_spinner).set_message(what.to_owned());
-        }
-    }
-
-    /// Shows a progress bar, on a terminal.
-    pub fn progress(&mut self, what: &'static str, done: u64, of: u64) {
+    /// A progress bar, which is visible on a terminal only.
+    pub fn bar(&self, what: &'static str, of: u32) -> ProgressBar {
         if !self.interactive {
-            return;
+            return ProgressBar::hidden();
         }
-        let bar = self.bar.get_or_insert_with(|| {
-            let style = ProgressStyle::with_template("{msg:>12} {wide_bar} {pos}/{len} {per_sec}");
-            ProgressBar::new(of).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-        });
-        bar.set_message(what);
-        bar.set_position(done);
+        let style = ProgressStyle::with_template("{msg:>12} {wide_bar} {pos}/{len} {per_sec}");
+        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(of.into()).with_style(style);
+        bar.with_message(what).with_finish(ProgressFinish::AndClear)
     }
+}
 
-    /// Removes the progress bar.
-    pub fn clear_progress(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
+fn write(text: &str) {
+    // Removes colours unless this is a terminal and NO_COLOR is not set.
+    let mut out = anstream::stdout();
+    // A reader that has closed the pipe does not want the rest.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// The style of headings.
@@ -142,42 +119,14 @@ pub fn begin(endpoints: &Endpoints) -> String {
     )
 }
 
-/// A line of the tree of owners and dependents.
-#[derive(Clone, Debug, Serialize)]
-pub struct TreeLine {
-    pub object: String,
-    /// The depth in the tree.
-    pub depth: usize,
-    /// A remark, such as a second owner.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub note: String,
-}
-
-/// The objects of the shop, as a tree.
-pub fn tree(lines: &[TreeLine]) -> String {
-    let mut text = "The objects of the shop, each below its owner:\n\n".to_owned();
-    for (at, TreeLine { object, depth, note }) in lines.iter().enumerate() {
-        let later = &lines[at + 1..];
-        // A level continues if its next object comes before the next one above it.
-        let continues = |level: usize| {
-            later.iter().find(|next| next.depth <= level).is_some_and(|next| next.depth == level)
-        };
-        text.push_str("  ");
-        for level in 1..=*depth {
-            text.push_str(match (level == *depth, continues(level)) {
-                (true, true) => "├─ ",
-                (true, false) => "└─ ",
-                (false, true) => "│  ",
-                (false, false) => "   ",
-            });
-        }
-        text.push_str(&Styled(OBJECT, object).to_string());
-        if !note.is_empty() {
-            text.push_str(&format!("  {}", Styled(QUIET, format_args!("({note})"))));
-        }
-        text.push('\n');
-    }
-    text
+/// A line of the tree of owners and dependents, with a remark such as a second owner.
+pub fn tree_line(prefix: &str, object: impl Display, note: &str) -> String {
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!("  {}", Styled(QUIET, format_args!("({note})")))
+    };
+    format!("{prefix}{}{note}\n", Styled(OBJECT, object))
 }
 
 /// The heading of a scenario, and what it is about.
@@ -383,39 +332,8 @@ mod tests {
         strip_str(text).to_string()
     }
 
-    fn line(depth: usize, object: &str, note: &str) -> TreeLine {
-        TreeLine { object: object.to_owned(), depth, note: note.to_owned() }
-    }
-
     fn owner(evidence: &str, asked: Vec<Request>) -> Owner {
         Owner { object: "Cart alice".into(), class: "absent".into(), evidence: evidence.into(), asked }
-    }
-
-    #[test]
-    fn the_shop_is_shown_as_a_tree() {
-        let text = tree(&[
-            line(0, "Deployment web", ""),
-            line(1, "ReplicaSet web", ""),
-            line(2, "Pod one", ""),
-            line(2, "Pod two", ""),
-            line(1, "ConfigMap prices", "also owned by Deployment api"),
-            line(0, "Deployment api", ""),
-            line(1, "ReplicaSet api", ""),
-            line(2, "Pod three", ""),
-        ]);
-        let expected = "\
-The objects of the shop, each below its owner:
-
-  Deployment web
-  ├─ ReplicaSet web
-  │  ├─ Pod one
-  │  └─ Pod two
-  └─ ConfigMap prices  (also owned by Deployment api)
-  Deployment api
-  └─ ReplicaSet api
-     └─ Pod three
-";
-        assert_eq!(plain(&text), expected);
     }
 
     #[test]
@@ -524,7 +442,6 @@ The objects of the shop, each below its owner:
         let hostile = Owner { object: "Cart a\u{1b}[2Jb\nc".to_owned(), ..owner("graph", Vec::new()) };
         let shown = "its owner Cart a\\u{1b}[2Jb\\nc is absent: a watch has shown its deletion\n";
         assert_eq!(reason(&hostile).trim_start(), shown);
-        let tree = tree(&[line(0, "Cart \u{1b}[2J", "")]);
-        assert!(plain(&tree).contains(r"Cart \u{1b}[2J"), "{tree:?}");
+        assert_eq!(plain(&tree_line("", "Cart \u{1b}[2J", "")), "Cart \\u{1b}[2J\n");
     }
 }

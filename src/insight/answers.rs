@@ -10,12 +10,12 @@ use super::collector::{Collector, Decision, Stuck};
 use super::lists::{INTERRUPTED, Lists, Watcher};
 use super::session::{ObjectArgument, Selection, Session, TypeFilter};
 use kube_gc_core::brake::Limits;
-use kube_gc_core::graph::ViewLimits;
+use kube_gc_core::graph::{SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Unseen,
-    explain, explain_namespace, plan,
+    CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Survey,
+    Unseen, explain, explain_namespace, plan,
 };
 
 /// The most objects that `check` and `stuck` read.
@@ -128,7 +128,7 @@ impl Session {
         watcher: &Watcher<'_>,
     ) -> Result<Answer<CheckReport>, InsightError> {
         let (mut lists, selection) = self.listed(scope, watcher).await?;
-        let survey = lists.survey(selection.as_ref().map(|selection| &selection.uids));
+        let survey = Survey::of(&mut lists.graph, selection.as_ref().map(|selection| &selection.uids));
         let mut report = CheckReport::new(&survey);
         let mut not_asked = 0;
         let mut left = survey.suspects.len();
@@ -189,13 +189,13 @@ impl Session {
             is_everything_listed = root.namespace.is_none();
             lists.list(root.namespace.as_ref(), &asked.filter).await;
         }
-        let walk = lists.walk(PlanQuery { root, policy: asked.policy, limit: MOST_OBJECTS });
+        let walk = lists.graph.walk(PlanQuery { root, policy: asked.policy, limit: MOST_OBJECTS });
         let mut plan = lists.ask(|asker| plan(asker, &walk, asked.listed)).await;
         // What cannot be listed may have further dependents.
         plan.depends_on_unseen |= !lists.unseen.is_empty();
         if let Some(limits) = &asked.brake {
             let is_known = is_everything_listed && lists.unseen.is_empty() && lists.left_out == 0;
-            plan.forecast(limits, |resource| is_known.then(|| lists.population(resource) as u64));
+            plan.forecast(limits, |resource| is_known.then(|| lists.graph.population(resource) as u64));
         }
         Ok(Answer { report: plan, incomplete: lists.incomplete(), left_out: lists.left_out })
     }
@@ -257,8 +257,9 @@ impl Lists<'_> {
             return Err(InsightError::NoSuchObject("a namespace has a name".to_owned()));
         };
         self.list(Some(&namespace), filter).await;
+        let in_namespace = SearchQuery { namespace: Some(namespace), ..SearchQuery::default() };
         let contents = NamespaceContents {
-            objects: self.in_namespace(&namespace),
+            objects: self.graph.search(&in_namespace).found,
             conditions: self.conditions(root).await,
             silent_apis: self.session.undiscovered(),
         };

@@ -2,24 +2,19 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::InsightError;
 use super::session::{ObjectArgument, Session, TypeFilter};
-use crate::api::ApiError;
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
-use kube_gc_core::object::{
-    DeletionState, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType,
-    ResourceVersion, Uid,
-};
+use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{
-    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, PlanQuery, Remaining,
-    StuckReport, Survey, Suspect, Unseen, Walk, ask, check_object, stuck,
+    Asker, CheckedObject, Circles, Fact, Knowledge, Live, LocalGraph, Need, Remaining, StuckReport, Suspect,
+    Unseen, ask, check_object, stuck,
 };
 
 /// How many types are listed, and how many objects are read, at the same time.
@@ -38,12 +33,6 @@ pub struct Watcher<'a> {
     pub progress: &'a (dyn Fn(usize, usize) + Sync),
     /// Ends lists and reads early. What is known until then is shown.
     pub interrupted: CancellationToken,
-}
-
-impl std::fmt::Debug for Watcher<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watcher").finish_non_exhaustive()
-    }
 }
 
 impl Watcher<'_> {
@@ -67,7 +56,7 @@ impl Watcher<'_> {
 pub(super) struct Lists<'a> {
     pub session: &'a Session,
     pub watcher: &'a Watcher<'a>,
-    graph: LocalGraph,
+    pub graph: LocalGraph,
     knowledge: Knowledge,
     limits: ViewLimits,
     /// The most live reads.
@@ -76,15 +65,6 @@ pub(super) struct Lists<'a> {
     pub unseen: Vec<Unseen>,
     /// The types that were left out on request.
     pub left_out: usize,
-}
-
-/// Some objects of one type.
-type Batch = (Arc<ResourceType>, Vec<ObjectFacts>);
-
-/// A list that has ended.
-struct Listed {
-    resource: Arc<ResourceType>,
-    result: Result<Option<ResourceVersion>, ApiError>,
 }
 
 impl<'a> Lists<'a> {
@@ -137,32 +117,32 @@ impl<'a> Lists<'a> {
         types.retain(|resource| filter.admits(&resource.group_resource));
         self.left_out = all - types.len();
         let of = types.len();
-        // Objects are taken in while lists go on, so that no list is in memory twice.
-        let (sender, mut batches) = mpsc::unbounded_channel::<Batch>();
         for resource in &types {
             self.graph.begin(resource);
         }
+        // Objects are taken in while lists go on, so that no list is in memory twice.
+        let (session, graph) = (self.session, Mutex::new(&mut self.graph));
+        let graph = || graph.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lists = futures::stream::iter(types.clone())
-            .map(|resource| list(self.session, resource, namespace, sender.clone()))
+            .map(async |resource| {
+                let mut batch = Vec::new();
+                let listed = session.api.list(&resource, namespace, |facts| {
+                    batch.push(facts);
+                    if batch.len() == BATCH {
+                        graph().add(&resource, std::mem::take(&mut batch));
+                    }
+                });
+                let listed = listed.await.map(|meta| meta.resource_version);
+                graph().add(&resource, batch);
+                (resource, listed)
+            })
             .buffer_unordered(AT_ONCE);
         let mut done = Vec::new();
         (watcher.progress)(0, of);
-        loop {
-            let listed = tokio::select! {
-                biased;
-                () = watcher.interrupted.cancelled() => break,
-                Some((resource, objects)) = batches.recv() => {
-                    self.graph.add(&resource, objects);
-                    continue;
-                }
-                listed = lists.next() => listed,
-            };
-            let Some(Listed { resource, result }) = listed else { break };
-            while let Ok((of, objects)) = batches.try_recv() {
-                self.graph.add(&of, objects);
-            }
-            match result {
-                Ok(version) => self.graph.end(&resource, version.as_ref()),
+        while let Some(Some((resource, listed))) = watcher.interrupted.run_until_cancelled(lists.next()).await
+        {
+            match listed {
+                Ok(version) => graph().end(&resource, version.as_ref()),
                 Err(error) => self
                     .unseen
                     .push(Unseen { what: resource.group_resource.to_string(), why: bounded(&error) }),
@@ -188,17 +168,6 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// The objects in a namespace that were listed.
-    pub fn in_namespace(&self, namespace: &Namespace) -> Vec<(Identity, DeletionState)> {
-        let query = SearchQuery { namespace: Some(namespace.clone()), ..SearchQuery::default() };
-        self.graph.search(&query).found
-    }
-
-    /// A first look at all objects that were listed, for what is wrong with these, or with all.
-    pub fn survey(&mut self, selected: Option<&HashSet<Uid>>) -> Survey {
-        Survey::of(&mut self.graph, selected)
-    }
-
     /// Checks some objects.
     pub async fn check(&mut self, keys: &[Key], circles: &Circles) -> Vec<CheckedObject> {
         let suspects: Vec<Suspect> =
@@ -214,23 +183,20 @@ impl<'a> Lists<'a> {
         checked.into_iter().flatten().collect()
     }
 
-    /// Walks from an object to all that its deletion may concern.
-    pub fn walk(&self, query: PlanQuery) -> Walk {
-        self.graph.walk(query)
-    }
-
-    /// The number of objects of a type that were listed.
-    pub fn population(&self, resource: &GroupResource) -> usize {
-        self.graph.population(resource)
-    }
-
     /// What of these objects, or of all, was deleted before a time, and is still there.
     pub async fn stuck(&mut self, before: &str, selected: Option<&HashSet<Uid>>) -> StuckReport {
-        let mut remaining = Remaining::all(&mut self.graph);
-        for one in &mut remaining {
-            one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
-        }
-        self.ask(|asker| stuck(asker, &remaining, before)).await
+        let deleted = SearchQuery { being_deleted: true, ..SearchQuery::default() };
+        let deleted = self.graph.search(&deleted).found;
+        // All blocking dependents matter.
+        (self.limits.dependents_of_a_type, self.limits.visits) = (usize::MAX, usize::MAX);
+        self.ask(|asker| {
+            let mut remaining = Remaining::around(asker, &deleted);
+            for one in &mut remaining {
+                one.is_meant = selected.is_none_or(|uids| uids.contains(&one.identity.uid));
+            }
+            stuck(asker, &remaining, before)
+        })
+        .await
     }
 
     /// Asks a question until it has an answer.
@@ -271,28 +237,4 @@ impl<'a> Lists<'a> {
         incomplete.sort();
         incomplete
     }
-}
-
-async fn list(
-    session: &Session,
-    resource: Arc<ResourceType>,
-    namespace: Option<&Namespace>,
-    sender: mpsc::UnboundedSender<Batch>,
-) -> Listed {
-    let mut batch = Vec::new();
-    let send = |objects: Vec<ObjectFacts>| {
-        // Nobody receives it after an interruption.
-        let _ = sender.send((Arc::clone(&resource), objects));
-    };
-    let listed = session
-        .api
-        .list(&resource, namespace, |facts| {
-            batch.push(facts);
-            if batch.len() == BATCH {
-                send(std::mem::take(&mut batch));
-            }
-        })
-        .await;
-    send(batch);
-    Listed { resource, result: listed.map(|meta| meta.resource_version) }
 }

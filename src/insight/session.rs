@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use wildmatch::WildMatch;
 
 use super::InsightError;
 use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
@@ -109,40 +110,35 @@ pub enum ObjectArgument {
     Uid(Uid),
 }
 
-/// Why arguments name no object.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; an object is TYPE/NAME, TYPE NAME or uid:UID")]
-pub struct ObjectArgumentError(String);
-
 impl ObjectArgument {
     /// Reads one or two arguments.
     ///
     /// # Errors
     ///
     /// They name no object, or more than one.
-    pub fn read(arguments: &[String]) -> Result<Self, ObjectArgumentError> {
+    pub fn read(arguments: &[String]) -> Result<Self, String> {
+        let wrong = |why: &str| format!("{why}; an object is TYPE/NAME, TYPE NAME or uid:UID");
         let (of_type, name) = match arguments {
             [one] => {
                 if let Some(uid) = one.strip_prefix("uid:") {
-                    let uid =
-                        Uid::parse(uid).ok_or_else(|| ObjectArgumentError("the uid is empty".into()))?;
-                    return Ok(Self::Uid(uid));
+                    return Uid::parse(uid).map(Self::Uid).ok_or_else(|| wrong("the uid is empty"));
                 }
-                one.split_once('/').ok_or_else(|| ObjectArgumentError(format!("{one:?} has no name")))?
+                one.split_once('/').ok_or_else(|| wrong(&format!("{one:?} has no name")))?
             }
             [of_type, name] if !of_type.contains('/') && !name.contains('/') => {
                 (of_type.as_str(), name.as_str())
             }
-            _ => return Err(ObjectArgumentError("more than one object is named".into())),
+            _ => return Err(wrong("more than one object is named")),
         };
         if of_type.is_empty() || name.is_empty() || name.contains('/') {
-            return Err(ObjectArgumentError(format!("{of_type}/{name} is not a type and a name")));
+            return Err(wrong(&format!("{of_type}/{name} is not a type and a name")));
         }
         Ok(Self::Named { of_type: of_type.to_owned(), name: name.to_owned() })
     }
 }
 
-/// Patterns of types as kubectl writes them, such as `pods`, `*.example.com` or `*`.
+/// Patterns of types as kubectl writes them, such as `pods`, `*.example.com` or `*`. `*` stands for any text,
+/// and `?` for one character.
 #[derive(Clone, Debug, Default)]
 pub struct TypeFilter {
     /// Only these; empty for all.
@@ -162,36 +158,9 @@ impl TypeFilter {
     #[must_use]
     pub fn admits(&self, resource: &GroupResource) -> bool {
         let name = resource.to_string();
-        let any = |patterns: &[String]| patterns.iter().any(|pattern| matches(pattern, &name));
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| WildMatch::new(pattern).matches(&name));
         (self.only.is_empty() || any(&self.only)) && !any(&self.without)
     }
-}
-
-/// Whether a text matches a pattern, in which `*` stands for any text and `?` for one character.
-fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // Where the last `*` was, and up to where it has matched so far.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(&wanted) if wanted == '?' || wanted == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                // Let the last `*` match one more.
-                let Some((at, matched)) = star else { return false };
-                star = Some((at, matched + 1));
-                (p, t) = (at + 1, matched + 1);
-            }
-        }
-    }
-    pattern[p..].iter().all(|&rest| rest == '*')
 }
 
 /// The status of a request that the server does not understand.
@@ -261,11 +230,9 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn read(arguments: &[&str]) -> Result<ObjectArgument, ObjectArgumentError> {
+    fn read(arguments: &[&str]) -> Result<ObjectArgument, String> {
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         ObjectArgument::read(&arguments)
     }
@@ -291,25 +258,6 @@ mod tests {
             &[],
         ] {
             assert!(read(wrong).is_err(), "{wrong:?}");
-        }
-    }
-
-    /// By trying everything.
-    fn naive(pattern: &[char], text: &[char]) -> bool {
-        match (pattern.first(), text.first()) {
-            (None, None) => true,
-            (Some('*'), _) => naive(&pattern[1..], text) || (!text.is_empty() && naive(pattern, &text[1..])),
-            (Some('?'), Some(_)) => naive(&pattern[1..], &text[1..]),
-            (Some(a), Some(b)) => a == b && naive(&pattern[1..], &text[1..]),
-            _ => false,
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn patterns_match_what_they_say(pattern in "[ab*?]{0,8}", text in "[ab]{0,8}") {
-            let chars = |text: &str| text.chars().collect::<Vec<_>>();
-            prop_assert_eq!(matches(&pattern, &text), naive(&chars(&pattern), &chars(&text)));
         }
     }
 

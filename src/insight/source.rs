@@ -1,14 +1,14 @@
 //! Which source a question is put to, and the answers of a collector.
 
 use super::answers::{Answer, ExplainAnswer, PlanArgument};
-use super::collector::{Collector, Events, ObjectRef, Page, Reach, Record, SearchScope, find};
+use super::collector::{Collector, ObjectRef, Page, Record, SearchScope, find};
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session};
-use super::tree::{MOST_ROWS, TreeAnswer, TreeQuery};
+use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeAnswer, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
 use kube_gc_core::graph::ViewLimits;
 use kube_gc_core::object::{Identity, Namespace, Scope, Uid};
-use kube_gc_insight::{Neighbourhood, ObjectName, Plan};
+use kube_gc_insight::{ObjectName, Plan};
 
 /// What a user says about the source.
 #[derive(Clone, Debug, Default)]
@@ -29,33 +29,24 @@ pub enum Source {
     },
 }
 
-/// What answers a question.
-#[derive(Debug)]
-pub struct Chosen {
-    /// The collector; `None` if lists do.
-    pub collector: Option<Collector>,
-    /// Which collector was found, or why the one that there is does not answer.
-    pub note: Option<String>,
-    /// Whether lists answer what the collector does not.
-    pub is_optional: bool,
-}
-
-impl Chosen {
-    /// Asks the collector, or lists, and says where the answer is from. If nobody has asked for a
-    /// collector, lists answer what it cannot.
+impl Session {
+    /// Asks the collector that a source stands for, or lists, and says which collector was found, or why the
+    /// one that there is does not answer. If nobody has asked for a collector, lists answer what it cannot.
     ///
     /// # Errors
     ///
     /// There is no answer.
     pub async fn answer<A>(
-        self,
+        &self,
+        source: &Source,
         watcher: &Watcher<'_>,
-        of_collector: impl AsyncFnOnce(&Collector) -> Result<A, InsightError>,
-        of_lists: impl AsyncFnOnce() -> Result<A, InsightError>,
+        of_collector: impl AsyncFnOnce(&Self, &Collector, &Watcher<'_>) -> Result<A, InsightError>,
+        of_lists: impl AsyncFnOnce(&Self, &Watcher<'_>) -> Result<A, InsightError>,
     ) -> Result<(A, Option<String>), InsightError> {
-        let Self { collector, mut note, is_optional } = self;
+        let (collector, mut note) = self.choose(source, watcher).await?;
         if let Some(collector) = collector {
-            match of_collector(&collector).await {
+            let is_optional = matches!(source, Source::Found { required: false, .. });
+            match of_collector(self, &collector, watcher).await {
                 Ok(answer) => return Ok((answer, note)),
                 Err(error) if is_optional && !watcher.interrupted.is_cancelled() => {
                     note = Some(from_lists(&error));
@@ -63,34 +54,35 @@ impl Chosen {
                 Err(error) => return Err(error),
             }
         }
-        Ok((of_lists().await?, note))
+        Ok((of_lists(self, watcher).await?, note))
     }
-}
 
-impl Session {
-    /// The collector, after it has said that it is one, or lists.
+    /// The collector, after it has said that it is one, or nothing if lists answer; and what there is to say
+    /// about that.
     ///
     /// # Errors
     ///
     /// The collector that was asked for cannot be found or reached, or is none.
-    pub async fn choose(&self, source: &Source, watcher: &Watcher<'_>) -> Result<Chosen, InsightError> {
+    pub async fn choose(
+        &self,
+        source: &Source,
+        watcher: &Watcher<'_>,
+    ) -> Result<(Option<Collector>, Option<String>), InsightError> {
         match source {
-            Source::Lists => Ok(Chosen { collector: None, note: None, is_optional: false }),
+            Source::Lists => Ok((None, None)),
             Source::Collector(endpoint) => {
                 let collector = watcher.wait(Collector::at(Endpoint::clone(endpoint))).await?;
-                Ok(Chosen { collector: Some(collector), note: None, is_optional: false })
+                Ok((Some(collector), None))
             }
             Source::Found { place, credentials, required } => {
-                let found = Box::pin(find(&self.api, place, credentials));
-                match watcher.wait(found).await {
+                match watcher.wait(Box::pin(find(&self.api, place, credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");
-                        Ok(Chosen { collector: Some(collector), note: Some(note), is_optional: !required })
+                        Ok((Some(collector), Some(note)))
                     }
                     Err(InsightError::Collector(error)) if !required => {
-                        let note = error.is_of_a_collector().then(|| from_lists(&error));
-                        Ok(Chosen { collector: None, note, is_optional: true })
+                        Ok((None, error.is_of_a_collector().then(|| from_lists(&error))))
                     }
                     Err(error) => Err(error),
                 }
@@ -144,13 +136,13 @@ impl Session {
         query: &TreeQuery,
         watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
-        let ask = async |of: &ObjectRef| collector.neighbourhood(of, reach(query)).await;
+        let ask = async |of: &ObjectRef| collector.neighbourhood(of, query, MOST_OBJECTS).await;
         let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
         if query.compares(&page.answer)
             && let Some(most) = query.candidates().nth(1)
         {
-            let wider = Reach { most, limit: MOST_ROWS, ..reach(query) };
-            let found = collector.neighbourhood(&object, wider);
+            let wider = TreeQuery { most, ..query.clone() };
+            let found = collector.neighbourhood(&object, &wider, MOST_ROWS);
             // All that fits on one page.
             if let Some(found) = Box::pin(watcher.wait(found)).await?
                 && found.rest.next.is_none()
@@ -158,35 +150,13 @@ impl Session {
                 page = found;
             }
         }
-        Ok(self.tree_of(page, query, watcher).await)
-    }
-
-    /// What belongs to an object, now and whenever it changes.
-    ///
-    /// # Errors
-    ///
-    /// The collector does not answer.
-    pub(super) async fn follow(
-        &self,
-        collector: &Collector,
-        object: &ObjectRef,
-        query: &TreeQuery,
-    ) -> Result<Events<Neighbourhood>, InsightError> {
-        Ok(collector.follow(object, reach(query)).await?)
-    }
-
-    /// The answer that a page of a collector stands for. The graph does not keep finalizers and
-    /// the server's tables, so these are read.
-    pub(super) async fn tree_of(
-        &self,
-        page: Page<Neighbourhood>,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-    ) -> TreeAnswer {
+        // The graph does not keep finalizers and the server's tables, so these are read.
         let Page { answer: mut shown, rest } = page;
-        self.identify(&mut shown);
+        for node in &mut shown.nodes {
+            node.identity = self.identity(&node.name);
+        }
         let mut lists = Lists::new(self, ViewLimits::default(), watcher);
-        TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await }
+        Ok(TreeAnswer { incomplete: rest.incomplete, ..lists.ranked(shown, query).await })
     }
 
     /// Why an object is still there, and what the collector has done about it.
@@ -222,29 +192,14 @@ impl Session {
         Ok(Answer { report: page.answer, incomplete: page.rest.incomplete, left_out: 0 })
     }
 
-    /// Finds the identities that names stand for, which answers of a collector leave out.
-    fn identify(&self, shown: &mut Neighbourhood) {
-        for node in &mut shown.nodes {
-            node.identity = self.identity(&node.name);
-        }
-    }
-
+    /// The identity that a name stands for, which answers of a collector leave out.
     fn identity(&self, name: &ObjectName) -> Option<Identity> {
         let resource = self.discovered.catalog.resolve(&name.api_version, &name.kind)?;
         let namespace = name.namespace.as_deref().and_then(Namespace::parse);
+        let uid = Uid::parse(&name.uid)?;
         let fits = namespace.is_some() == (resource.scope == Scope::Namespaced);
-        fits.then(|| Uid::parse(&name.uid)).flatten().map(|uid| Identity {
-            resource: std::sync::Arc::clone(resource),
-            namespace,
-            name: name.name.as_str().into(),
-            uid,
-        })
+        fits.then(|| Identity { resource: resource.clone(), namespace, name: name.name.as_str().into(), uid })
     }
-}
-
-const fn reach(query: &TreeQuery) -> Reach {
-    let TreeQuery { up, down, most, limit, .. } = query;
-    Reach { up: *up, down: *down, most: *most, limit: *limit }
 }
 
 fn not_in_the_graph(uid: &Uid) -> InsightError {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, sleep_until};
 
-use super::collector::{Collector, Events};
+use super::collector::Collector;
 use super::lists::{Lists, Watcher};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use super::{CollectorError, InsightError};
@@ -18,6 +18,8 @@ use kube_gc_insight::{
     Details, Live, Neighbourhood, NeighbourhoodQuery, Shown, Standing, State, Unseen, Worst, neighbourhood,
 };
 
+/// The most objects that a tree shows.
+pub const MOST_OBJECTS: usize = 1000;
 /// The most objects whose rows of the server's table are read.
 pub(super) const MOST_ROWS: usize = 200;
 /// The most objects that are being deleted and whose finalizers are read.
@@ -36,8 +38,6 @@ pub struct TreeQuery {
     pub down: usize,
     /// The most dependents of each parent and type.
     pub most: usize,
-    /// The most objects.
-    pub limit: usize,
     /// Which types are listed.
     pub filter: TypeFilter,
     /// Whether to read the rows of the server's tables.
@@ -62,8 +62,8 @@ pub struct Hidden {
     pub ready: usize,
     /// Of how many the row has an age.
     pub aged: usize,
-    /// The oldest: its age in seconds, and in the words of the server.
-    pub oldest: Option<(u64, String)>,
+    /// The oldest: its age, and the same in the words of the server.
+    pub oldest: Option<(Duration, String)>,
 }
 
 /// The answer of `kube-gc tree`.
@@ -113,7 +113,7 @@ impl Session {
         if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter).await;
         }
-        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: query.limit };
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit: MOST_OBJECTS };
         let mut shown = lists.ask(|asker| neighbourhood(asker, &question)).await;
         if query.compares(&shown) {
             let wider = NeighbourhoodQuery { limit: MOST_ROWS + 1, ..question };
@@ -233,10 +233,12 @@ fn of_rows<'r>(rows: impl Iterator<Item = &'r [(String, String)]>) -> Hidden {
             hidden.judged += 1;
             hidden.ready += usize::from(is_ready);
         }
-        if let Some(age) = cell(row, "Age").and_then(|cell| Some((seconds(cell)?, cell))) {
+        // The server writes ages as `3d4h`.
+        let age = cell(row, "Age").and_then(|cell| Some((humantime::parse_duration(cell).ok()?, cell)));
+        if let Some((age, text)) = age {
             hidden.aged += 1;
-            if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age.0) {
-                hidden.oldest = Some((age.0, age.1.to_owned()));
+            if hidden.oldest.as_ref().is_none_or(|(oldest, _)| *oldest < age) {
+                hidden.oldest = Some((age, text.to_owned()));
             }
         }
     }
@@ -268,45 +270,12 @@ fn is_ready(row: &[(String, String)]) -> Option<bool> {
     }
 }
 
-/// The length of a time such as `3d4h`, as the server writes ages.
-fn seconds(age: &str) -> Option<u64> {
-    let (mut all, mut number) = (0_u64, None::<u64>);
-    for symbol in age.chars() {
-        if let Some(digit) = symbol.to_digit(10) {
-            number = Some(number.unwrap_or(0).checked_mul(10)?.checked_add(digit.into())?);
-            continue;
-        }
-        let unit = match symbol {
-            's' => 1,
-            'm' => 60,
-            'h' => 3_600,
-            'd' => 86_400,
-            'y' => 365 * 86_400,
-            _ => return None,
-        };
-        all = all.checked_add(number.take()?.checked_mul(unit)?)?;
-    }
-    (number.is_none() && !age.is_empty()).then_some(all)
-}
-
-/// The time between two answers, in which details are read.
+/// The time between two answers.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How long to wait for a collector that has ended its stream before it is asked again.
-const RECONNECT: Duration = Duration::from_secs(1);
-
-/// What follows the end of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    /// Another one.
-    Stream,
-    /// Nothing: the object is gone, or nobody looks any more.
-    End,
-}
 
 impl Session {
-    /// Shows what belongs to an object whenever it may have changed, until the object is gone or
-    /// somebody ends the command. Lists are read every two seconds; a collector says when something
-    /// has changed.
+    /// Shows what belongs to an object every two seconds, until the object is gone or somebody ends the
+    /// command.
     ///
     /// # Errors
     ///
@@ -318,100 +287,25 @@ impl Session {
         watcher: &Watcher<'_>,
         mut show: impl FnMut(&TreeAnswer) -> bool,
     ) -> Result<(), InsightError> {
-        match collector {
-            Some(collector) => self.follow_tree(collector, query, watcher, &mut show).await,
-            None => self.list_again(query, watcher, &mut show).await,
-        }
-    }
-
-    async fn list_again(
-        &self,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-    ) -> Result<(), InsightError> {
         let mut is_first = true;
         loop {
             let next = Instant::now() + INTERVAL;
-            match self.tree(query, watcher).await {
+            let answer = match collector {
+                Some(collector) => self.tree_from(collector, query, watcher).await,
+                None => self.tree(query, watcher).await,
+            };
+            match answer {
                 // What is half known after Ctrl-C is no change.
                 _ if watcher.interrupted.is_cancelled() && !is_first => return Ok(()),
                 Ok(answer) if !show(&answer) => return Ok(()),
                 Ok(_) => is_first = false,
                 Err(InsightError::NoSuchObject(_)) if !is_first => return Ok(()),
+                // The collector may have been restarted.
+                Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {}
                 Err(error) => return Err(error),
             }
             if watcher.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
                 return Ok(());
-            }
-        }
-    }
-
-    async fn follow_tree(
-        &self,
-        collector: &Collector,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-    ) -> Result<(), InsightError> {
-        let object = self.object_ref(&query.object).await?;
-        let following = async {
-            let mut is_first = true;
-            loop {
-                let mut events = match self.follow(collector, &object, query).await {
-                    Ok(events) => events,
-                    // It may have been restarted.
-                    Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {
-                        sleep_until(Instant::now() + RECONNECT).await;
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                };
-                if self.show_events(&mut events, query, watcher, show, &mut is_first).await? == Next::End {
-                    return Ok(());
-                }
-                sleep_until(Instant::now() + RECONNECT).await;
-            }
-        };
-        watcher.interrupted.run_until_cancelled(following).await.unwrap_or(Ok(()))
-    }
-
-    /// Shows the newest event, as often as its details may be read.
-    async fn show_events(
-        &self,
-        events: &mut Events<Neighbourhood>,
-        query: &TreeQuery,
-        watcher: &Watcher<'_>,
-        show: &mut impl FnMut(&TreeAnswer) -> bool,
-        is_first: &mut bool,
-    ) -> Result<Next, InsightError> {
-        let mut newest = None;
-        let mut due = Instant::now();
-        loop {
-            tokio::select! {
-                event = events.next() => match event {
-                    Ok(Some(page)) => newest = Some(page),
-                    // A stream ends now and then, and a new one begins with the whole state.
-                    Ok(None) | Err(CollectorError::Unreachable { .. }) => return Ok(Next::Stream),
-                    Err(error) => return Err(error.into()),
-                },
-                () = sleep_until(due), if newest.is_some() => {
-                    let page = newest.take().unwrap_or_default();
-                    if page.answer.nodes.is_empty() {
-                        if *is_first {
-                            let why = "the graph of the collector does not have this object; --from lists asks the \
-                                 API server";
-                            return Err(InsightError::NoSuchObject(why.to_owned()));
-                        }
-                        return Ok(Next::End);
-                    }
-                    let answer = self.tree_of(page, query, watcher).await;
-                    if !show(&answer) {
-                        return Ok(Next::End);
-                    }
-                    *is_first = false;
-                    due = Instant::now() + if query.with_rows { INTERVAL } else { Duration::ZERO };
-                }
             }
         }
     }
@@ -445,17 +339,6 @@ mod tests {
             (&[], None),
         ] {
             assert_eq!(is_ready(&row(cells)), expected, "{cells:?}");
-        }
-    }
-
-    #[test]
-    fn ages_of_the_server_are_compared() {
-        assert_eq!(seconds("90s"), Some(90));
-        assert_eq!(seconds("3m20s"), Some(200));
-        assert_eq!((seconds("2h5m"), seconds("3d4h")), (Some(7_500), Some(273_600)));
-        assert_eq!(seconds("2y45d"), Some((2 * 365 + 45) * 86_400));
-        for wrong in ["", "<unknown>", "5", "s", "1w", "99999999999999999999d"] {
-            assert_eq!(seconds(wrong), None, "{wrong}");
         }
     }
 
@@ -496,10 +379,11 @@ mod tests {
             row(&[("Ready", "1/1"), ("Age", "3d4h")]),
             row(&[("Ready", "0/1"), ("Age", "90m")]),
             row(&[("Ready", "1/1"), ("Age", "<unknown>")]),
+            row(&[("Age", "2y45d")]),
             row(&[]),
         ];
         let hidden = of_rows(rows.iter().map(Vec::as_slice));
-        assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 2));
-        assert_eq!(hidden.oldest.unwrap().1, "3d4h");
+        assert_eq!((hidden.judged, hidden.ready, hidden.aged), (3, 2, 3));
+        assert_eq!(hidden.oldest.unwrap().1, "2y45d");
     }
 }

@@ -18,6 +18,7 @@ use kube_gc_node::{Files, Refusal, RuntimeView, still_removable};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::files::Logs;
 use super::{Look, NodeCollector, NodeError, blocking, disk, view};
 use crate::telemetry::record;
 
@@ -52,10 +53,8 @@ pub struct PassOutcome {
 enum Fault {
     /// It stays, because something has changed.
     Refused(Refusal),
-    /// The runtime failed.
-    Runtime(cri::Error),
-    /// The file system failed.
-    Files(String),
+    /// The runtime or the file system failed. The next calls will fail, too, if nothing has answered.
+    Failed { error: String, is_unanswered: bool },
 }
 
 impl From<Refusal> for Fault {
@@ -66,13 +65,15 @@ impl From<Refusal> for Fault {
 
 impl From<cri::Error> for Fault {
     fn from(error: cri::Error) -> Self {
-        Self::Runtime(error)
+        use cri::Error::{Connect, NoSocket, NotListening};
+        let is_unreachable = matches!(error, NoSocket { .. } | NotListening { .. } | Connect { .. });
+        Self::Failed { is_unanswered: is_unreachable || error.outcome_is_unknown(), error: error.to_string() }
     }
 }
 
 impl From<String> for Fault {
-    fn from(problem: String) -> Self {
-        Self::Files(problem)
+    fn from(error: String) -> Self {
+        Self::Failed { error, is_unanswered: false }
     }
 }
 
@@ -164,13 +165,10 @@ impl NodeCollector {
         let listed =
             if symlinks { self.listed(candidates.len(), look, state).await.map(Some) } else { Ok(None) };
         let removals = candidates.iter().map(async |candidate| {
-            let removed = self.remove(candidate, look, listed.as_ref()).await;
-            let is_unanswered = matches!(&removed, Err(Fault::Runtime(error)) if error.outcome_is_unknown() || is_unreachable(error));
-            let outcome = match removed {
-                Ok(()) => Outcome::Removed,
-                Err(Fault::Refused(refusal)) => Outcome::Refused(refusal),
-                Err(Fault::Runtime(error)) => Outcome::Failed(error.to_string()),
-                Err(Fault::Files(problem)) => Outcome::Failed(problem),
+            let (outcome, is_unanswered) = match self.remove(candidate, look, listed.as_ref()).await {
+                Ok(()) => (Outcome::Removed, false),
+                Err(Fault::Refused(refusal)) => (Outcome::Refused(refusal), false),
+                Err(Fault::Failed { error, is_unanswered }) => (Outcome::Failed(error), is_unanswered),
             };
             // At once: the others may take minutes.
             tell(candidate, &outcome);
@@ -322,14 +320,10 @@ impl NodeCollector {
             sandboxes: sandboxes.into_iter().map(view::sandbox).collect(),
             ..RuntimeView::default()
         };
-        let (logs, name) = (self.logs.clone(), name.clone());
-        let directory = {
-            let (logs, name) = (logs.clone(), name.clone());
-            blocking(move || logs.directory(&name)).await??
-        };
+        let directory = self.with_logs(name, Logs::directory).await?;
         let files = Files { log_directories: directory.into_iter().collect(), ..Files::default() };
         still_removable(candidate, &Fresh { runtime: &runtime, pods: &look.pods, files: &files })?;
-        Ok(blocking(move || logs.remove_directory(&name)).await??)
+        Ok(self.with_logs(name, Logs::remove_directory).await?)
     }
 
     /// L2.
@@ -340,23 +334,21 @@ impl NodeCollector {
         runtime: &RuntimeView,
     ) -> Result<(), Fault> {
         let Target::LogSymlink { name } = &candidate.target else { return Ok(()) };
-        let (logs, name) = (self.logs.clone(), name.clone());
-        let symlink = {
-            let (logs, name) = (logs.clone(), name.clone());
-            blocking(move || logs.symlink(&name)).await??
-        };
+        let symlink = self.with_logs(name, Logs::symlink).await?;
         let files = Files { log_symlinks: symlink.into_iter().collect(), ..Files::default() };
         still_removable(candidate, &Fresh { runtime, pods: &look.pods, files: &files })?;
-        Ok(blocking(move || logs.remove_symlink(&name)).await??)
+        Ok(self.with_logs(name, Logs::remove_symlink).await?)
     }
-}
 
-/// Whether nothing listens, so that the next calls will fail, too.
-const fn is_unreachable(error: &cri::Error) -> bool {
-    matches!(
-        error,
-        cri::Error::NoSocket { .. } | cri::Error::NotListening { .. } | cri::Error::Connect { .. }
-    )
+    /// Does something with one of the logs or symlinks.
+    async fn with_logs<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: fn(&Logs, &str) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let (logs, name) = (self.logs.clone(), name.to_owned());
+        blocking(move || work(&logs, &name)).await?
+    }
 }
 
 /// Says what came of a candidate, in the log and in metrics.

@@ -41,24 +41,13 @@ pub struct Entries<T> {
     pub problem: Option<String>,
 }
 
-impl<T> Entries<T> {
-    fn nothing(path: &str) -> Self {
-        Self { items: Vec::new(), problem: Some(format!("there is no directory {path}")) }
-    }
-
-    fn new(path: &str, items: Vec<T>, is_whole: bool) -> Self {
-        let problem = (!is_whole).then(|| format!("{path} has more than {MOST_ENTRIES} entries"));
-        Self { items, problem }
-    }
-}
-
 impl Logs {
     /// These directories, seen from a pod or from the host.
     pub const fn new(roots: LogRoots, in_pod: bool) -> Self {
         Self { roots, in_pod }
     }
 
-    /// All log directories. That their directory does not exist is no error.
+    /// All log directories.
     pub fn directories(&self) -> Result<Entries<LogDirectory>, String> {
         directories(&self.roots.pods, None)
     }
@@ -68,7 +57,7 @@ impl Logs {
         Ok(directories(&self.roots.pods, Some(name))?.items.pop())
     }
 
-    /// All symlinks to logs. That their directory does not exist is no error.
+    /// All symlinks to logs.
     pub fn symlinks(&self) -> Result<Entries<LogSymlink>, String> {
         symlinks(&self.roots, self.in_pod, None)
     }
@@ -127,55 +116,56 @@ fn about(path: &str, what: &str, error: &io::Error) -> String {
     format!("cannot {what} {path}: {error}")
 }
 
-/// The log directories, or the one with this name.
-fn directories(path: &str, only: Option<&str>) -> Result<Entries<LogDirectory>, String> {
-    read_directories(path, only).map_err(|error| about(path, "read the directory of the pods' logs", &error))
+/// The entries of a directory, or the one with this name, as `look` sees each. That the directory does not
+/// exist is no error.
+fn read<T>(
+    path: &str,
+    what: &str,
+    only: Option<&str>,
+    look: impl Fn(&OwnedFd, String, &Stat) -> T,
+) -> Result<Entries<T>, String> {
+    let read = || {
+        let Some(directory) = root(path)? else {
+            return Ok(Entries { items: Vec::new(), problem: Some(format!("there is no directory {path}")) });
+        };
+        let (names, is_whole) = match only {
+            Some(name) => (vec![name.to_owned()], true),
+            None => names(&directory, MOST_ENTRIES)?,
+        };
+        let mut items = Vec::with_capacity(names.len());
+        for name in names {
+            // It may have gone meanwhile.
+            if let Some(stat) = entry(&directory, &name)? {
+                items.push(look(&directory, name, &stat));
+            }
+        }
+        let problem = (!is_whole).then(|| format!("{path} has more than {MOST_ENTRIES} entries"));
+        Ok(Entries { items, problem })
+    };
+    read().map_err(|error| about(path, what, &error))
 }
 
-fn read_directories(path: &str, only: Option<&str>) -> io::Result<Entries<LogDirectory>> {
-    let Some(pods) = root(path)? else { return Ok(Entries::nothing(path)) };
-    let (names, is_whole) = match only {
-        Some(name) => (vec![name.to_owned()], true),
-        None => names(&pods, MOST_ENTRIES)?,
-    };
-    let mut items = Vec::with_capacity(names.len());
-    for name in names {
-        // It may have gone meanwhile.
-        let Some(stat) = entry(&pods, &name)? else { continue };
-        let is_directory = file_type(&stat) == FileType::Directory;
-        let bytes = if is_directory && only.is_none() { size(&pods, &name) } else { 0 };
-        let modified = Timestamp::from_secs(stat.st_mtime);
-        items.push(LogDirectory { name, is_directory, bytes, modified });
-    }
-    Ok(Entries::new(path, items, is_whole))
+/// The log directories, or the one with this name.
+fn directories(path: &str, only: Option<&str>) -> Result<Entries<LogDirectory>, String> {
+    read(path, "read the directory of the pods' logs", only, |pods, name, stat| {
+        let is_directory = file_type(stat) == FileType::Directory;
+        let bytes = if is_directory && only.is_none() { size(pods, &name) } else { 0 };
+        LogDirectory { name, is_directory, bytes, modified: Timestamp::from_secs(stat.st_mtime) }
+    })
 }
 
 /// The symlinks, or the one with this name.
 fn symlinks(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> Result<Entries<LogSymlink>, String> {
-    read_symlinks(roots, in_pod, only)
-        .map_err(|error| about(&roots.containers, "read the directory of the symlinks to logs", &error))
-}
-
-fn read_symlinks(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> io::Result<Entries<LogSymlink>> {
-    let path = &roots.containers;
-    let Some(containers) = root(path)? else { return Ok(Entries::nothing(path)) };
-    let (names, is_whole) = match only {
-        Some(name) => (vec![name.to_owned()], true),
-        None => names(&containers, MOST_ENTRIES)?,
-    };
-    let mut items = Vec::with_capacity(names.len());
-    for name in names {
-        // It may have gone meanwhile.
-        let Some(stat) = entry(&containers, &name)? else { continue };
+    let what = "read the directory of the symlinks to logs";
+    read(&roots.containers, what, only, |containers, name, stat| {
         let mut symlink = LogSymlink { name, state: SymlinkState::NotASymlink, target: String::new() };
-        if file_type(&stat) == FileType::Symlink {
-            let target = readlinkat(&containers, symlink.name.as_str(), Vec::new());
+        if file_type(stat) == FileType::Symlink {
+            let target = readlinkat(containers, symlink.name.as_str(), Vec::new());
             symlink.target = target.ok().and_then(|target| target.into_string().ok()).unwrap_or_default();
-            symlink.state = symlink_state(&containers, &symlink, roots, in_pod);
+            symlink.state = symlink_state(containers, &symlink, roots, in_pod);
         }
-        items.push(symlink);
-    }
-    Ok(Entries::new(path, items, is_whole))
+        symlink
+    })
 }
 
 /// Where a symlink leads. Following it opens nothing.

@@ -14,7 +14,6 @@ use kube_gc_testkit::{Policy, Scope};
 
 kube_gc_testkit::scenarios! {
     what_is_garbage_is_said_and_then_collected,
-    a_solid_owner_keeps_an_object,
     what_blocks_a_foreground_deletion_is_found,
     who_may_not_read_the_owner_gets_no_verdict,
     a_finalizer_whose_api_is_gone_is_named,
@@ -46,19 +45,6 @@ async fn what_is_garbage_is_said_and_then_collected() -> Result<()> {
     let gone = kube_gc(stage.plane.kubeconfig(), &format!("explain secret/item -n {}", ns.name())).await?;
     ensure!(gone.code == 8 && gone.err.contains("there is no Secret/item"), "{gone:?}");
     collector.stop().await?;
-    stage.clear().await
-}
-
-async fn a_solid_owner_keeps_an_object() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = stage.cluster.namespace().await?;
-    let owner = ns.configmap("owner").create().await?;
-    ns.secret("item").owned_by(&owner).controlled().create().await?;
-    let ran = kube_gc(stage.plane.kubeconfig(), &format!("explain secret item -n {}", ns.name())).await?;
-    ensure!(ran.code == 0, "{ran:?}");
-    let lines = words(&ran.out);
-    ensure!(lines[0] == "Secret/item stays: its owner ConfigMap/owner exists.", "{lines:?}");
-    ensure!(lines[3] == "ConfigMap/owner solid controller was read just now", "{lines:?}");
     stage.clear().await
 }
 

@@ -21,7 +21,7 @@ use kube_gc_core::verdict::{Decision, Precheck, ReferenceClass, decide, precheck
 const LISTED_REFERENCES: usize = 64;
 
 /// What is going to happen to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Nothing.
@@ -37,11 +37,12 @@ pub enum Outcome {
     /// It does not exist.
     Absent,
     /// It could not be looked at.
+    #[default]
     Unknown,
 }
 
 /// The answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     pub object: ObjectName,
@@ -66,19 +67,7 @@ pub struct Explanation {
 
 /// Explains an object. An incomplete explanation is returned if more facts are needed.
 pub fn explain(asker: &mut Asker<'_>, identity: &Identity) -> Explanation {
-    let mut explanation = Explanation {
-        object: identity.into(),
-        outcome: Outcome::Unknown,
-        verdict: String::new(),
-        deleted: None,
-        references: Vec::new(),
-        reference_count: 0,
-        finalizers: Vec::new(),
-        chain: Chain::default(),
-        namespace: None,
-        advice: Vec::new(),
-        depends_on_unseen: false,
-    };
+    let mut explanation = Explanation { object: identity.into(), ..Explanation::default() };
     let live = asker.live(identity);
     if let Some(Live::Found(object)) = live {
         explanation.finalizers = FinalizerReport::of(&object.details, asker.catalog());

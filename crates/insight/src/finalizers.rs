@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use Pattern::{EndsWith, Exactly, StartsWith};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,144 +18,59 @@ pub struct FinalizerUse {
     pub when: &'static str,
 }
 
-/// How a pattern matches the name of a finalizer.
-#[derive(Clone, Copy)]
-enum Pattern {
-    Exactly(&'static str),
-    StartsWith(&'static str),
-    EndsWith(&'static str),
-}
-
-/// The first pattern that matches counts.
-const KNOWN: &[(Pattern, &str, &str)] = &[
-    (Exactly("foregroundDeletion"), "the garbage collector", "no dependent blocks the deletion any more"),
-    (Exactly("orphan"), "the garbage collector", "no dependent names the object any more"),
-    (
-        Exactly("kubernetes"),
-        "the namespace controller of kube-controller-manager",
-        "the namespace has no objects left",
-    ),
-    (Exactly("kubernetes.io/pvc-protection"), "kube-controller-manager", "no pod uses the claim any more"),
-    (
-        Exactly("kubernetes.io/pv-protection"),
-        "kube-controller-manager",
-        "no claim is bound to the volume any more",
-    ),
-    (
-        Exactly("service.kubernetes.io/load-balancer-cleanup"),
-        "the cloud controller manager",
-        "the load balancer has been removed",
-    ),
-    (
-        Exactly("batch.kubernetes.io/job-tracking"),
-        "the job controller of kube-controller-manager",
-        "the pod has been counted in the status of its job",
-    ),
-    (
-        Exactly("customresourcecleanup.apiextensions.k8s.io"),
-        "the API server",
-        "all objects of the custom resource have been deleted",
-    ),
-    (
-        Exactly("resource.kubernetes.io/delete-protection"),
-        "kube-controller-manager",
-        "no pod uses the resource claim any more",
-    ),
-    (
-        StartsWith("external-attacher/"),
-        "the CSI driver's attacher",
-        "the volume has been detached from all nodes",
-    ),
-    (
-        StartsWith("external-provisioner.volume.kubernetes.io/"),
-        "the CSI driver's provisioner",
-        "the storage behind the volume has been deleted",
-    ),
-    (
-        StartsWith("snapshot.storage.kubernetes.io/"),
-        "the CSI snapshot controller",
-        "nothing uses the snapshot or its source any more",
-    ),
-    (
-        Exactly("external-health-monitor.storage.kubernetes.io"),
-        "the CSI driver's health monitor",
-        "the volume is no longer monitored",
-    ),
-    (
-        EndsWith(".elbv2.k8s.aws/resources"),
-        "the AWS Load Balancer Controller",
-        "the load balancer has been removed",
-    ),
-    (
-        Exactly("service.k8s.aws/resources"),
-        "the AWS Load Balancer Controller",
-        "the load balancer has been removed",
-    ),
-    (
-        Exactly("ingress.k8s.aws/resources"),
-        "the AWS Load Balancer Controller",
-        "the load balancer has been removed",
-    ),
-    (StartsWith("networking.gke.io/"), "the GKE network controllers", "the cloud resource has been removed"),
-    (
-        EndsWith("resources-finalizer.argocd.argoproj.io"),
-        "the Argo CD application controller",
-        "the resources of the application have been deleted",
-    ),
-    (
-        StartsWith("resources-finalizer.argocd.argoproj.io/"),
-        "the Argo CD application controller",
-        "the resources of the application have been deleted",
-    ),
-    (StartsWith("finalizers.fluxcd.io"), "the Flux controllers", "what they applied has been pruned"),
-    (
-        StartsWith("workflows.argoproj.io/"),
-        "the Argo workflow controller",
-        "the artifacts of the workflow have been deleted",
-    ),
-    (EndsWith(".cluster.x-k8s.io"), "the Cluster API controllers", "the machines have been deleted"),
-    (EndsWith(".crossplane.io"), "Crossplane", "the external resource has been deleted"),
-    (Exactly("finalizer.acme.cert-manager.io"), "cert-manager", "the challenge has been cleaned up"),
-    (StartsWith("wrangler.cattle.io/"), "the Rancher controllers", "their clean-up is done"),
-    (StartsWith("controller.cattle.io/"), "Rancher", "its clean-up is done"),
-    (
-        EndsWith(".velero.io/external-resources-finalizer"),
-        "Velero",
-        "the data of the backup has been deleted",
-    ),
-    (EndsWith(".ceph.rook.io"), "the Rook operator", "the Ceph resource has been removed"),
-    (Exactly("longhorn.io"), "the Longhorn manager", "the storage has been removed"),
-    (
-        Exactly("karpenter.sh/termination"),
-        "Karpenter",
-        "the node has been drained and its instance terminated",
-    ),
-    (StartsWith("chains.tekton.dev"), "Tekton Chains", "the run has been signed"),
-    (Exactly("finalizer.keda.sh"), "the KEDA operator", "the scaling has been undone"),
-    (
-        Exactly("foregroundDeleteVirtualMachine"),
-        "KubeVirt",
-        "the instance of the virtual machine has been deleted",
-    ),
-    (StartsWith("kopf.zalando.org/"), "an operator that is built with kopf", "its deletion handler is done"),
-    (StartsWith("strimzi.io/"), "the Strimzi operator", "the Kafka resource has been deleted"),
-    (
-        Exactly("istio-finalizer.install.istio.io"),
-        "the Istio operator",
-        "the control plane has been uninstalled",
-    ),
-];
+/// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; and when. The
+/// first line that matches counts.
+const KNOWN: &str = "\
+foregroundDeletion: the garbage collector: no dependent blocks the deletion any more
+orphan: the garbage collector: no dependent names the object any more
+kubernetes: the namespace controller of kube-controller-manager: the namespace has no objects left
+kubernetes.io/pvc-protection: kube-controller-manager: no pod uses the claim any more
+kubernetes.io/pv-protection: kube-controller-manager: no claim is bound to the volume any more
+service.kubernetes.io/load-balancer-cleanup: the cloud controller manager: the load balancer has been removed
+batch.kubernetes.io/job-tracking: the job controller of kube-controller-manager: the pod has been counted in the status of its job
+customresourcecleanup.apiextensions.k8s.io: the API server: all objects of the custom resource have been deleted
+resource.kubernetes.io/delete-protection: kube-controller-manager: no pod uses the resource claim any more
+external-attacher/*: the CSI driver's attacher: the volume has been detached from all nodes
+external-provisioner.volume.kubernetes.io/*: the CSI driver's provisioner: the storage behind the volume has been deleted
+snapshot.storage.kubernetes.io/*: the CSI snapshot controller: nothing uses the snapshot or its source any more
+external-health-monitor.storage.kubernetes.io: the CSI driver's health monitor: the volume is no longer monitored
+*.elbv2.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
+service.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
+ingress.k8s.aws/resources: the AWS Load Balancer Controller: the load balancer has been removed
+networking.gke.io/*: the GKE network controllers: the cloud resource has been removed
+*resources-finalizer.argocd.argoproj.io: the Argo CD application controller: the resources of the application have been deleted
+resources-finalizer.argocd.argoproj.io/*: the Argo CD application controller: the resources of the application have been deleted
+finalizers.fluxcd.io*: the Flux controllers: what they applied has been pruned
+workflows.argoproj.io/*: the Argo workflow controller: the artifacts of the workflow have been deleted
+*.cluster.x-k8s.io: the Cluster API controllers: the machines have been deleted
+*.crossplane.io: Crossplane: the external resource has been deleted
+finalizer.acme.cert-manager.io: cert-manager: the challenge has been cleaned up
+wrangler.cattle.io/*: the Rancher controllers: their clean-up is done
+controller.cattle.io/*: Rancher: its clean-up is done
+*.velero.io/external-resources-finalizer: Velero: the data of the backup has been deleted
+*.ceph.rook.io: the Rook operator: the Ceph resource has been removed
+longhorn.io: the Longhorn manager: the storage has been removed
+karpenter.sh/termination: Karpenter: the node has been drained and its instance terminated
+chains.tekton.dev*: Tekton Chains: the run has been signed
+finalizer.keda.sh: the KEDA operator: the scaling has been undone
+foregroundDeleteVirtualMachine: KubeVirt: the instance of the virtual machine has been deleted
+kopf.zalando.org/*: an operator that is built with kopf: its deletion handler is done
+strimzi.io/*: the Strimzi operator: the Kafka resource has been deleted
+istio-finalizer.install.istio.io: the Istio operator: the control plane has been uninstalled";
 
 /// What a finalizer is for, if it is a well-known one.
 #[must_use]
 pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
-    let fits = |pattern: Pattern| match pattern {
-        Exactly(text) => name == text,
-        StartsWith(text) => name.starts_with(text),
-        EndsWith(text) => name.ends_with(text),
+    let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (_, Some(begin)) => name.starts_with(begin),
+        (None, None) => name == pattern,
     };
-    let mut known = KNOWN.iter().filter(|(pattern, ..)| fits(*pattern));
-    known.next().map(|&(_, remover, when)| FinalizerUse { remover, when })
+    KNOWN.lines().find_map(|line| {
+        let (pattern, rest) = line.split_once(": ")?;
+        let (remover, when) = rest.split_once(": ")?;
+        fits(pattern).then_some(FinalizerUse { remover, when })
+    })
 }
 
 /// A finalizer of an object.

@@ -48,22 +48,16 @@ pub fn rows(shown: &Neighbourhood) -> Vec<Row> {
         owners.push(edge.owner);
         at = edge.owner;
     }
+    let prefix = |depth: usize| match depth {
+        0 => String::new(),
+        _ => "   ".repeat(depth - 1) + "└─ ",
+    };
     for (depth, &owner) in owners.iter().rev().enumerate() {
-        rows.push(Row { prefix: branch(depth, true, ""), kind: RowKind::Owner(owner) });
+        rows.push(Row { prefix: prefix(depth), kind: RowKind::Owner(owner) });
     }
-    let indent = "   ".repeat(owners.len().saturating_sub(1));
-    rows.push(Row { prefix: branch(owners.len(), true, ""), kind: RowKind::Root(0) });
-    let begin = if owners.is_empty() { String::new() } else { indent + "   " };
-    descend(shown, 0, &begin, &mut HashSet::from([0]), &mut rows);
+    rows.push(Row { prefix: prefix(owners.len()), kind: RowKind::Root(0) });
+    descend(shown, 0, &"   ".repeat(owners.len()), &mut HashSet::from([0]), &mut rows);
     rows
-}
-
-/// The lines of a chain at some depth.
-fn branch(depth: usize, is_last: bool, base: &str) -> String {
-    match depth {
-        0 => base.to_owned(),
-        _ => base.to_owned() + &"   ".repeat(depth - 1) + if is_last { "└─ " } else { "├─ " },
-    }
 }
 
 /// Adds the rows below an object. Works on a stack of its own, because a chain can be as long as
@@ -167,13 +161,20 @@ pub fn page(whole: &Neighbourhood, after: usize, limit: usize) -> (Neighbourhood
     }
     let next = (end < whole.nodes.len()).then_some(end);
     let places: HashMap<usize, usize> = shown.iter().enumerate().map(|(new, &old)| (old, new)).collect();
-    let mut page = Neighbourhood {
+    // What is not shown on this page nor on an earlier one. References to owners have a class, those to
+    // dependents have none.
+    let mut more: Vec<More> = whole.more.iter().filter_map(|more| more.moved(&places)).collect();
+    for edge in whole.edges.iter().filter(|edge| edge.class.is_none() && edge.dependent >= end) {
+        if let Some(&owner) = places.get(&edge.owner) {
+            More::count_in(&mut more, owner, &whole.nodes[edge.dependent]);
+        }
+    }
+    let page = Neighbourhood {
         nodes: shown.iter().map(|&place| whole.nodes[place].clone()).collect(),
-        edges: edges.into_iter().filter_map(|edge| moved(edge, &places)).collect(),
-        more: Vec::new(),
+        edges: edges.into_iter().filter_map(|edge| edge.moved(&places)).collect(),
+        more,
         truncated: whole.truncated || dropped,
     };
-    page.more = rest(whole, end, &places);
     (page, next)
 }
 
@@ -181,55 +182,16 @@ pub fn page(whole: &Neighbourhood, after: usize, limit: usize) -> (Neighbourhood
 pub fn join(whole: &mut Neighbourhood, page: Neighbourhood) {
     let known = whole.nodes.iter().enumerate().map(|(place, node)| (node.name.clone(), place));
     let mut known: HashMap<ObjectName, usize> = known.collect();
-    let mut places = Vec::with_capacity(page.nodes.len());
-    for node in page.nodes {
+    let mut places = HashMap::new();
+    for (at, node) in page.nodes.into_iter().enumerate() {
         let place = *known.entry(node.name.clone()).or_insert(whole.nodes.len());
         if place == whole.nodes.len() {
             whole.nodes.push(node);
         }
-        places.push(place);
+        places.insert(at, place);
     }
-    let place = |place: usize| places.get(place).copied();
-    whole.edges.extend(page.edges.into_iter().filter_map(|edge| {
-        Some(Edge { dependent: place(edge.dependent)?, owner: place(edge.owner)?, ..edge })
-    }));
-    whole.more.retain(|more| !places.contains(&more.owner));
-    whole
-        .more
-        .extend(page.more.into_iter().filter_map(|more| Some(More { owner: place(more.owner)?, ..more })));
+    whole.edges.extend(page.edges.iter().filter_map(|edge| edge.moved(&places)));
+    whole.more.retain(|more| !places.values().any(|place| *place == more.owner));
+    whole.more.extend(page.more.iter().filter_map(|more| more.moved(&places)));
     whole.truncated = page.truncated;
-}
-
-/// A reference at the places of its objects on the page.
-fn moved(edge: &Edge, places: &HashMap<usize, usize>) -> Option<Edge> {
-    let (dependent, owner) = (*places.get(&edge.dependent)?, *places.get(&edge.owner)?);
-    Some(Edge { dependent, owner, ..edge.clone() })
-}
-
-/// What is not shown on this page nor on an earlier one, of the owners on this page.
-fn rest(whole: &Neighbourhood, end: usize, places: &HashMap<usize, usize>) -> Vec<More> {
-    let on_page = |more: &More| Some(More { owner: *places.get(&more.owner)?, ..more.clone() });
-    let mut rest: Vec<More> = whole.more.iter().filter_map(on_page).collect();
-    // Dependents on later pages. References to owners have a class, those to dependents have none.
-    let later = whole.edges.iter().filter(|edge| edge.class.is_none() && edge.dependent >= end);
-    for edge in later {
-        let Some(&owner) = places.get(&edge.owner) else { continue };
-        let node = &whole.nodes[edge.dependent];
-        let Some(resource) = &node.name.resource else { continue };
-        let deleted = usize::from(node.state.is_being_deleted());
-        match rest.iter_mut().find(|more| more.owner == owner && more.resource == *resource) {
-            Some(more) => {
-                more.count += 1;
-                more.being_deleted += deleted;
-            }
-            None => rest.push(More {
-                owner,
-                kind: node.name.kind.clone(),
-                resource: resource.clone(),
-                count: 1,
-                being_deleted: deleted,
-            }),
-        }
-    }
-    rest
 }

@@ -10,7 +10,7 @@ use kube_gc_core::text::word;
 
 /// An object, as answers name it. Names, kinds and uids of references can have any length, so they
 /// are truncated.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectName {
     pub api_version: String,

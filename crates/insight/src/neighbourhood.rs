@@ -120,6 +120,35 @@ pub struct More {
     pub being_deleted: usize,
 }
 
+impl Edge {
+    /// The reference at the new places of its objects, unless one has none.
+    pub(super) fn moved(&self, places: &HashMap<usize, usize>) -> Option<Self> {
+        let (dependent, owner) = (*places.get(&self.dependent)?, *places.get(&self.owner)?);
+        Some(Self { dependent, owner, ..self.clone() })
+    }
+}
+
+impl More {
+    /// The same at the new place of the owner, unless it has none.
+    pub(super) fn moved(&self, places: &HashMap<usize, usize>) -> Option<Self> {
+        Some(Self { owner: *places.get(&self.owner)?, ..self.clone() })
+    }
+
+    /// Counts a dependent that is not shown, and returns the place of its entry.
+    pub(super) fn count_in(all: &mut Vec<Self>, owner: usize, dependent: &Shown) -> usize {
+        let resource = dependent.name.resource.clone().unwrap_or_default();
+        let known = all.iter().position(|more| more.owner == owner && more.resource == resource);
+        let place = known.unwrap_or(all.len());
+        if known.is_none() {
+            let kind = dependent.name.kind.clone();
+            all.push(Self { owner, kind, resource, count: 0, being_deleted: 0 });
+        }
+        all[place].count += 1;
+        all[place].being_deleted += usize::from(dependent.state.is_being_deleted());
+        place
+    }
+}
+
 /// The answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -406,27 +435,13 @@ impl Neighbourhood {
         let places: Vec<usize> = (0..self.nodes.len()).filter(|place| kept.contains(place)).collect();
         let now: HashMap<usize, usize> = places.iter().enumerate().map(|(new, &old)| (old, new)).collect();
         let above = self.edges.iter().filter(|edge| edge.class.is_some());
-        let edges = above.chain(below.iter().copied()).filter_map(|edge| {
-            let (dependent, owner) = (*now.get(&edge.dependent)?, *now.get(&edge.owner)?);
-            Some(Edge { dependent, owner, ..edge.clone() })
-        });
-        let more =
-            self.more.iter().filter_map(|more| Some(More { owner: *now.get(&more.owner)?, ..more.clone() }));
-        let mut more: Vec<More> = more.collect();
+        let edges = above.chain(below.iter().copied()).filter_map(|edge| edge.moved(&now));
+        let mut more: Vec<More> = self.more.iter().filter_map(|more| more.moved(&now)).collect();
         let mut left_out = vec![Vec::new(); more.len()];
         for (owner, dependent) in dropped {
             let Some(&owner) = now.get(&owner) else { continue };
-            let node = &self.nodes[dependent];
-            let resource = node.name.resource.clone().unwrap_or_default();
-            let is_it = |more: &More| more.owner == owner && more.resource == resource;
-            let place = more.iter().position(is_it).unwrap_or(more.len());
-            if place == more.len() {
-                let kind = node.name.kind.clone();
-                more.push(More { owner, kind, resource, count: 0, being_deleted: 0 });
-                left_out.push(Vec::new());
-            }
-            more[place].count += 1;
-            more[place].being_deleted += usize::from(node.state.is_being_deleted());
+            let place = More::count_in(&mut more, owner, &self.nodes[dependent]);
+            left_out.resize(more.len(), Vec::new());
             left_out[place].push(dependent);
         }
         let nodes = places.iter().map(|&place| self.nodes[place].clone()).collect();

@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::explain::{Hold, leaf};
 use crate::finalizers::FinalizerReport;
-use crate::knowledge::{Asker, Live, LocalGraph};
+use crate::knowledge::{Asker, Live};
 use crate::name::ObjectName;
 use crate::sentence::{advice_on_finalizer, counted};
-use kube_gc_core::graph::{ObjectSnapshot, OwnerState, OwnerView};
 use kube_gc_core::object::{DeletionState, Identity, Key};
 use kube_gc_core::text::{LISTED, listed};
 
@@ -256,22 +255,8 @@ pub struct Remaining {
 }
 
 impl Remaining {
-    /// All such objects of a graph. Those that hold others come first.
-    #[must_use]
-    pub fn all(graph: &mut LocalGraph) -> Vec<Self> {
-        let mut all = Vec::new();
-        graph.each_object(|graph, object| {
-            let blocks = blocked_owners(graph, object);
-            if object.deletion.is_being_deleted() || !blocks.is_empty() {
-                let (identity, deletion) = (object.identity.clone(), object.deletion);
-                all.push(Self { identity, deletion, blocks, is_meant: true });
-            }
-        });
-        in_order(all)
-    }
-
-    /// The same, where the objects that are being deleted are known already: their dependents say
-    /// what blocks them. Incomplete if more facts are needed.
+    /// The objects that are being deleted, and those that block one, as their dependents say. Those that hold
+    /// others come first. Incomplete if more facts are needed.
     #[must_use]
     pub fn around(asker: &mut Asker<'_>, deleted: &[(Identity, DeletionState)]) -> Vec<Self> {
         let mut places: HashMap<Key, usize> = HashMap::new();
@@ -311,17 +296,4 @@ fn in_order(mut all: Vec<Remaining>) -> Vec<Remaining> {
     }
     all.sort_by(|a, b| place(a).cmp(&place(b)));
     all
-}
-
-fn blocked_owners(graph: &LocalGraph, object: &ObjectSnapshot) -> Vec<Key> {
-    let waits = |state: &OwnerState| {
-        matches!(state, OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. })
-    };
-    let blocking = object.references.iter().filter(|seen| seen.reference.block_owner_deletion);
-    let owners = blocking.filter_map(|seen| match &seen.owner {
-        OwnerView::Local { identity, state } => waits(state).then_some(identity),
-        OwnerView::Remote(identity) => waits(&graph.owner_state(identity)).then_some(identity),
-        OwnerView::Unresolved | OwnerView::InvalidScope => None,
-    });
-    owners.filter(|owner| **owner != object.identity).map(Identity::key).collect()
 }

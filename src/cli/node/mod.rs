@@ -9,8 +9,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit::Exit;
 use super::report;
-use super::shared::{ConnectionArgs, LogArgs, begin, ended};
-use super::text::print;
+use super::shared::{LogArgs, begin, ended};
+use super::text::{json, print};
 use crate::app::{self, Error, ErrorKind, Target};
 use crate::config::Loader;
 
@@ -75,7 +75,7 @@ struct CommonArgs {
     node: Option<String>,
 
     #[command(flatten)]
-    connection: ConnectionArgs,
+    connection: Target,
 
     /// TOML file with settings, those of `[node]` among them
     ///
@@ -105,11 +105,6 @@ impl CommonArgs {
             .flag("--node", "node.name", node.as_deref());
         log.add_to(loader)
     }
-
-    /// Which API server to ask.
-    fn target(&self) -> Target {
-        self.connection.target()
-    }
 }
 
 /// The end of `kube-gc node plan --help`.
@@ -127,7 +122,7 @@ that no earlier pass has seen count as seen just now, and stay for `node.images.
 
 /// The arguments of `kube-gc node plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{PLAN_EXAMPLES}\n\n{}", super::exit::help()))]
 struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -155,11 +150,11 @@ impl PlanArgs {
     /// Plans and shows the plan.
     fn plan(&self) -> Result<Exit, Error> {
         let settings = begin(self.common.loader().load())?;
-        let report = app::node::plan(&self.common.target(), &settings)?;
+        let report = app::node::plan(&self.common.connection, &settings)?;
         print(&match self.output {
             Format::Table => table::plan(&report, false),
             Format::Wide => table::plan(&report, true),
-            Format::Json => table::json(&report).map_err(|error| Error::new(ErrorKind::Internal, error))?,
+            Format::Json => json(&report.to_json().map_err(|error| Error::new(ErrorKind::Internal, error))?),
         })?;
         Ok(Exit::Success)
     }
@@ -179,7 +174,7 @@ Examples:
 
 /// The arguments of `kube-gc node once`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{ONCE_EXAMPLES}\n\n{}", super::exit::help()))]
 struct OnceArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -198,7 +193,7 @@ impl OnceArgs {
     fn once(&self) -> Result<Exit, Error> {
         let loader = self.common.loader();
         let settings = begin(loader.flag("--dry-run", "dry_run", self.dry_run.then_some(true)).load())?;
-        let report = app::node::once(&self.common.target(), &settings, self.free)?;
+        let report = app::node::once(&self.common.connection, &settings, self.free)?;
         let Some(result) = &report.result else {
             print(&table::plan(&report, false))?;
             return Ok(Exit::Success);
@@ -223,7 +218,7 @@ Dead containers, sandboxes and logs are collected every `node.period`, images ev
 
 /// The arguments of `kube-gc node run`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::HELP))]
+#[command(after_long_help = format!("{RUN_EXAMPLES}\n\n{}", super::exit::help()))]
 struct RunArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -255,6 +250,6 @@ impl RunArgs {
             .flag("--listen", "http.listen", listen.map(|address| address.to_string()))
             .flag("--debug-listen", "http.debug_listen", debug_listen.map(|address| address.to_string()));
         let settings = begin(loader.load())?;
-        Ok(ended(app::node::run(&common.target(), &settings)))
+        Ok(ended(app::node::run(&common.connection, &settings)))
     }
 }

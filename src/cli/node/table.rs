@@ -2,24 +2,12 @@
 
 use std::fmt::Write as _;
 
-use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_core::text::escape::Escaped;
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
 use crate::cli::text::{Cell, Look};
 use crate::node::{PassResult, Report};
-
-/// A plan as indented JSON.
-pub fn json(report: &Report) -> Result<String, serde_json::Error> {
-    let pretty = report.to_json()?;
-    let mut text = String::with_capacity(pretty.len() + 1);
-    for line in pretty.lines() {
-        // Writing to a string cannot fail.
-        let _ = escape_json(line, &mut text);
-        text.push('\n');
-    }
-    Ok(text)
-}
 
 /// A plan for people.
 pub fn plan(report: &Report, wide: bool) -> String {

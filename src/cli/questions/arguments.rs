@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::{Failed, Format, usage};
+use crate::app::Target;
 use crate::app::insight::Connection;
-use crate::cli::shared::ConnectionArgs;
 use crate::cli::text::Look;
 use crate::insight::{Credentials, Endpoint, ObjectArgument, QueryScope, SearchScope, Source, TypeFilter};
 
@@ -54,7 +54,7 @@ pub struct ScopeArgs {
 #[derive(Args, Clone, Debug, Default)]
 pub struct ReachArgs {
     #[command(flatten)]
-    server: ConnectionArgs,
+    server: Target,
 
     /// Time limit of each request, such as 10s [default: 30s]
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
@@ -173,7 +173,7 @@ impl ScopeArgs {
 impl ReachArgs {
     fn connection(&self, namespace: Option<String>) -> Connection {
         let Self { server, request_timeout, .. } = self;
-        Connection { target: server.target(), request_timeout: *request_timeout, namespace }
+        Connection { target: server.clone(), request_timeout: *request_timeout, namespace }
     }
 
     /// Which types are listed.

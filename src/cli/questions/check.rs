@@ -3,10 +3,10 @@
 use clap::{Args, ValueEnum};
 
 use super::arguments::{ListsArgs, ScopeArgs};
-use super::{Failed, Format, complete, footer, json, progress};
+use super::{Failed, Format, complete, footer, progress, show};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, print};
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
 use crate::insight::Watcher;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding};
@@ -28,7 +28,7 @@ decides. docs/check.md explains each class.";
 
 /// The arguments of `kube-gc check`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct CheckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
@@ -71,18 +71,14 @@ impl CheckArgs {
             session.check(&query, &Watcher { progress: &progress, interrupted }).await
         })??;
         let report = &answer.report;
-        let text = match output {
-            Format::Json => json("Check", &answer)?,
-            Format::Name => kubectl_names(report.findings.iter().map(|finding| &finding.object)),
-            Format::Table | Format::Wide => {
-                let mut look = scope.reach.look(*output);
-                look.namespaces |= scope.all_namespaces;
-                let footer = footer(&answer.incomplete, answer.left_out, None);
-                let between = if footer.is_empty() { "\n" } else { " " };
-                table(report, &look) + &summary(report) + between + &footer
-            }
-        };
-        print(&text)?;
+        let names = || kubectl_names(report.findings.iter().map(|finding| &finding.object));
+        show(*output, ("Check", &answer), names, || {
+            let mut look = scope.reach.look(*output);
+            look.namespaces |= scope.all_namespaces;
+            let footer = footer(&answer.incomplete, answer.left_out, None);
+            let between = if footer.is_empty() { "\n" } else { " " };
+            table(report, &look) + &summary(report) + between + &footer
+        })?;
         if fail_on.is_met_by(report.broken_objects) {
             return Ok(Exit::Failure);
         }

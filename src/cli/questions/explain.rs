@@ -3,9 +3,9 @@
 use clap::Args;
 
 use super::arguments::{Auto, CommonArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json};
+use super::{Failed, Format, ask, complete, footer, show};
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, kubectl_name, line, print};
+use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::insight::{Decision, ExplainAnswer, Stuck};
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_core::text::{Thousands, listed};
@@ -28,7 +28,7 @@ docs/explain.md explains each part of the answer.";
 
 /// The arguments of `kube-gc explain`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct ExplainArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -55,21 +55,14 @@ impl ExplainArgs {
             async |session, watcher| session.explain(&object, &filter, watcher).await,
         )?;
         let explanation = &answer.explanation;
-        let text = match output {
-            Format::Json => json("Explanation", &answer)?,
-            // The objects that hold it.
-            Format::Name => {
-                let leaves = explanation.chain.leaves.iter();
-                leaves.map(|leaf| kubectl_name(&leaf.object) + "\n").collect()
-            }
-            Format::Table | Format::Wide => {
-                let look = common.reach.look(*output);
-                text(explanation, &look)
-                    + &of_collector(&answer, &look)
-                    + &footer(&answer.incomplete, answer.left_out, note.as_deref())
-            }
-        };
-        print(&text)?;
+        // The objects that hold it.
+        let names = || kubectl_names(explanation.chain.leaves.iter().map(|leaf| &leaf.object));
+        show(*output, ("Explanation", &answer), names, || {
+            let look = common.reach.look(*output);
+            text(explanation, &look)
+                + &of_collector(&answer, &look)
+                + &footer(&answer.incomplete, answer.left_out, note.as_deref())
+        })?;
         Ok(complete(!explanation.depends_on_unseen))
     }
 }

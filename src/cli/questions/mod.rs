@@ -11,12 +11,13 @@ mod tree;
 use std::io::IsTerminal as _;
 
 use clap::{Subcommand, ValueEnum};
-use kube_gc_core::text::escape::{Escaped, escape_json};
+use kube_gc_core::text::escape::Escaped;
 use kube_gc_insight::{Document, Unseen};
 use serde::Serialize;
 
 use super::exit::Exit;
 use super::invoked::Invoked;
+use super::text::{self, print};
 use crate::app::insight::Connection;
 use crate::app::{Error, ErrorKind};
 use crate::insight::{Collector, CollectorError, InsightError, Session, Source, Watcher};
@@ -127,14 +128,7 @@ fn ask<A>(
 ) -> Result<(A, Option<String>), Failed> {
     let answer = crate::app::insight::ask(connection, async |session, interrupted| {
         let watcher = Watcher { progress: &progress, interrupted };
-        let chosen = session.choose(source, &watcher).await?;
-        chosen
-            .answer(
-                &watcher,
-                async |collector| of_collector(session, collector, &watcher).await,
-                async || of_lists(session, &watcher).await,
-            )
-            .await
+        session.answer(source, &watcher, of_collector, of_lists).await
     })?;
     Ok(answer?)
 }
@@ -151,15 +145,25 @@ fn progress(done: usize, of: usize) {
     }
 }
 
+/// Prints an answer: as JSON of a kind, as names of objects, or as text.
+fn show(
+    output: Format,
+    (kind, answer): (&'static str, &impl Serialize),
+    names: impl FnOnce() -> String,
+    text: impl FnOnce() -> String,
+) -> Result<(), Failed> {
+    print(&match output {
+        Format::Json => json(kind, answer)?,
+        Format::Name => names(),
+        Format::Table | Format::Wide => text(),
+    })?;
+    Ok(())
+}
+
 /// An answer as one line of JSON.
 fn json(kind: &'static str, answer: &impl Serialize) -> Result<String, Error> {
-    let document = Document::new(kind, answer);
-    let text = serde_json::to_string(&document).map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    let mut line = String::with_capacity(text.len() + 1);
-    // Writing to a string cannot fail.
-    let _ = escape_json(&text, &mut line);
-    line.push('\n');
-    Ok(line)
+    let text = serde_json::to_string(&Document::new(kind, answer));
+    Ok(text::json(&text.map_err(|error| Error::new(ErrorKind::Internal, error))?))
 }
 
 /// How many things that could not be looked at are named to people.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::arguments::{Auto, CommonArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json, usage};
+use super::{Failed, Format, ask, complete, footer, show, usage};
 use crate::cli::exit::Exit;
 use crate::cli::shared::Cascade;
-use crate::cli::text::{Cell, Colour, Look, kubectl_names, line, print};
+use crate::cli::text::{Cell, Colour, Look, kubectl_names, line};
 use crate::config::Loader;
 use crate::insight::{PlanArgument, Source};
 use kube_gc_core::brake::Limits;
@@ -33,7 +33,7 @@ docs/plan.md explains each part of the answer.";
 
 /// The arguments of `kube-gc plan`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct PlanArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -81,15 +81,15 @@ impl PlanArgs {
             async |session, collector, watcher| session.plan_from(collector, &asked, watcher).await,
             async |session, watcher| session.plan(&asked, watcher).await,
         )?;
-        let text = match output {
-            Format::Json => json("Plan", &answer)?,
-            Format::Name => names(&answer.report),
-            Format::Table | Format::Wide => {
+        show(
+            *output,
+            ("Plan", &answer),
+            || names(&answer.report),
+            || {
                 text(&answer.report, &common.reach.look(*output))
                     + &footer(&answer.incomplete, answer.left_out, note.as_deref())
-            }
-        };
-        print(&text)?;
+            },
+        )?;
         Ok(self.judged(&answer.report))
     }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use clap::Args;
 
 use super::arguments::{Auto, ScopeArgs, SourceArgs};
-use super::{Failed, Format, ask, complete, footer, json};
+use super::{Failed, Format, ask, complete, footer, show};
 use crate::cli::exit::Exit;
-use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line, print};
+use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names, line};
 use crate::insight::{QueryScope, Source};
 use kube_gc_core::text::Thousands;
 use kube_gc_core::text::escape::Escaped;
@@ -30,7 +30,7 @@ docs/stuck.md explains each cause. `kube-gc explain` says more about one object.
 
 /// The arguments of `kube-gc stuck`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct StuckArgs {
     #[command(flatten)]
     scope: ScopeArgs,
@@ -61,18 +61,18 @@ impl StuckArgs {
             async |session, watcher| session.stuck(&query, *older, watcher).await,
         )?;
         let report = &answer.report;
-        let text = match output {
-            Format::Json => json("Stuck", &answer)?,
-            Format::Name => names(report),
-            Format::Table | Format::Wide => {
+        show(
+            *output,
+            ("Stuck", &answer),
+            || names(report),
+            || {
                 let mut look = scope.reach.look(*output);
                 look.namespaces = scope.all_namespaces;
                 summary(report, &humantime::format_duration(*older).to_string())
                     + &text(report, &look)
                     + &footer(&answer.incomplete, answer.left_out, note.as_deref())
-            }
-        };
-        print(&text)?;
+            },
+        )?;
         Ok(if report.stuck > 0 { Exit::Failure } else { complete(answer.incomplete.is_empty()) })
     }
 

@@ -7,7 +7,7 @@ use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, Redraw, kubectl_names, print};
-use crate::insight::{Hidden, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
+use crate::insight::{Hidden, MOST_OBJECTS, NodeExtra, Source, TreeAnswer, TreeQuery, Watcher};
 use kube_gc_core::text::escape::Escaped;
 use kube_gc_insight::{Details, Neighbourhood, Row, RowKind, Shown, State, rows};
 
@@ -29,12 +29,9 @@ Examples:
 A namespaced object is looked for in its namespace alone, a cluster-scoped one everywhere.
 docs/tree.md explains the columns.";
 
-/// The most objects that a tree shows.
-const MOST_OBJECTS: usize = 1000;
-
 /// The arguments of `kube-gc tree`.
 #[derive(Args, Clone, Debug)]
-#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::HELP))]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{}", crate::cli::exit::help()))]
 pub struct TreeArgs {
     #[command(flatten)]
     common: CommonArgs,
@@ -100,7 +97,6 @@ impl TreeArgs {
             up: self.up.into(),
             down: self.down.into(),
             most: if self.all { MOST_OBJECTS } else { self.max.into() },
-            limit: MOST_OBJECTS,
             filter: common.reach.filter(),
             with_rows: matches!(output, TreeFormat::Table | TreeFormat::Wide),
         };
@@ -125,7 +121,7 @@ impl TreeArgs {
         let ended = insight::ask(&self.common.connection(), async |session, interrupted| {
             // Progress would be in the way of the tree.
             let watcher = Watcher { progress: &|_, _| {}, interrupted };
-            let collector = session.choose(source, &watcher).await?.collector;
+            let (collector, _) = session.choose(source, &watcher).await?;
             let show = |answer: &TreeAnswer| {
                 let has_changed = last.replace(answer.shown.clone()).as_ref() != Some(&answer.shown);
                 let written = self.written(answer, None).map(|text| screen.next(text, has_changed));

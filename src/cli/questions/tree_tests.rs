@@ -52,7 +52,7 @@ fn answer() -> TreeAnswer {
         ..Details::default()
     };
     let extras = HashMap::from([(0, NodeExtra { row: row.to_vec(), details: Some(details) })]);
-    let oldest = Some((345_600, "4d".to_owned()));
+    let oldest = Some((std::time::Duration::from_secs(345_600), "4d".to_owned()));
     let hidden = HashMap::from([
         (0, Hidden { judged: 212, ready: 200, aged: 212, oldest: oldest.clone() }),
         (1, Hidden { judged: 1, ready: 0, aged: 1, oldest }),

@@ -13,17 +13,17 @@ use kube_gc_cri::server::{
     CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
 };
 use kube_gc_node::ledger::Record;
-use kube_gc_node::pass::{Outcome, Scope};
-use kube_gc_node::plan::{Action, Entry, What};
+use kube_gc_node::pass::Scope;
 use kube_gc_node::rules::{BesideKubelet, Glob};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::output::{Item, Overview, Pass, Plan, Removal};
 use crate::api::{Api, ApiSettings, WriteGate};
 use crate::demo::cluster::User;
-use crate::node::{self, Look, NodeCollector, NodeOptions, PodSource, Presence, StateFile};
+use crate::node::{
+    self, Disk as _, Look, NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile,
+};
 
 /// A gibibyte.
 pub const GIB: u64 = 1 << 30;
@@ -31,6 +31,8 @@ pub const GIB: u64 = 1 << 30;
 const NAMESPACE: &str = "shop";
 /// The node.
 const NODE: &str = "demo-node";
+/// The container of each pod.
+const CONTAINER: &str = "app";
 /// The size of the disk, and what is on it apart from images and containers.
 const DISK: u64 = 100 * GIB;
 pub const OTHER: u64 = 20 * GIB;
@@ -57,9 +59,9 @@ const fn image(name: &'static str, gib: u64, detected: u32) -> Image {
 
 /// The images.
 pub const IMAGES: [Image; 11] = [
-    image("registry.example.com/shop/web:3", 4, 72),
-    image("registry.example.com/shop/web:2", 6, 400),
-    image("registry.example.com/shop/importer:1", 8, 300),
+    image(WEB, 4, 72),
+    image(OLD_WEB, 6, 400),
+    image(IMPORTER, 8, 300),
     Image { used: Some(20), ..image(LATE, 10, 500) },
     image("registry.example.com/shop/cart:7", 6, 1),
     Image { used: Some(700), ..image("registry.example.com/shop/report:1", 7, 900) },
@@ -75,22 +77,15 @@ struct Pod {
     name: &'static str,
     /// `status.phase`; `None` if the API server does not have it.
     phase: Option<&'static str>,
-    sandbox: Option<Sandbox>,
+    /// Whether its sandbox has stopped; `None` if it has none yet.
+    is_stopped: Option<bool>,
     containers: &'static [Container],
     /// The image that its spec names.
     image: &'static str,
 }
 
-/// The sandbox of a pod.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sandbox {
-    Ready,
-    Stopped,
-}
-
 /// A container of a pod.
 struct Container {
-    name: &'static str,
     image: &'static str,
     state: ContainerState,
     /// How many hours ago it was created.
@@ -100,61 +95,51 @@ struct Container {
 }
 
 const fn exited(image: &'static str, created: u32, written: u64) -> Container {
-    Container { name: "app", image, state: ContainerState::ContainerExited, created, written }
+    Container { image, state: ContainerState::ContainerExited, created, written }
 }
 
-/// The pods. Their containers are in the order of their creation.
+const RUNNING: Container =
+    Container { image: WEB, state: ContainerState::ContainerRunning, created: 70, written: 1 };
+
+/// A pod by its name, its phase, whether its sandbox has stopped, the image of its spec, and its containers in
+/// the order of their creation.
+const fn pod(
+    name: &'static str,
+    phase: Option<&'static str>,
+    is_stopped: Option<bool>,
+    image: &'static str,
+    containers: &'static [Container],
+) -> Pod {
+    Pod { name, phase, is_stopped, containers, image }
+}
+
+const WEB: &str = "registry.example.com/shop/web:3";
+const OLD_WEB: &str = "registry.example.com/shop/web:2";
+const IMPORTER: &str = "registry.example.com/shop/importer:1";
+
+/// The pods.
 const PODS: [Pod; 4] = [
-    Pod {
-        name: "web",
-        phase: Some("Running"),
-        sandbox: Some(Sandbox::Ready),
-        containers: &[
-            exited("registry.example.com/shop/web:2", 90, 1),
-            exited("registry.example.com/shop/web:2", 80, 1),
-            exited("registry.example.com/shop/web:2", 75, 0),
-            Container {
-                name: "app",
-                image: "registry.example.com/shop/web:3",
-                state: ContainerState::ContainerRunning,
-                created: 70,
-                written: 1,
-            },
-        ],
-        image: "registry.example.com/shop/web:3",
-    },
-    Pod {
-        name: "importer",
-        phase: Some("Succeeded"),
-        sandbox: Some(Sandbox::Stopped),
-        containers: &[exited("registry.example.com/shop/importer:1", 48, 0)],
-        image: "registry.example.com/shop/importer:1",
-    },
+    pod(
+        "web",
+        Some("Running"),
+        Some(false),
+        WEB,
+        &[exited(OLD_WEB, 90, 1), exited(OLD_WEB, 80, 1), exited(OLD_WEB, 75, 0), RUNNING],
+    ),
+    pod("importer", Some("Succeeded"), Some(true), IMPORTER, &[exited(IMPORTER, 48, 0)]),
     // Its node was cut off when it was deleted.
-    Pod {
-        name: "checkout-old",
-        phase: None,
-        sandbox: Some(Sandbox::Stopped),
-        containers: &[exited(LATE, 200, 0)],
-        image: LATE,
-    },
+    pod("checkout-old", None, Some(true), LATE, &[exited(LATE, 200, 0)]),
     // Bound to this node a moment ago: its image is there, its container is not.
-    Pod {
-        name: "cart",
-        phase: Some("Pending"),
-        sandbox: None,
-        containers: &[],
-        image: "registry.example.com/shop/cart:7",
-    },
+    pod("cart", Some("Pending"), None, "registry.example.com/shop/cart:7", &[]),
 ];
 
 /// The node.
 pub struct Host {
-    runtime: Arc<CriServer>,
+    pub runtime: Arc<CriServer>,
     collector: NodeCollector,
     logs: Logs,
     /// The ids of images by their names.
-    images: BTreeMap<&'static str, String>,
+    pub images: BTreeMap<&'static str, String>,
 }
 
 /// The directory of logs, removed with this value.
@@ -174,8 +159,8 @@ impl Logs {
     }
 
     /// The log of a container; makes its directory.
-    fn log(&self, pod: &Pod, uid: &str, container: &str, attempt: u32) -> Result<String, String> {
-        let directory = format!("pods/{NAMESPACE}_{}_{uid}/{container}", pod.name);
+    fn log(&self, pod: &Pod, uid: &str, attempt: u32) -> Result<String, String> {
+        let directory = format!("pods/{NAMESPACE}_{}_{uid}/{CONTAINER}", pod.name);
         let path = self.0.join(directory);
         let log = path.join(format!("{attempt}.log"));
         let made = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&log, "a line\n"));
@@ -235,38 +220,27 @@ impl Host {
         Ok(Self { runtime, collector, logs, images })
     }
 
-    /// The runtime.
-    pub fn runtime(&self) -> &CriServer {
-        &self.runtime
-    }
-
-    /// The id of an image.
-    pub fn image(&self, name: &str) -> Option<&str> {
-        self.images.get(name).map(String::as_str)
-    }
-
-    /// What there is on the node.
-    pub fn overview(&self) -> Overview {
+    /// What there is on the node, for the JSON output.
+    pub fn overview(&self) -> Value {
         let usage = self.runtime.disk_usage();
         let images = &self.collector.rules().images;
         let (containers, sandboxes) =
             self.runtime.world(|world| (world.containers().count(), world.sandboxes().count()));
-        Overview {
-            capacity_bytes: usage.capacity,
-            used_bytes: usage.capacity.saturating_sub(usage.available),
-            percent: self.percent(),
-            pods: PODS.iter().filter(|pod| pod.phase.is_some()).count(),
-            containers,
-            sandboxes,
-            images: IMAGES.len(),
-            high: images.high,
-            low: images.low,
-        }
+        json!({
+            "capacityBytes": usage.capacity,
+            "usedBytes": usage.capacity.saturating_sub(usage.available),
+            "percent": self.percent(),
+            "pods": PODS.iter().filter(|pod| pod.phase.is_some()).count(),
+            "containers": containers,
+            "sandboxes": sandboxes,
+            "images": IMAGES.len(),
+            "high": images.high,
+            "low": images.low,
+        })
     }
 
     /// How full the disk is.
     pub fn percent(&self) -> u8 {
-        use node::Disk as _;
         let usage = self.runtime.usage();
         usage.ok().and_then(|usage| usage.percent()).unwrap_or_default()
     }
@@ -282,8 +256,8 @@ impl Host {
 
     /// Whether the runtime still has an image.
     pub fn has_image(&self, name: &str) -> bool {
-        self.image(name)
-            .is_some_and(|id| self.runtime.world(|world| world.images().any(|image| image.id == id)))
+        let id = self.images.get(name);
+        id.is_some_and(|id| self.runtime.world(|world| world.images().any(|image| image.id == *id)))
     }
 
     /// Whether a pod still has a log directory.
@@ -294,83 +268,17 @@ impl Host {
     }
 
     /// Plans.
-    pub async fn look(&mut self) -> Result<(Plan, Look), String> {
+    pub async fn look(&mut self) -> Result<Look, String> {
         let look = self.collector.look(node::now()).await.map_err(|error| error.to_string())?;
-        if let Some(note) = look.notes.first() {
-            return Err(note.clone());
-        }
-        let plan = &look.plan;
-        let wanted = match (&plan.goal, &plan.usage) {
-            (Some(goal), Some(usage)) => goal.missing_bytes(usage),
-            _ => 0,
-        };
-        let plan = Plan {
-            percent: self.percent(),
-            wanted_bytes: wanted,
-            items: plan.entries.iter().map(|entry| self.item(entry)).collect(),
-            breakdown: plan.breakdown,
-        };
-        Ok((plan, look))
+        look.notes.first().map_or_else(|| Ok(()), |note| Err(note.clone()))?;
+        Ok(look)
     }
 
     /// Carries out a plan.
-    pub async fn carry_out(&mut self, look: &Look) -> Result<Pass, String> {
+    pub async fn carry_out(&mut self, look: &Look) -> Result<PassOutcome, String> {
         let carried = self.collector.carry_out(look, Scope::All, &CancellationToken::new()).await;
-        let carried = carried.map_err(|error| error.to_string())?;
-        let removals = carried.removals.iter().map(|record| {
-            let (what, id) = (record.candidate.what(), record.candidate.id());
-            let (outcome, reason) = match &record.outcome {
-                Outcome::Removed => ("removed", None),
-                Outcome::Refused(refusal) => ("refused", Some(refusal.to_string())),
-                Outcome::Failed(error) => ("failed", Some(error.clone())),
-            };
-            let entry = look.plan.entry(what, id);
-            let name = entry.map_or_else(|| id.to_owned(), |entry| self.item(entry).name);
-            Removal { id: id.to_owned(), what: word(what), name, outcome, reason }
-        });
-        Ok(Pass {
-            removals: removals.collect(),
-            percent: self.percent(),
-            missing_bytes: carried.summary.missing.map_or(0, |missing| missing.bytes),
-            milliseconds: carried.took.as_secs_f64() * 1000.0,
-        })
+        carried.map_err(|error| error.to_string())
     }
-
-    fn item(&self, entry: &Entry) -> Item {
-        let pod = entry.pod.as_ref().map(|pod| pod.name.as_str()).unwrap_or_default();
-        let name = match entry.what {
-            What::Container => format!("{pod}/{}", entry.name.as_deref().unwrap_or_default()),
-            What::Sandbox | What::LogDirectory => pod.to_owned(),
-            What::LogSymlink => entry.id.clone(),
-            What::Image => entry.name.clone().unwrap_or_else(|| entry.id.clone()),
-        };
-        Item {
-            id: entry.id.clone(),
-            what: word(entry.what),
-            name,
-            removes: entry.decision == Action::Remove,
-            rule: entry.rule.number(),
-            reason: shorter(&entry.reason),
-            bytes: entry.bytes,
-        }
-    }
-}
-
-const fn word(what: What) -> &'static str {
-    match what {
-        What::Container => "container",
-        What::Sandbox => "sandbox",
-        What::LogDirectory => "logs",
-        What::LogSymlink => "symlink",
-        What::Image => "image",
-    }
-}
-
-/// A text without the end of long ids: runtimes find items by their beginnings.
-fn shorter(text: &str) -> String {
-    let is_id = |word: &str| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let words = text.split(' ').map(|word| if is_id(word) { &word[..13] } else { word });
-    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Creates the pods that the API server has, and returns the uids of all.
@@ -442,7 +350,7 @@ fn add_pod(
     logs: &Logs,
     now: Timestamp,
 ) -> Result<(), String> {
-    let Some(sandbox) = pod.sandbox else { return Ok(()) };
+    let Some(stopped) = pod.is_stopped else { return Ok(()) };
     let metadata = PodSandboxMetadata {
         name: pod.name.to_owned(),
         uid: uid.to_owned(),
@@ -452,20 +360,20 @@ fn add_pod(
     let created = pod.containers.first().map_or(0, |container| container.created);
     let sandbox = world.add_sandbox(NewSandbox {
         pod: metadata,
-        stopped: sandbox == Sandbox::Stopped,
+        stopped,
         created_at: ago(now, created).nanos(),
         ..NewSandbox::default()
     });
     for (attempt, container) in (0..).zip(pod.containers) {
         world.add_container(NewContainer {
             sandbox: sandbox.clone(),
-            name: container.name.to_owned(),
+            name: CONTAINER.to_owned(),
             attempt,
             image: images.get(container.image).cloned().unwrap_or_default(),
             state: container.state,
             created_at: ago(now, container.created).nanos(),
             image_volumes: Vec::new(),
-            log_path: logs.log(pod, uid, container.name, attempt)?,
+            log_path: logs.log(pod, uid, attempt)?,
             written: Space { bytes: container.written * GIB, inodes: 10 },
         });
     }

@@ -3,19 +3,22 @@
 //! between the plan and its removal; and a disk that is full of something else.
 
 mod host;
-mod output;
 
 use std::collections::BTreeSet;
 
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault, NewContainer, Space, World};
-use serde_json::json;
+use kube_gc_node::pass::{Outcome, Record};
+use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
+use serde_json::{Value, json};
 
-use super::output::{Format, Output, READING_PAUSE, heading};
+use super::output::{
+    BAD, Format, GONE, OBJECT, Output, QUIET, READING_PAUSE, STAYS, Styled, TITLE, checked, heading,
+};
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
+use crate::node::{Look, PassOutcome};
 use host::{GIB, Host, IMAGES, LATE, OTHER};
-use output::{Pass, Plan};
 
 /// Runs the demo of node collection.
 ///
@@ -37,132 +40,130 @@ async fn demo(format: Format) -> Result<(), Error> {
     result.map_err(|error| Error::new(ErrorKind::Internal, error))
 }
 
+/// A scenario.
+struct Scenario {
+    /// The identifier in JSON.
+    name: &'static str,
+    title: &'static str,
+    about: &'static str,
+    /// What happens before the collector looks.
+    prepare: fn(&Host),
+    /// What has come of it, in sentences; an error if that is not as it must be.
+    verify: fn(&Host, &Plan, &PassOutcome) -> Result<Vec<String>, String>,
+}
+
+const SCENARIOS: [Scenario; 3] = [
+    Scenario {
+        name: "full_disk",
+        title: "plan: what goes, what stays, and why",
+        about: "The disk of the images is fuller than `high`. Two containers of pod web have crashed \
+                and were replaced, pod checkout-old is gone from the API server, and pod cart is about to \
+                start. Nothing is removed until the plan is carried out.",
+        prepare: |_| {},
+        verify: |host, plan, pass| {
+            let planned: BTreeSet<&str> = plan.removed().map(|entry| entry.id.as_str()).collect();
+            let removed: BTreeSet<&str> = removed(pass).map(|record| record.candidate.id()).collect();
+            must(planned == removed, "something else went than the plan has said")?;
+            must(host.percent() <= 80, "the disk is still too full")?;
+            must(!host.has_logs("checkout-old"), "the logs of a pod that is gone are there")?;
+            Ok(vec![
+                format!("exactly what the plan has said is gone, {} items", removed.len()),
+                format!("the disk is {} % full", host.percent()),
+            ])
+        },
+    },
+    Scenario {
+        name: "late_use",
+        title: "a container starts after the plan was made",
+        about: "Something has written 12 GiB, and images have to go again. The plan is right when it is \
+                made. Then a container of the first image in it starts. Containers are listed again \
+                right before images go, so the image stays, and the plan has no more to offer.",
+        prepare: |host| {
+            set_other(host, OTHER + 12 * GIB);
+            host.runtime.clear_journal();
+            let image = host.images.get(LATE).cloned().unwrap_or_default();
+            // The first list is for the plan, the next one is right before images go.
+            let start = move |world: &mut World, _: &str| start_container(world, &image);
+            host.runtime.fault(Fault::nth(Rpc::ListContainers, 2, Effect::before(start)));
+        },
+        verify: |host, plan, pass| {
+            must(host.has_image(LATE), "an image that a container uses is gone")?;
+            let mut records = pass.removals.iter();
+            let why = records.find_map(|record| reason(record).filter(|_| name_of(plan, record) == LATE));
+            let why = why.ok_or("the image was not refused")?;
+            Ok(vec![format!("image {LATE} stays: {why}")])
+        },
+    },
+    Scenario {
+        name: "not_enough",
+        title: "the disk is full of something else",
+        about: "Logs or volumes fill the same disk. No image that may go is left, and the pass says \
+                what fills the disk and which rule keeps what.",
+        prepare: |host| {
+            host.runtime.clear_faults();
+            set_other(host, OTHER + 20 * GIB);
+        },
+        verify: |_, _, pass| {
+            must(removed(pass).next().is_none(), "something was removed that should stay")?;
+            must(missing_bytes(pass) > 0, "enough is free")?;
+            Ok(vec![
+                "nothing was removed; `kube-gc node once` would end with exit code 7, and `run` would write \
+                 the event FreeDiskSpaceFailed"
+                    .to_owned(),
+            ])
+        },
+    },
+];
+
 async fn play(output: &Output) -> Result<(), String> {
     let mut host = Host::set_up().await?;
     let overview = host.overview();
-    output.text(|| output::begin(&overview));
+    output.text(&begin(&overview));
     output.event("node", &json!({ "node": overview }));
     output.pause(2 * READING_PAUSE).await;
-    for (number, scenario) in (1..).zip(Scenario::ALL) {
-        let (name, title, about) = scenario.texts();
-        output.text(|| heading(number, Scenario::ALL.len(), title, about));
+    for (number, Scenario { name, title, about, prepare, verify }) in (1..).zip(SCENARIOS) {
+        output.text(&heading(number, SCENARIOS.len(), title, about));
         output.pause(READING_PAUSE).await;
-        scenario.prepare(&host);
-        let (plan, look) = host.look().await?;
-        output.text(|| output::plan(&plan));
-        let mut line = json!(plan);
-        line["scenario"] = number.into();
-        line["name"] = name.into();
-        output.event("plan", &line);
+        prepare(&host);
+        let look = host.look().await?;
+        let plan = &look.plan;
+        output.text(&plan_text(plan, host.percent()));
+        let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
+        output.event(
+            "plan",
+            &json!({
+                "scenario": number, "name": name, "percent": host.percent(), "wantedBytes": wanted_bytes(plan),
+                "items": plan.entries.iter().map(item_json).collect::<Vec<_>>(),
+                "breakdown": {
+                    "inUse": in_use, "unused": unused, "kept": kept, "deadContainers": dead_containers,
+                    "other": other,
+                },
+            }),
+        );
         output.pause(2 * READING_PAUSE).await;
         let pass = host.carry_out(&look).await?;
-        let verified = scenario.verify(&host, &plan, &pass)?;
-        output.text(|| output::pass(&pass, &verified));
-        output
-            .event("pass", &json!({ "scenario": number, "name": name, "pass": pass, "verified": verified }));
+        let mut verified = vec![nothing_running_was_touched(&host)?, kept_images_are_there(&host)?];
+        verified.extend(verify(&host, plan, &pass)?);
+        output.text(&pass_text(&look, &pass, host.percent(), &verified));
+        let removals: Vec<Value> = pass.removals.iter().map(|record| removal_json(plan, record)).collect();
+        output.event(
+            "pass",
+            &json!({
+                "scenario": number, "name": name, "verified": verified,
+                "pass": {
+                    "removals": removals, "percent": host.percent(), "missingBytes": missing_bytes(&pass),
+                    "milliseconds": milliseconds(&pass),
+                },
+            }),
+        );
         output.pause(READING_PAUSE).await;
     }
     Ok(())
 }
 
-/// A scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scenario {
-    /// The disk is full, and a plan is carried out.
-    FullDisk,
-    /// An image begins to be used between the plan and its removal.
-    LateUse,
-    /// The disk is full of something else.
-    NotEnough,
-}
-
-impl Scenario {
-    /// All of them, in their order.
-    const ALL: &[Self] = &[Self::FullDisk, Self::LateUse, Self::NotEnough];
-
-    /// The name in JSON, the title, and what it is about.
-    const fn texts(self) -> (&'static str, &'static str, &'static str) {
-        match self {
-            Self::FullDisk => (
-                "full_disk",
-                "plan: what goes, what stays, and why",
-                "The disk of the images is fuller than `high`. Two containers of pod web have crashed \
-                 and were replaced, pod checkout-old is gone from the API server, and pod cart is about to \
-                 start. Nothing is removed until the plan is carried out.",
-            ),
-            Self::LateUse => (
-                "late_use",
-                "a container starts after the plan was made",
-                "Something has written 12 GiB, and images have to go again. The plan is right when it is \
-                 made. Then a container of the first image in it starts. Containers are listed again \
-                 right before images go, so the image stays, and the plan has no more to offer.",
-            ),
-            Self::NotEnough => (
-                "not_enough",
-                "the disk is full of something else",
-                "Logs or volumes fill the same disk. No image that may go is left, and the pass says \
-                 what fills the disk and which rule keeps what.",
-            ),
-        }
-    }
-
-    /// What happens before the collector looks.
-    fn prepare(self, host: &Host) {
-        let other = |bytes: u64| {
-            host.runtime().world(|world| world.disk.other = Space { bytes, inodes: 0 });
-        };
-        match self {
-            Self::FullDisk => {}
-            Self::LateUse => {
-                other(OTHER + 12 * GIB);
-                host.runtime().clear_journal();
-                let image = host.image(LATE).unwrap_or_default().to_owned();
-                // The first list is for the plan, the next one is right before images go.
-                let start = move |world: &mut World, _: &str| start_container(world, &image);
-                host.runtime().fault(Fault::nth(Rpc::ListContainers, 2, Effect::before(start)));
-            }
-            Self::NotEnough => {
-                host.runtime().clear_faults();
-                other(OTHER + 20 * GIB);
-            }
-        }
-    }
-
-    /// What has come of it, in sentences; an error if that is not as it must be.
-    fn verify(self, host: &Host, plan: &Plan, pass: &Pass) -> Result<Vec<String>, String> {
-        let mut verified = vec![nothing_running_was_touched(host)?, kept_images_are_there(host)?];
-        let planned: BTreeSet<&str> =
-            plan.items.iter().filter(|item| item.removes).map(|item| item.id.as_str()).collect();
-        let removed = pass.removals.iter().filter(|removal| removal.outcome == "removed");
-        let removed: BTreeSet<&str> = removed.map(|removal| removal.id.as_str()).collect();
-        match self {
-            Self::FullDisk => {
-                must(planned == removed, "something else went than the plan has said")?;
-                must(pass.percent <= 80, "the disk is still too full")?;
-                must(!host.has_logs("checkout-old"), "the logs of a pod that is gone are there")?;
-                verified.push(format!("exactly what the plan has said is gone, {} items", removed.len()));
-                verified.push(format!("the disk is {} % full", pass.percent));
-            }
-            Self::LateUse => {
-                must(host.has_image(LATE), "an image that a container uses is gone")?;
-                let refused = pass.removals.iter().find(|removal| removal.name == LATE);
-                let why = refused
-                    .and_then(|removal| removal.reason.as_deref())
-                    .ok_or("the image was not refused")?;
-                verified.push(format!("image {LATE} stays: {why}"));
-            }
-            Self::NotEnough => {
-                must(removed.is_empty(), "something was removed that should stay")?;
-                must(pass.missing_bytes > 0, "enough is free")?;
-                verified.push(
-                    "nothing was removed; `kube-gc node once` would end with exit code 7, and `run` would write \
-                     the event FreeDiskSpaceFailed"
-                        .to_owned(),
-                );
-            }
-        }
-        Ok(verified)
-    }
+/// What is on the disk apart from images and containers.
+fn set_other(host: &Host, bytes: u64) {
+    host.runtime.world(|world| world.disk.other = Space { bytes, inodes: 0 });
 }
 
 /// A container of the pod web, from another image.
@@ -181,10 +182,8 @@ fn start_container(world: &mut World, image: &str) {
 
 fn nothing_running_was_touched(host: &Host) -> Result<String, String> {
     // The calls that could have.
-    let touched: BTreeSet<String> = [Rpc::RemoveContainer, Rpc::StopContainer]
-        .into_iter()
-        .flat_map(|rpc| host.runtime().calls(rpc))
-        .collect();
+    let calls = [Rpc::RemoveContainer, Rpc::StopContainer].map(|rpc| host.runtime.calls(rpc));
+    let touched: BTreeSet<String> = calls.into_iter().flatten().collect();
     let running = host.running();
     must(!running.is_empty(), "nothing runs any more")?;
     must(!running.iter().any(|id| touched.contains(id)), "a running container was touched")?;
@@ -207,4 +206,158 @@ fn kept_images_are_there(host: &Host) -> Result<String, String> {
 
 fn must(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+fn removed(pass: &PassOutcome) -> impl Iterator<Item = &Record> {
+    pass.removals.iter().filter(|record| record.outcome == Outcome::Removed)
+}
+
+fn missing_bytes(pass: &PassOutcome) -> u64 {
+    pass.summary.missing.map_or(0, |missing| missing.bytes)
+}
+
+fn milliseconds(pass: &PassOutcome) -> f64 {
+    pass.took.as_secs_f64() * 1000.0
+}
+
+/// What a plan has to free.
+fn wanted_bytes(plan: &Plan) -> u64 {
+    plan.goal.as_ref().zip(plan.usage.as_ref()).map_or(0, |(goal, usage)| goal.missing_bytes(usage))
+}
+
+/// Why an item stays that was to go.
+fn reason(record: &Record) -> Option<String> {
+    match &record.outcome {
+        Outcome::Removed => None,
+        Outcome::Refused(refusal) => Some(refusal.to_string()),
+        Outcome::Failed(error) => Some(error.clone()),
+    }
+}
+
+const fn word(what: What) -> &'static str {
+    match what {
+        What::Container => "container",
+        What::Sandbox => "sandbox",
+        What::LogDirectory => "logs",
+        What::LogSymlink => "symlink",
+        What::Image => "image",
+    }
+}
+
+fn item_name(entry: &Entry) -> String {
+    let pod = entry.pod.as_ref().map(|pod| pod.name.as_str()).unwrap_or_default();
+    match entry.what {
+        What::Container => format!("{pod}/{}", entry.name.as_deref().unwrap_or_default()),
+        What::Sandbox | What::LogDirectory => pod.to_owned(),
+        What::LogSymlink => entry.id.clone(),
+        What::Image => entry.name.clone().unwrap_or_else(|| entry.id.clone()),
+    }
+}
+
+fn name_of(plan: &Plan, Record { candidate, .. }: &Record) -> String {
+    plan.entry(candidate.what(), candidate.id()).map_or_else(|| candidate.id().to_owned(), item_name)
+}
+
+/// A text without the end of long ids: runtimes find items by their beginnings.
+fn shorter(text: &str) -> String {
+    let is_id = |word: &str| word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let words = text.split(' ').map(|word| if is_id(word) { &word[..13] } else { word });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn item_json(entry: &Entry) -> Value {
+    json!({
+        "what": word(entry.what), "name": item_name(entry), "removes": entry.decision == Action::Remove,
+        "rule": entry.rule.number(), "reason": shorter(&entry.reason), "bytes": entry.bytes,
+    })
+}
+
+fn removal_json(plan: &Plan, record: &Record) -> Value {
+    let outcome = match &record.outcome {
+        Outcome::Removed => "removed",
+        Outcome::Refused(_) => "refused",
+        Outcome::Failed(_) => "failed",
+    };
+    let mut line =
+        json!({ "what": word(record.candidate.what()), "name": name_of(plan, record), "outcome": outcome });
+    if let Some(reason) = reason(record) {
+        line["reason"] = reason.into();
+    }
+    line
+}
+
+/// A size, as people say it.
+fn size(bytes: u64) -> String {
+    if bytes.is_multiple_of(GIB) {
+        format!("{} GiB", bytes / GIB)
+    } else if bytes < GIB {
+        format!("{} KiB", bytes.div_ceil(1024))
+    } else {
+        format!("{}.{} GiB", bytes / GIB, bytes % GIB * 10 / GIB)
+    }
+}
+
+fn begin(overview: &Value) -> String {
+    let of = |field: &str| &overview[field];
+    let bytes = |field: &str| size(of(field).as_u64().unwrap_or_default());
+    format!(
+        "{}\n\
+         A container runtime, a Kubernetes API server and node collection, all in this process.\n\n  \
+           {} pods, {} containers, {} sandboxes, {} images\n  \
+           The disk of the images: {} of {} used, {} %. Images go from {} % on, down to {} %.\n",
+        Styled(TITLE, "kube-gc demo --node"),
+        of("pods"),
+        of("containers"),
+        of("sandboxes"),
+        of("images"),
+        bytes("usedBytes"),
+        bytes("capacityBytes"),
+        of("percent"),
+        of("high"),
+        of("low"),
+    )
+}
+
+/// What goes and what stays, and what fills the disk.
+fn plan_text(plan: &Plan, percent: u8) -> String {
+    let Breakdown { in_use, unused, kept, dead_containers, other } = plan.breakdown;
+    let stay = plan.entries.iter().filter(|entry| entry.decision == Action::Keep);
+    let items: String = plan.removed().chain(stay).map(item_text).collect();
+    let [in_use, unused, kept, dead, other] = [in_use, unused, kept, dead_containers, other].map(size);
+    format!(
+        "\n  {}\n{items}  {} Images in use {in_use}, unused {unused}, kept {kept}; dead containers {dead}; all else {other}.\n",
+        Styled(OBJECT, format_args!("The plan at {percent} %")),
+        Styled(OBJECT, format_args!("{} to free.", size(wanted_bytes(plan)))),
+    )
+}
+
+fn item_text(entry: &Entry) -> String {
+    let (what, name) = (word(entry.what), item_name(entry));
+    let bytes = entry.bytes.filter(|_| entry.what == What::Image).map(size).unwrap_or_default();
+    // A width does not apply to a text in a style.
+    let gap = " ".repeat(36_usize.saturating_sub(name.chars().count()));
+    let removes = entry.decision == Action::Remove;
+    let word = if removes { Styled(GONE, "remove") } else { Styled(STAYS, "keep  ") };
+    let (name, reason) = (Styled(OBJECT, name), Styled(QUIET, shorter(&entry.reason)));
+    format!("    {word} {what:<9} {name}{gap} {bytes:>6}  {:<3} {reason}\n", entry.rule.number())
+}
+
+/// What came of the plan.
+fn pass_text(look: &Look, pass: &PassOutcome, percent: u8, verified: &[String]) -> String {
+    let mut text = format!(
+        "\n  {} {} removed in {:.1} ms; the disk is {percent} % full.\n",
+        Styled(OBJECT, "Carried out:"),
+        removed(pass).count(),
+        milliseconds(pass),
+    );
+    for record in &pass.removals {
+        if let Some(reason) = reason(record) {
+            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(&look.plan, record)));
+            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(record.candidate.what()));
+        }
+    }
+    if missing_bytes(pass) > 0 {
+        text += &format!("    {} could not be freed\n", Styled(BAD, size(missing_bytes(pass))));
+    }
+    text + &checked(verified)
 }

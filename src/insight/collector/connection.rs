@@ -137,7 +137,7 @@ impl Endpoint {
             let Open { mut sender, failure } = self.open().await?;
             let mut request = Request::get(format!("{}{path}", self.prefix))
                 .header(HOST, &self.authority)
-                .header(ACCEPT, "application/json, text/event-stream")
+                .header(ACCEPT, "application/json")
                 .header(USER_AGENT, concat!("kube-gc/", env!("CARGO_PKG_VERSION")));
             if let Some(token) = &self.token {
                 request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -156,7 +156,7 @@ impl Endpoint {
     }
 
     /// An answer with status 200; `None` for 404.
-    pub(super) async fn ask(&self, path: &str) -> Result<Option<Response<Incoming>>, CollectorError> {
+    async fn ask(&self, path: &str) -> Result<Option<Response<Incoming>>, CollectorError> {
         // Boxed, because it is large.
         let answer = Box::pin(self.send(path)).await?;
         let at = self.to_string();
@@ -257,11 +257,6 @@ pub struct Credentials {
     pub authority: Option<PathBuf>,
 }
 
-/// Why the options name no collector.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct EndpointError(String);
-
 /// How a collector is reached.
 #[derive(Clone)]
 pub(super) enum Route {
@@ -323,8 +318,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// The URL is none of a collector, or a file cannot be used.
-    pub fn new(url: &str, credentials: &Credentials) -> Result<Self, EndpointError> {
-        let wrong = |why: &str| EndpointError(format!("--collector {url}: {why}"));
+    pub fn new(url: &str, credentials: &Credentials) -> Result<Self, String> {
+        let wrong = |why: &str| format!("--collector {url}: {why}");
         let uri: Uri = url.parse().map_err(|_| wrong("this is no URL, such as http://127.0.0.1:8081"))?;
         let is_https = match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTP => false,
@@ -365,7 +360,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// A file cannot be used.
-    pub fn of_pod(api: &Api, pod: &LabelledPod, credentials: &Credentials) -> Result<Self, EndpointError> {
+    pub fn of_pod(api: &Api, pod: &LabelledPod, credentials: &Credentials) -> Result<Self, String> {
         let port = pod.debug_port.unwrap_or(DEBUG_PORT);
         Ok(Self {
             authority: format!("{FORWARDED_HOST}:{port}"),
@@ -383,19 +378,19 @@ impl Endpoint {
 }
 
 impl Credentials {
-    fn token(&self) -> Result<Option<Arc<str>>, EndpointError> {
+    fn token(&self) -> Result<Option<Arc<str>>, String> {
         let Some(path) = &self.token else { return Ok(None) };
         let text = std::fs::read_to_string(path);
-        let text = text.map_err(|error| EndpointError(format!("{}: {error}", path.display())))?;
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
         let token = text.trim();
         if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(EndpointError(format!("{} has no token", path.display())));
+            return Err(format!("{} has no token", path.display()));
         }
         Ok(Some(token.into()))
     }
 
     /// What makes connections to a host secure; `None` without certificates.
-    fn tls(&self, host: &str) -> Option<Result<(TlsConnector, ServerName<'static>), EndpointError>> {
+    fn tls(&self, host: &str) -> Option<Result<(TlsConnector, ServerName<'static>), String>> {
         self.authority.as_deref().map(|path| tls(path, host))
     }
 }
@@ -404,8 +399,8 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), EndpointError> {
-    let failed = |error: &dyn fmt::Display| EndpointError(format!("{}: {error}", path.display()));
+fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
+    let failed = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
         let certificate = certificate.map_err(|error| failed(&error))?;
@@ -418,7 +413,7 @@ fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), E
     let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|error| EndpointError(format!("--collector: {host:?}: {error}")))?;
+    let name = name.map_err(|error| format!("--collector: {host:?}: {error}"))?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
@@ -426,7 +421,7 @@ fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), E
 mod tests {
     use super::*;
 
-    fn at(url: &str) -> Result<Endpoint, EndpointError> {
+    fn at(url: &str) -> Result<Endpoint, String> {
         Endpoint::new(url, &Credentials::default())
     }
 

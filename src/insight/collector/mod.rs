@@ -1,23 +1,19 @@
-//! The debug pages of a running collector as a source of answers: its pages, its streams, and how one
-//! is found.
+//! The debug pages of a running collector as a source of answers, and how one is found.
 
 mod connection;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt as _};
-use http::header::CONTENT_TYPE;
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::tree::TreeQuery;
 use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::bounded;
@@ -72,19 +68,6 @@ pub struct Record {
     pub decisions: Vec<Decision>,
     /// What keeps it from finishing with the object.
     pub stuck: Option<Stuck>,
-}
-
-/// What a neighbourhood shows.
-#[derive(Clone, Copy, Debug)]
-pub struct Reach {
-    /// How far up.
-    pub up: usize,
-    /// How far down.
-    pub down: usize,
-    /// The most dependents of each parent and type.
-    pub most: usize,
-    /// The most objects.
-    pub limit: usize,
 }
 
 /// The object of a question to a collector, which knows objects by their uids.
@@ -162,7 +145,7 @@ impl Collector {
         self.is_standby
     }
 
-    /// What belongs to an object, from as many pages as it takes. `None` if the graph does not have
+    /// What belongs to an object, up to about so many objects, from as many pages as it takes. `None` if the graph does not have
     /// the object.
     ///
     /// # Errors
@@ -171,9 +154,14 @@ impl Collector {
     pub async fn neighbourhood(
         &self,
         object: &ObjectRef,
-        reach: Reach,
+        query: &TreeQuery,
+        limit: usize,
     ) -> Result<Option<Page<Neighbourhood>>, CollectorError> {
-        let question = question("/debug/neighbourhood", object) + &reach.parameters();
+        let TreeQuery { up, down, most, .. } = query;
+        // Many dependents of a type are shown only for one level.
+        let most = if *down > 1 { (*most).min(MOST_OF_A_TYPE) } else { *most };
+        let question = question("/debug/neighbourhood", object)
+            + &format!("&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE));
         let mut whole: Option<Page<Neighbourhood>> = None;
         let mut after = String::new();
         loop {
@@ -192,7 +180,7 @@ impl Collector {
                 }
             };
             match next {
-                Some(next) if all.answer.nodes.len() < reach.limit => after = format!("&after={next}"),
+                Some(next) if all.answer.nodes.len() < limit => after = format!("&after={next}"),
                 Some(_) | None => return Ok(whole),
             }
         }
@@ -247,45 +235,12 @@ impl Collector {
         page.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stuck/causes"))
     }
 
-    /// What belongs to an object, now and whenever it changes.
-    ///
-    /// # Errors
-    ///
-    /// The collector does not answer.
-    pub async fn follow(
-        &self,
-        object: &ObjectRef,
-        reach: Reach,
-    ) -> Result<Events<Neighbourhood>, CollectorError> {
-        let question = question("/debug/stream", object) + &reach.parameters();
-        let answer = self.endpoint.ask(&question).await?;
-        let answer = answer.ok_or_else(|| self.endpoint.other_version("it has no page /debug/stream"))?;
-        let is_stream = answer
-            .headers()
-            .get(CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-        if !is_stream {
-            let at = self.endpoint.to_string();
-            return Err(CollectorError::NotKubeGc { at, why: "its /debug/stream is no stream".to_owned() });
-        }
-        Ok(Events::new(self.endpoint.clone(), answer.into_body(), "neighbourhood"))
-    }
-
     async fn page<A: DeserializeOwned, R: DeserializeOwned>(
         &self,
         path: &str,
     ) -> Result<Option<Page<A, R>>, CollectorError> {
         let Some(body) = self.endpoint.get(path).await? else { return Ok(None) };
         serde_json::from_slice(&body).map(Some).map_err(|error| self.endpoint.other_version(error))
-    }
-}
-
-impl Reach {
-    /// As parameters. A collector shows many dependents of a type only for one level.
-    fn parameters(self) -> String {
-        let Self { up, down, most, limit } = self;
-        let most = if down > 1 { most.min(MOST_OF_A_TYPE) } else { most };
-        format!("&up={up}&down={down}&max={most}&limit={}", limit.min(PAGE))
     }
 }
 
@@ -307,96 +262,6 @@ fn encoded(text: &str) -> String {
         }
         encoded
     })
-}
-
-/// The longest line of a stream.
-const LONGEST: usize = 16 << 20;
-
-/// The events of one name of a stream, which are pages.
-#[derive(Debug)]
-pub struct Events<A> {
-    endpoint: Endpoint,
-    body: Incoming,
-    lines: Lines,
-    name: &'static str,
-    data: PhantomData<A>,
-}
-
-impl<A: DeserializeOwned> Events<A> {
-    pub(super) fn new(endpoint: Endpoint, body: Incoming, name: &'static str) -> Self {
-        Self { endpoint, body, lines: Lines::default(), name, data: PhantomData }
-    }
-
-    /// The next event. `None` at the end of the stream.
-    ///
-    /// # Errors
-    ///
-    /// The connection is lost, or the event is not understood.
-    pub async fn next(&mut self) -> Result<Option<Page<A>>, CollectorError> {
-        loop {
-            while let Some((name, data)) = self.lines.event() {
-                if name == self.name {
-                    let page = serde_json::from_str(&data).map(Some);
-                    return page.map_err(|error| self.endpoint.other_version(error));
-                }
-            }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Err(error)) => return Err(self.endpoint.unreachable(&error)),
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data()
-                        && !self.lines.add(&bytes)
-                    {
-                        return Err(self.endpoint.unreachable(&"a line of its stream is too long"));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// What has been read of a stream and makes no event yet.
-#[derive(Debug, Default)]
-struct Lines {
-    text: Vec<u8>,
-    name: String,
-    data: String,
-}
-
-impl Lines {
-    /// Adds bytes. False if a line is too long.
-    fn add(&mut self, bytes: &[u8]) -> bool {
-        self.text.extend_from_slice(bytes);
-        self.text.len() + self.data.len() <= LONGEST
-    }
-
-    /// The next complete event: its name and its data.
-    fn event(&mut self) -> Option<(String, String)> {
-        loop {
-            let end = memchr::memchr(b'\n', &self.text)?;
-            let line: Vec<u8> = self.text.drain(..=end).collect();
-            let line = String::from_utf8_lossy(&line);
-            let line = line.trim_end_matches(['\r', '\n']);
-            if line.is_empty() {
-                let event = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
-                if !event.1.is_empty() {
-                    return Some(event);
-                }
-                continue;
-            }
-            let (field, value) = line.split_once(':').unwrap_or((line, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            match field {
-                "event" => value.clone_into(&mut self.name),
-                "data" if self.data.is_empty() => value.clone_into(&mut self.data),
-                "data" => {
-                    self.data.push('\n');
-                    self.data.push_str(value);
-                }
-                _ => {}
-            }
-        }
-    }
 }
 
 /// The label of a collector's pods.
@@ -435,7 +300,7 @@ pub async fn find(
     let mut endpoints = Vec::new();
     for pod in &pods {
         let endpoint = Endpoint::of_pod(api, pod, credentials);
-        endpoints.push(endpoint.map_err(|error| CollectorError::NotFound { why: error.to_string() })?);
+        endpoints.push(endpoint.map_err(|why| CollectorError::NotFound { why })?);
     }
     first_that_works(futures::stream::iter(endpoints.into_iter().map(Collector::at)).buffered(AT_ONCE)).await
 }

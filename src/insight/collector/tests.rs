@@ -102,29 +102,6 @@ fn the_number_of_stuck_objects_is_understood() {
     assert_eq!((page.answer.stuck, page.answer.being_deleted), (2, 3));
 }
 
-#[test]
-fn events_come_in_any_pieces() {
-    let stream =
-        "retry: 1000\r\nevent: a\r\ndata: 1\r\n\r\n: heartbeat\n\nevent:b\ndata:2\ndata: 3\n\ndata: 4\n\n";
-    for size in 1..stream.len() {
-        let mut lines = Lines::default();
-        let mut events = Vec::new();
-        for piece in stream.as_bytes().chunks(size) {
-            assert!(lines.add(piece));
-            events.extend(std::iter::from_fn(|| lines.event()));
-        }
-        let expected = [("a", "1"), ("b", "2\n3"), ("", "4")];
-        assert_eq!(events, expected.map(|(name, data)| (name.to_owned(), data.to_owned())), "{size}");
-    }
-}
-
-#[test]
-fn a_line_without_end_is_given_up() {
-    let mut lines = Lines::default();
-    assert!(lines.add(&vec![b'x'; LONGEST]));
-    assert!(!lines.add(b"x"));
-}
-
 #[tokio::test]
 async fn the_leader_is_asked_before_a_standby() {
     let first = async |roles: &[&str]| {

@@ -179,35 +179,6 @@ async fn b6_pressure_takes_no_more_images_than_it_needs() {
 }
 
 #[tokio::test]
-async fn b7_images_go_for_inodes_too() {
-    let mut node = Node::new();
-    for number in 0..10 {
-        let mut new = image(&format!("n{number}"), 1);
-        new.layers[0].inodes = 9_000;
-        node.add_image(new);
-    }
-    let (_, carried) = node.pass().await;
-    // 90,010 of 100,000 inodes were used.
-    assert_eq!(carried.summary.removed, 2);
-    assert!(node.server.disk_usage().inodes_available >= 20_000);
-}
-
-#[tokio::test]
-async fn b8_an_old_image_that_was_used_just_now_or_pulled_just_now_stays() {
-    let mut node = Node::new();
-    node.rules.images.max_age = Some(HOUR);
-    node.rules.images.min_age = 2 * HOUR;
-    let images = node.images(3, 1);
-    let minutes = |minutes: u64| now().minus(Duration::from_secs(60 * minutes));
-    node.ledger.set(&images[0], Record { first_detected: long_ago(), last_used: Some(minutes(59)) });
-    node.ledger.set(&images[1], Record { first_detected: minutes(59), last_used: Some(long_ago()) });
-    node.ledger.set(&images[2], Record { first_detected: long_ago(), last_used: Some(minutes(61)) });
-    let (look, carried) = node.pass().await;
-    assert_eq!(removed(&carried), [(What::Image, images[2].clone())]);
-    assert_eq!(rule(&look, What::Image, &images[2]), "I6");
-}
-
-#[tokio::test]
 async fn b9_what_could_not_be_freed_is_said_with_what_fills_the_disk() {
     let mut node = Node::new();
     node.server.world(|world| world.disk.other = Space { bytes: 880 * MIB, inodes: 0 });

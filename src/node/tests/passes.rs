@@ -161,18 +161,6 @@ async fn i1_an_image_that_a_container_mounts_stays() {
     assert_eq!(carried.summary.removed, 3);
 }
 
-#[tokio::test]
-async fn i2_a_pinned_image_stays_however_much_has_to_be_freed() {
-    let mut node = Node::new();
-    let pinned = node.add_image(NewImage { pinned: true, ..image("pinned", 50) });
-    let others = node.images(17, 50);
-    node.rules.free = Some(99);
-    let (look, _) = node.pass().await;
-    assert_eq!(rule(&look, What::Image, &pinned), "I2");
-    let left = node.image_ids();
-    assert!(left.contains(&pinned) && left.is_disjoint(&set(&others)), "{left:?}");
-}
-
 /// With runtime handlers, an id alone could be the image of another one.
 #[tokio::test]
 async fn an_image_of_a_runtime_handler_is_removed_by_its_name() {

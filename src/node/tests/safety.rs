@@ -138,19 +138,6 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
 }
 
 #[tokio::test]
-async fn safety_4_a_pass_removes_no_more_than_its_limits() {
-    let mut node = Node::new();
-    let gone = node.gone_pod();
-    node.containers(&gone, 12, ContainerState::ContainerExited);
-    node.images(18, 50);
-    node.rules.limits.containers = 5;
-    node.rules.limits.images = 2;
-    let (look, _) = node.pass().await;
-    assert!(look.plan.more);
-    assert_eq!((node.container_ids().len(), node.image_ids().len()), (7, 17));
-}
-
-#[tokio::test]
 async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() {
     let mut node = Node::new();
     let gone = node.gone_pod();

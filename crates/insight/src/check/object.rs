@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::check::survey::{Circles, Suspect};
-use crate::check::{CheckEffect, Class, Facts, Finding, hint};
+use crate::check::{CheckEffect, Class, Finding};
 use crate::judge::{Evidence, JudgedReference, classify};
 use crate::knowledge::Asker;
 use crate::name::ObjectName;
@@ -53,20 +53,14 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
         judged.iter().filter(|reference| matches!(reference.evidence, Evidence::NotAsked)).count();
     let catalog = asker.catalog();
     let name = ObjectName::from(&object.identity);
+    let effect = checked.effect;
     let finding = |(place, wrong): (usize, Wrong)| {
         let seen = &object.references[place];
-        let Wrong { class, found, served_as, circle } = wrong;
-        let facts = Facts {
-            effect: checked.effect,
-            reference: &seen.reference,
-            served_as: served_as.as_deref(),
-            circle,
-            has_found: found.is_some(),
-            is_unread: catalog.is_unread(&seen.reference.api_version),
-        };
-        let hint = hint(class, &facts);
+        let is_unread = catalog.is_unread(&seen.reference.api_version);
+        let hint = hint(&wrong, effect, &seen.reference, is_unread);
+        let Wrong { class, found, served_as, .. } = wrong;
         let owner = owner_name(seen);
-        Finding { effect: checked.effect, class, object: name.clone(), owner, found, served_as, hint, place }
+        Finding { effect, class, object: name.clone(), owner, found, served_as, hint, place }
     };
     let each = judged.iter().zip(&object.references).zip(&suspect.holders).enumerate();
     let broken = each.filter_map(|(place, ((judged, seen), holders))| {
@@ -76,6 +70,34 @@ pub fn check_object(asker: &mut Asker<'_>, suspect: &Suspect, circles: &Circles)
     let findings: Vec<Finding> = broken.chain(odd).map(finding).collect();
     checked.findings = findings;
     Some(checked)
+}
+
+/// What a person can do about a reference, if its part of the API answers or does not.
+fn hint(wrong: &Wrong, effect: CheckEffect, reference: &OwnerReference, is_unread: bool) -> String {
+    let hint = match wrong.class {
+        Class::Absent => match effect {
+            CheckEffect::Deletes => "remove the reference to keep the object",
+            CheckEffect::Odd => "the collector removes this reference",
+            CheckEffect::Leaks | CheckEffect::Unknown => "remove the reference",
+        },
+        Class::Recreated => "restored? name the new uid",
+        Class::OtherNamespace => "an owner must be in the same namespace",
+        Class::OtherName => "name the owner as it is",
+        Class::OtherKind => "name the owner's apiVersion and kind",
+        Class::Unresolved | Class::UnservedVersion => match &wrong.served_as {
+            _ if is_unread => "this API does not answer",
+            Some(version) if *version == *reference.api_version => "the case of the kind is wrong",
+            Some(version) => return format!("served as {version}"),
+            None => "install its API again, or remove the reference",
+        },
+        Class::InvalidScope => "a cluster-scoped object needs a cluster-scoped owner",
+        Class::Collision if wrong.found.is_some() => "different objects have this uid",
+        Class::Collision => "another reference with this uid names another object",
+        Class::Duplicate => "an earlier reference names the same owner",
+        Class::Itself => "the object keeps itself: remove the reference",
+        Class::Ring => return format!("{} objects keep each other: remove a reference", wrong.circle),
+    };
+    hint.to_owned()
 }
 
 /// The owner as a reference names it, and where it would be.

@@ -45,7 +45,7 @@ pub enum Effect {
 }
 
 /// The plan of a deletion.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     pub object: ObjectName,
@@ -100,9 +100,10 @@ pub enum Forecast {
 }
 
 /// The policy, as kubectl spells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Cascade {
+    #[default]
     Background,
     Foreground,
     Orphan,
@@ -119,7 +120,7 @@ impl From<PropagationPolicy> for Cascade {
 }
 
 /// What happens to the objects of a type.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TypeEffects {
     pub kind: String,
@@ -138,12 +139,7 @@ impl TypeEffects {
         Self {
             kind: kube_gc_core::text::word(&identity.resource.kind).to_string(),
             resource: identity.resource.group_resource.to_string(),
-            deleted: 0,
-            held: 0,
-            blocks: 0,
-            orphaned: 0,
-            kept: 0,
-            unknown: 0,
+            ..Self::default()
         }
     }
 

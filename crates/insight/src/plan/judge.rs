@@ -6,9 +6,9 @@ use crate::finalizers::FinalizerReport;
 use crate::knowledge::{Asker, Live, LiveObject};
 use crate::name::ObjectName;
 use crate::neighbourhood::State;
-use crate::plan::answer::{self, Effect, Forecast, Plan, PlannedObject, TypeEffects, is_precious};
-use crate::plan::outcomes::{Cause, Delays, Outcomes, of_outside, verdict};
-use crate::plan::walk::{Index, Outside, Owner, Visited, Walk, as_definition};
+use crate::plan::answer::{self, Effect, Plan, PlannedObject, TypeEffects, is_precious};
+use crate::plan::outcomes::{Cause, Delays, Met, Mode, Outcomes, class, modes, verdict};
+use crate::plan::walk::{Index, Outside, Owner, Reference, Visited, Walk, as_definition};
 use kube_gc_core::object::{DeletionState, FOREGROUND_FINALIZER, GroupResource, Namespace, ORPHAN_FINALIZER};
 use kube_gc_core::verdict::{Decision, ReferenceClass};
 
@@ -26,19 +26,9 @@ pub fn plan(asker: &mut Asker<'_>, walk: &Walk, limit: usize) -> Plan {
     let mut plan = Plan {
         object: root.into(),
         cascade: walk.query.policy.into(),
-        exists: None,
-        verdict: String::new(),
-        deletes: 0,
-        perhaps_deletes: 0,
-        by_type: Vec::new(),
-        objects: Vec::new(),
-        not_listed: 0,
         truncated: walk.truncated,
-        brake: Forecast::Unknown,
-        notes: Vec::new(),
         depends_on_unseen: walk.truncated,
-        by_collector: Vec::new(),
-        most_in_namespace: None,
+        ..Plan::default()
     };
     let state = match asker.live(root) {
         Some(Live::Found(_)) => State::Live,
@@ -75,8 +65,7 @@ impl<'a> Judge<'a> {
     fn new(asker: &mut Asker<'_>, walk: &'a Walk, outcomes: &'a Outcomes) -> Self {
         let holds: Vec<bool> =
             (0..).zip(&walk.visited).map(|(place, visited)| holds(asker, place, visited, outcomes)).collect();
-        // A first look at what delays is enough to know which deletions are in the foreground.
-        let modes = Delays::of(walk, outcomes, &holds, &[]);
+        let modes = modes(walk, outcomes);
         let mut stays = Vec::new();
         for place in 0..walk.visited.len() {
             if !outcomes.may[place]
@@ -88,7 +77,7 @@ impl<'a> Judge<'a> {
         }
         let blockers: Vec<Index> =
             stays.iter().filter(|(_, stay)| stay.effect == Effect::Blocks).map(|(place, _)| *place).collect();
-        let delays = Delays::of(walk, outcomes, &holds, &blockers);
+        let delays = Delays::of(walk, outcomes, modes, &holds, &blockers);
         Self { walk, outcomes, delays, holds, stays }
     }
 
@@ -158,10 +147,10 @@ impl<'a> Judge<'a> {
 
     /// Whether an object may go, and an owner of it could not be looked at.
     fn depends_on_unseen(&self) -> bool {
-        let unseen =
-            self.outcomes.outside.iter().enumerate().filter(|(_, seen)| seen.contains(&Outside::Unseen));
-        let mut unseen = unseen.map(|(place, _)| place);
-        unseen.any(|place| self.outcomes.may[place] && !self.outcomes.sure[place])
+        let Outcomes { may, sure, .. } = self.outcomes;
+        (0..)
+            .zip(may.iter().zip(sure))
+            .any(|(place, (may, sure))| *may && !sure && self.outcomes.has_outside(place, Outside::Unseen))
     }
 
     fn object(&self, asker: &mut Asker<'_>, place: Index) -> Option<PlannedObject> {
@@ -171,15 +160,13 @@ impl<'a> Judge<'a> {
             places.iter().take(NAMED).map(|&place| self.name(place)).collect()
         };
         let stay = self.staying(place);
-        let mut may_lose = stay.map(|stay| names(&stay.may_lose)).unwrap_or_default();
-        if effect == Effect::Unknown {
-            may_lose = names(
-                &self
-                    .met_owners(visited)
-                    .filter(|&owner| self.outcomes.may[owner as usize])
-                    .collect::<Vec<_>>(),
-            );
-        }
+        let may_lose = match effect {
+            Effect::Unknown => {
+                let owners = visited.references.iter().filter_map(Reference::visited);
+                names(&owners.filter(|&owner| self.outcomes.may[owner as usize]).collect::<Vec<_>>())
+            }
+            _ => stay.map(|stay| names(&stay.may_lose)).unwrap_or_default(),
+        };
         let finalizers = if self.holds[place as usize] { foreign(asker, visited) } else { Some(Vec::new()) };
         Some(PlannedObject {
             name: (&visited.identity).into(),
@@ -189,7 +176,7 @@ impl<'a> Judge<'a> {
             kept_by: if matches!(effect, Effect::Deleted | Effect::Held) {
                 Vec::new()
             } else {
-                self.kept_by(place, visited)
+                self.kept_by(place)
             },
             finalizers,
             after: self.after(place),
@@ -204,13 +191,6 @@ impl<'a> Judge<'a> {
 
     fn name(&self, place: Index) -> ObjectName {
         (&self.walk.visited[place as usize].identity).into()
-    }
-
-    fn met_owners<'m>(&self, visited: &'m Visited) -> impl Iterator<Item = Index> + use<'m> {
-        visited.references.iter().filter_map(|reference| match reference.owner {
-            Owner::Visited(owner) => Some(owner),
-            Owner::Other(_) => None,
-        })
     }
 
     /// The order in which objects are listed: those whose data or contents go first, then those
@@ -233,56 +213,48 @@ impl<'a> Judge<'a> {
         match self.delays.of_object(place)? {
             Cause::Visited(cause) => Some(self.name(cause)),
             Cause::OwnerOf(dependent) => {
-                let mut outside = self.outcomes.outside[dependent as usize].iter();
-                self.walk.visited[dependent as usize].references.iter().find_map(|reference| match &reference
-                    .owner
-                {
-                    Owner::Other(seen) if *outside.next()? == Outside::Leaving => {
-                        seen.owner.identity().map(ObjectName::from)
-                    }
-                    Owner::Visited(_) | Owner::Other(_) => None,
-                })
+                let mut owners = self.owners(dependent);
+                owners.find(|(met, _)| *met == Met::Outside(Outside::Leaving)).map(|(_, name)| name)
             }
         }
     }
 
+    /// What the references of an object refer to, with the names of the owners.
+    fn owners(&self, place: Index) -> impl Iterator<Item = (Met, ObjectName)> {
+        let references = &self.walk.visited[place as usize].references;
+        self.outcomes.owners[place as usize].iter().zip(references).map(|(met, reference)| {
+            let name = match &reference.owner {
+                Owner::Visited(owner) => self.name(*owner),
+                Owner::Other(seen) => seen
+                    .owner
+                    .identity()
+                    .map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),
+            };
+            (*met, name)
+        })
+    }
+
     /// The first owners that keep an object.
-    fn kept_by(&self, place: Index, visited: &Visited) -> Vec<ObjectName> {
-        let mut outside = self.outcomes.outside[place as usize].iter();
-        let mut keeps = Vec::new();
-        for reference in &visited.references {
-            match &reference.owner {
-                Owner::Visited(owner) if !self.outcomes.may[*owner as usize] => keeps.push(self.name(*owner)),
-                Owner::Visited(_) => {}
-                Owner::Other(seen) => {
-                    let class = outside.next();
-                    let keeps_it = matches!(
-                        class,
-                        Some(Outside::Known(
-                            ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope
-                        ))
-                    );
-                    if keeps_it {
-                        let owner = seen.owner.identity();
-                        keeps.push(
-                            owner.map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),
-                        );
-                    }
-                }
-            }
-        }
-        keeps.truncate(NAMED);
-        keeps
+    fn kept_by(&self, place: Index) -> Vec<ObjectName> {
+        let keeps = |met: Met| match met {
+            Met::Visited(owner) => !self.outcomes.may[owner as usize],
+            Met::Outside(outside) => matches!(
+                outside,
+                Outside::Known(
+                    ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope
+                )
+            ),
+        };
+        self.owners(place).filter(|(met, _)| keeps(*met)).map(|(_, name)| name).take(NAMED).collect()
     }
 
     /// Why it is not known whether an object goes.
     fn why(&self, place: Index) -> &'static str {
-        let visited = &self.walk.visited[place as usize];
-        let outside = &self.outcomes.outside[place as usize];
-        if outside.contains(&Outside::Unseen) {
+        let mut owners = self.walk.visited[place as usize].references.iter().filter_map(Reference::visited);
+        if self.outcomes.has_outside(place, Outside::Unseen) {
             "whether one of its owners exists could not be looked up"
-        } else if outside.contains(&Outside::Orphaning)
-            || self.met_owners(visited).any(|owner| self.walk.orphans(owner))
+        } else if self.outcomes.has_outside(place, Outside::Orphaning)
+            || owners.any(|owner| self.walk.orphans(owner))
         {
             "one of its owners releases its dependents: the order in which its owners go decides"
         } else {
@@ -327,34 +299,21 @@ struct Stay {
 }
 
 /// What happens to an object that stays; `None` if nothing does.
-fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays<'_>, place: Index) -> Option<Stay> {
+fn stay(walk: &Walk, outcomes: &Outcomes, modes: &[Mode], place: Index) -> Option<Stay> {
     let visited = &walk.visited[place as usize];
     let goes = |owner: Index| outcomes.may[owner as usize];
-    let touched: Vec<Index> = visited
-        .references
-        .iter()
-        .filter_map(|reference| match reference.owner {
-            Owner::Visited(owner) if goes(owner) => Some(owner),
-            Owner::Visited(_) | Owner::Other(_) => None,
-        })
-        .collect();
+    let touched =
+        visited.references.iter().filter_map(Reference::visited).filter(|&owner| goes(owner)).count();
     let namesake = visited.references.iter().any(|reference| reference.namesake.is_some_and(goes));
-    if touched.is_empty() && !namesake {
+    if touched == 0 && !namesake {
         return None;
     }
-    let mut outside = outcomes.outside[place as usize].iter();
-    let classes: Vec<ReferenceClass> = visited
-        .references
-        .iter()
-        .map(|reference| match reference.owner {
-            Owner::Visited(owner) if !goes(owner) => ReferenceClass::Solid,
-            Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
-            Owner::Visited(_) => ReferenceClass::Absent,
-            Owner::Other(_) => {
-                outside.next().map_or(ReferenceClass::Unresolved, |&outside| of_outside(outside, true))
-            }
-        })
-        .collect();
+    let owners = &outcomes.owners[place as usize];
+    let classes = owners.iter().map(|met| match met {
+        Met::Visited(owner) if !goes(*owner) => ReferenceClass::Solid,
+        met => class(walk, *met, true),
+    });
+    let classes: Vec<ReferenceClass> = classes.collect();
     let blocking: Vec<bool> = visited.references.iter().map(|reference| reference.blocking).collect();
     let decision = verdict(visited, &blocking, &classes);
     let removed: &[usize] = match &decision {
@@ -363,30 +322,24 @@ fn stay(walk: &Walk, outcomes: &Outcomes, modes: &Delays<'_>, place: Index) -> O
     };
     let (mut loses, mut may_lose) = (Vec::new(), Vec::new());
     // While another owner is still there, the reference to one that has gone is removed.
-    let has_other = touched.len() > 1 || outcomes.outside[place as usize].contains(&Outside::Leaving);
+    let has_other = touched > 1 || outcomes.has_outside(place, Outside::Leaving);
     let mut blocks = false;
     for (index, reference) in visited.references.iter().enumerate() {
-        let Owner::Visited(owner) = reference.owner else {
-            // It is not owned by what has another name, and may block it.
-            let Some(owner) = reference.namesake.filter(|&owner| goes(owner)) else { continue };
-            may_lose.push(owner);
-            blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+        // It is not owned by what has another name, and may block it.
+        let Some(owner) = reference.visited().or(reference.namesake).filter(|&owner| goes(owner)) else {
             continue;
         };
-        if !goes(owner) {
-            continue;
+        let is_removed = removed.contains(&index);
+        if reference.visited().is_none() || (!is_removed && has_other) {
+            may_lose.push(owner);
+        } else if is_removed {
+            if outcomes.sure[owner as usize] { &mut loses } else { &mut may_lose }.push(owner);
         }
-        let surely = removed.contains(&index) && outcomes.sure[owner as usize];
-        match surely {
-            true => loses.push(owner),
-            false if removed.contains(&index) || has_other => may_lose.push(owner),
-            false => {}
-        }
-        blocks |= !removed.contains(&index) && reference.blocking && modes.is_foreground(owner);
+        blocks |= !is_removed && reference.blocking && modes[owner as usize].foreground;
     }
     let is_released = may_lose.iter().any(|&owner| walk.orphans(owner));
     let is_garbage = matches!(decision, Decision::Delete { .. });
-    if touched.is_empty() && (is_garbage || !(blocks || is_released)) {
+    if touched == 0 && (is_garbage || !(blocks || is_released)) {
         return None;
     }
     let keeps = classes.contains(&ReferenceClass::Solid);

@@ -12,120 +12,74 @@ use kube_gc_core::graph::{ForegroundProgress, Generation, ObjectSnapshot, OwnerV
 use kube_gc_core::object::{DeletionState, OwnerReference, PropagationPolicy};
 use kube_gc_core::verdict::{Decision, ReferenceClass, decide};
 
-/// The references between the objects that were visited, by owner.
-#[derive(Debug)]
-pub(super) struct Dependents {
-    starts: Vec<usize>,
-    entries: Vec<(Index, bool)>,
-}
-
-impl Dependents {
-    fn of(walk: &Walk) -> Self {
-        let mut starts = vec![0; walk.visited.len() + 1];
-        let owners = |visited: &Visited| {
-            let of_visited = visited.references.iter().filter_map(|reference| match reference.owner {
-                Owner::Visited(owner) => Some((owner as usize, reference.blocking)),
-                Owner::Other(_) => None,
-            });
-            of_visited.collect::<Vec<_>>()
-        };
-        for visited in &walk.visited {
-            for (owner, _) in owners(visited) {
-                starts[owner + 1] += 1;
-            }
-        }
-        for place in 1..starts.len() {
-            starts[place] += starts[place - 1];
-        }
-        let mut next = starts.clone();
-        let mut entries = vec![(0, false); starts.last().copied().unwrap_or_default()];
-        for (place, visited) in (0..).zip(&walk.visited) {
-            for (owner, blocking) in owners(visited) {
-                entries[next[owner]] = (place, blocking);
-                next[owner] += 1;
-            }
-        }
-        Self { starts, entries }
-    }
-
-    /// The dependents of an object, once for each reference, and whether it blocks.
-    pub(super) fn of_owner(&self, owner: Index) -> &[(Index, bool)] {
-        let owner = owner as usize;
-        &self.entries[self.starts[owner]..self.starts[owner + 1]]
-    }
+/// What a reference of an object that was visited refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    Visited(Index),
+    Outside(Outside),
 }
 
 /// What happens to each object that was visited, by its place.
 #[derive(Debug)]
 pub(super) struct Outcomes {
-    pub(super) dependents: Dependents,
+    /// The dependents of each object, once for each reference, and whether it blocks.
+    pub(super) dependents: Vec<Vec<(Index, bool)>>,
     /// The objects in each namespace, and of each definition.
-    pub(super) contents: Vec<(Index, Index)>,
+    pub(super) contents: Vec<Vec<Index>>,
+    /// What each reference of each object refers to.
+    pub(super) owners: Vec<Vec<Met>>,
     /// Goes in every order.
     pub(super) sure: Vec<bool>,
     /// Goes in some order.
     pub(super) may: Vec<bool>,
-    /// Of each object, the classes of its references to owners that were not visited.
-    pub(super) outside: Vec<Vec<Outside>>,
 }
 
 impl Outcomes {
     /// Decides about all objects. `None` if the question needs more facts.
     pub(super) fn of(asker: &mut Asker<'_>, walk: &Walk) -> Option<Self> {
-        let mut complete = true;
-        let mut all = Vec::with_capacity(walk.visited.len());
-        for visited in &walk.visited {
-            let mut classes = Vec::new();
+        let count = walk.visited.len();
+        let (mut dependents, mut contents) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let mut owners = Vec::with_capacity(count);
+        let mut is_complete = true;
+        for (place, visited) in (0..).zip(&walk.visited) {
+            let mut met = Vec::with_capacity(visited.references.len());
             for reference in &visited.references {
-                if let Owner::Other(snapshot) = &reference.owner {
-                    match outside(asker, snapshot) {
-                        Some(class) => classes.push(class),
-                        None => complete = false,
+                match &reference.owner {
+                    Owner::Visited(owner) => {
+                        dependents[*owner as usize].push((place, reference.blocking));
+                        met.push(Met::Visited(*owner));
                     }
+                    Owner::Other(snapshot) => match outside(asker, snapshot) {
+                        Some(outside) => met.push(Met::Outside(outside)),
+                        None => is_complete = false,
+                    },
                 }
             }
-            all.push(classes);
+            owners.push(met);
+            if let Some(container) = visited.container {
+                contents[container as usize].push(place);
+            }
         }
-        if !complete {
+        if !is_complete {
             return None;
         }
-        let mut contents: Vec<(Index, Index)> = (0..)
-            .zip(&walk.visited)
-            .filter_map(|(place, visited)| Some((visited.container?, place)))
-            .collect();
-        contents.sort_unstable();
-        let mut outcomes = Self {
-            dependents: Dependents::of(walk),
-            contents,
-            sure: Vec::new(),
-            may: Vec::new(),
-            outside: all,
-        };
+        let mut outcomes = Self { dependents, contents, owners, sure: Vec::new(), may: Vec::new() };
         outcomes.sure = outcomes.spread(walk, true);
         outcomes.may = outcomes.spread(walk, false);
         Some(outcomes)
     }
 
-    /// The objects in a namespace, or of a definition.
-    pub(super) fn contents(&self, container: Index) -> impl Iterator<Item = Index> {
-        let start = self.contents.partition_point(|&(of, _)| of < container);
-        self.contents[start..].iter().take_while(move |&&(of, _)| of == container).map(|&(_, place)| place)
+    /// Whether an owner of an object was not visited, and is in this state.
+    pub(super) fn has_outside(&self, place: Index, outside: Outside) -> bool {
+        self.owners[place as usize].contains(&Met::Outside(outside))
     }
 
     /// The objects that go. Each is decided on when the last of its owners is known to go.
     fn spread(&self, walk: &Walk, surely: bool) -> Vec<bool> {
         let mut goes = vec![false; walk.visited.len()];
-        let mut left: Vec<u32> = walk
-            .visited
-            .iter()
-            .map(|visited| {
-                visited
-                    .references
-                    .iter()
-                    .map(|reference| u32::from(matches!(reference.owner, Owner::Visited(_))))
-                    .sum()
-            })
-            .collect();
+        let visited_owners =
+            |owners: &Vec<Met>| owners.iter().filter(|met| matches!(met, Met::Visited(_))).count();
+        let mut left: Vec<usize> = self.owners.iter().map(visited_owners).collect();
         let mut going: Vec<Index> = vec![0];
         let deleted = (0..).zip(&walk.visited).filter(|(_, visited)| visited.deletion.is_being_deleted());
         going.extend(deleted.map(|(place, _)| place));
@@ -133,13 +87,11 @@ impl Outcomes {
             if std::mem::replace(&mut goes[place as usize], true) {
                 continue;
             }
-            going.extend(self.contents(place));
-            for &(dependent, _) in self.dependents.of_owner(place) {
-                left[dependent as usize] -= 1;
-                if left[dependent as usize] == 0
-                    && !goes[dependent as usize]
-                    && self.is_deleted(walk, dependent, surely)
-                {
+            going.extend(&self.contents[place as usize]);
+            for &(dependent, _) in &self.dependents[place as usize] {
+                let at = dependent as usize;
+                left[at] -= 1;
+                if left[at] == 0 && !goes[at] && self.is_deleted(walk, dependent, surely) {
                     going.push(dependent);
                 }
             }
@@ -150,13 +102,9 @@ impl Outcomes {
     /// Whether the collector deletes an object when all its owners that were visited have gone.
     fn is_deleted(&self, walk: &Walk, place: Index, surely: bool) -> bool {
         let visited = &walk.visited[place as usize];
-        let mut outside = self.outside[place as usize].iter();
-        let classes = visited.references.iter().filter_map(|reference| {
-            let class = match reference.owner {
-                Owner::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
-                Owner::Visited(_) => ReferenceClass::Absent,
-                Owner::Other(_) => of_outside(*outside.next()?, surely),
-            };
+        let references = visited.references.iter().zip(&self.owners[place as usize]);
+        let classes = references.filter_map(|(reference, met)| {
+            let class = class(walk, *met, surely);
             // In some order, the references to orphaning owners have gone before it is decided on.
             (surely || class != ReferenceClass::Orphaned).then_some((reference.blocking, class))
         });
@@ -165,14 +113,14 @@ impl Outcomes {
     }
 }
 
-/// The class of a reference to an owner that was not visited, after all that goes has gone.
-pub(super) const fn of_outside(outside: Outside, surely: bool) -> ReferenceClass {
-    match outside {
-        Outside::Known(class) => class,
-        Outside::Leaving => ReferenceClass::Absent,
-        Outside::Orphaning => ReferenceClass::Orphaned,
-        Outside::Unseen if surely => ReferenceClass::Unresolved,
-        Outside::Unseen => ReferenceClass::Absent,
+/// The class of a reference after all that goes has gone, its owner included.
+pub(super) fn class(walk: &Walk, met: Met, surely: bool) -> ReferenceClass {
+    match met {
+        Met::Visited(owner) if walk.orphans(owner) => ReferenceClass::Orphaned,
+        Met::Outside(Outside::Known(class)) => class,
+        Met::Outside(Outside::Orphaning) => ReferenceClass::Orphaned,
+        Met::Outside(Outside::Unseen) if surely => ReferenceClass::Unresolved,
+        Met::Visited(_) | Met::Outside(Outside::Leaving | Outside::Unseen) => ReferenceClass::Absent,
     }
 }
 
@@ -216,9 +164,9 @@ pub(super) enum Cause {
 
 /// How an object may be deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Mode {
+pub(super) struct Mode {
     /// Perhaps in the foreground.
-    foreground: bool,
+    pub(super) foreground: bool,
     /// In the foreground, in any order of events.
     surely: bool,
 }
@@ -242,12 +190,18 @@ pub(super) struct Delays<'a> {
 impl<'a> Delays<'a> {
     /// Finds out what delays the objects that may go. `holds` says which are held by finalizers of
     /// others, and `blockers` are objects that stay and never stop blocking their owners.
-    pub(super) fn of(walk: &'a Walk, outcomes: &'a Outcomes, holds: &[bool], blockers: &[Index]) -> Self {
+    pub(super) fn of(
+        walk: &'a Walk,
+        outcomes: &'a Outcomes,
+        modes: Vec<Mode>,
+        holds: &[bool],
+        blockers: &[Index],
+    ) -> Self {
         let nothing = vec![None; walk.visited.len()];
         let mut delays = Self {
             walk,
             outcomes,
-            modes: modes(walk, outcomes),
+            modes,
             late: nothing.clone(),
             lingers: nothing.clone(),
             blocked: nothing,
@@ -263,8 +217,7 @@ impl<'a> Delays<'a> {
             if holds[index] || waits {
                 delays.linger(place, Cause::Visited(place));
             }
-            let leaving = outcomes.outside[index].contains(&Outside::Leaving);
-            if leaving && !delays.has_begun(place) {
+            if outcomes.has_outside(place, Outside::Leaving) && !delays.has_begun(place) {
                 delays.begin_late(place, Cause::OwnerOf(place));
             }
         }
@@ -279,11 +232,6 @@ impl<'a> Delays<'a> {
             }
         }
         delays
-    }
-
-    /// Whether an object may be deleted in the foreground.
-    pub(super) fn is_foreground(&self, place: Index) -> bool {
-        self.modes[place as usize].foreground
     }
 
     /// What an object waits for, besides its own finalizers.
@@ -317,10 +265,10 @@ impl<'a> Delays<'a> {
     fn spread_late(&mut self, owner: Index) {
         let Some(cause) = self.late[owner as usize] else { return };
         let outcomes = self.outcomes;
-        for &(dependent, _) in outcomes.dependents.of_owner(owner) {
+        for &(dependent, _) in &outcomes.dependents[owner as usize] {
             self.wait_for_owner(dependent, cause);
         }
-        for content in outcomes.contents(owner) {
+        for &content in &outcomes.contents[owner as usize] {
             if outcomes.may[content as usize] && !self.has_begun(content) {
                 self.begin_late(content, cause);
             }
@@ -335,12 +283,12 @@ impl<'a> Delays<'a> {
         self.hold_owners(place, cause);
         self.keep_container(place, cause);
         // While it waits for blocking dependents only, its other dependents go.
-        let waits_for_dependents = self.is_foreground(place) && cause != Cause::Visited(place);
-        let is_container = outcomes.contents(place).next().is_some();
+        let waits_for_dependents = self.modes[place as usize].foreground && cause != Cause::Visited(place);
+        let is_container = !outcomes.contents[place as usize].is_empty();
         if waits_for_dependents && !is_container {
             return;
         }
-        for &(dependent, blocking) in outcomes.dependents.of_owner(place) {
+        for &(dependent, blocking) in &outcomes.dependents[place as usize] {
             // Before it waits for others, it waits for those that block it.
             if !(self.modes[place as usize].surely && blocking) {
                 self.wait_for_owner(dependent, cause);
@@ -360,15 +308,11 @@ impl<'a> Delays<'a> {
     fn hold_owners(&mut self, place: Index, cause: Cause) {
         let walk = self.walk;
         for reference in &walk.visited[place as usize].references {
-            let owner = match reference.owner {
-                Owner::Visited(owner) => Some(owner),
-                Owner::Other(_) => reference.namesake,
-            };
-            if let Some(owner) = owner
+            if let Some(owner) = reference.visited().or(reference.namesake)
                 && owner != place
                 && reference.blocking
                 && self.outcomes.may[owner as usize]
-                && self.is_foreground(owner)
+                && self.modes[owner as usize].foreground
             {
                 self.linger(owner, cause);
             }
@@ -385,7 +329,7 @@ impl<'a> Delays<'a> {
 
 /// How the objects that may go are deleted: the root by its policy, others in the foreground if an
 /// owner waits for them and they have dependents of their own, or if a finalizer asks for that.
-fn modes(walk: &Walk, outcomes: &Outcomes) -> Vec<Mode> {
+pub(super) fn modes(walk: &Walk, outcomes: &Outcomes) -> Vec<Mode> {
     let mut modes = vec![Mode::default(); walk.visited.len()];
     let mut open = Vec::new();
     for (place, visited) in (0..).zip(&walk.visited) {
@@ -403,7 +347,7 @@ fn modes(walk: &Walk, outcomes: &Outcomes) -> Vec<Mode> {
         }
     }
     while let Some(owner) = open.pop() {
-        for &(place, blocking) in outcomes.dependents.of_owner(owner) {
+        for &(place, blocking) in &outcomes.dependents[owner as usize] {
             let visited = &walk.visited[place as usize];
             let goes = outcomes.may[place as usize] && visited.deletion == DeletionState::Live && place != 0;
             if !goes || walk.orphans(place) || !visited.has_dependents {

@@ -61,6 +61,14 @@ impl Reference {
         let blocking = snapshot.reference.block_owner_deletion;
         Self { owner: Owner::Other(Box::new(snapshot)), blocking, namesake: None }
     }
+
+    /// The owner, if it was visited.
+    pub(super) fn visited(&self) -> Option<Index> {
+        match self.owner {
+            Owner::Visited(owner) => Some(owner),
+            Owner::Other(_) => None,
+        }
+    }
 }
 
 /// What a reference refers to.
@@ -174,9 +182,7 @@ impl Walk {
             self.visited[place].references = references;
         }
         if let Some(root) = self.visited.first_mut() {
-            root.references.retain(|reference| {
-                matches!(reference.owner, Owner::Visited(_)) || reference.namesake.is_some()
-            });
+            root.references.retain(|reference| reference.visited().or(reference.namesake).is_some());
         }
     }
 

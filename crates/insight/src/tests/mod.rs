@@ -1,13 +1,11 @@
 //! Questions on graphs that are filled by hand, and on random ones.
 
-mod check_oracle;
 mod checks;
 mod explanations;
 mod followers;
 mod local;
 mod neighbourhoods;
 mod pages;
-mod plan_model;
 mod plans;
 mod reader;
 mod stuck;
