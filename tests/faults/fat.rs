@@ -15,7 +15,6 @@ use kube_gc_testkit::{Collector, Ns, Obj, Options, Policy};
 kube_gc_testkit::scenarios! {
     thousands_of_owners_of_an_unserved_kind_delay_no_other_object,
     each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_first,
-    thousands_of_absent_owners_cost_neither_the_lease_nor_others,
     four_large_objects_are_worked_on_at_a_time,
     existing_owners_of_large_objects_are_not_looked_up_and_a_deleted_one_is_noticed,
     a_standby_stores_thousands_of_owners_and_looks_none_up,
@@ -195,36 +194,6 @@ async fn each_absent_owner_of_a_large_object_is_looked_up_once_and_others_go_fir
     }
     log_bytes(&collector)?;
     stage.cluster.settled(&collector).await?;
-    collector.stop().await
-}
-
-/// All owners are of a served kind, so each of them is looked up.
-async fn thousands_of_absent_owners_cost_neither_the_lease_nor_others() -> Result<()> {
-    let stage = Stage::alone().await?;
-    let collector = stage.collector_with(with_a_lease(&stage)).await?;
-    cascade(&stage, "before").await?;
-    let (memory_before, log_before) = (memory(&collector)?, log_bytes(&collector)?);
-    let looked_up = stage
-        .here(Verb::Get)
-        .of("configmaps")
-        .when(|request| request.name.as_ref().is_some_and(|name| name.starts_with("nobody-")));
-    let mark = stage.proxy.mark();
-    let fat = create_fat(&stage.ns, OBJECTS, REFERENCES, |n| reference("v1", "ConfigMap", n)).await?;
-    for at_least in [1, 1000, 2000] {
-        poll("owners to be looked up", async || Ok(stage.proxy.since(mark, &looked_up).len() >= at_least))
-            .await?;
-        cascade(&stage, &format!("after-{at_least}")).await?;
-    }
-    let asked = stage.proxy.since(mark, &looked_up).len();
-    ensure!(asked < OBJECTS * REFERENCES, "the cascades came when all {asked} owners were looked up");
-    has_kept_its_lease(&collector).await?;
-    let grown = memory(&collector)?.saturating_sub(memory_before);
-    let logged = log_bytes(&collector)? - log_before;
-    eprintln!("{OBJECTS} objects with {REFERENCES} absent owners each: {grown} MiB, {logged} bytes of log");
-    ensure!(grown <= 50, "{grown} MiB more");
-    // A cascade of ten takes a line of about 500 bytes for each object.
-    ensure!(logged < 3 * 10 * 1000 + OBJECTS * LONGEST_LINE, "{logged} bytes of log");
-    stage.cluster.assert_kept(&fat).await?;
     collector.stop().await
 }
 
