@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard picture page-pictures deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard page-pictures deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -82,9 +82,6 @@ deny: ## check licences, bans and sources of the dependencies (needs cargo-deny)
 
 dashboard: prerequisites ## generate grafana/kube-gc.json from grafana/dashboard.toml
 	KUBE_GC_WRITE=dashboard $(CARGO) test --locked --test monitoring -- the_dashboard_is
-
-picture: page-pictures control-plane ## draw grafana/kube-gc.svg from a real Prometheus that scrapes real collectors, and the pictures of the page
-	KUBE_GC_PICTURE=grafana/kube-gc.svg $(CARGO) test --locked --test monitoring -- every_query_has_data
 
 page-pictures: prerequisites ## write docs/pictures/page-*.png again, after the page was changed
 	@tests/prerequisites.sh browser

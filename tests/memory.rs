@@ -5,7 +5,7 @@
 
 #[path = "memory/graph.rs"]
 mod graph;
-#[path = "../benches/scale/cluster/mod.rs"]
+#[path = "../benches/common/cluster/mod.rs"]
 mod large;
 
 use std::num::NonZeroU16;

@@ -4,20 +4,11 @@
 #[path = "repository/architecture.rs"]
 mod architecture;
 
-#[path = "repository/imports.rs"]
-mod imports;
-
 #[path = "repository/inventory.rs"]
 mod inventory;
 
 #[path = "repository/links.rs"]
 mod links;
-
-#[path = "repository/output.rs"]
-mod output;
-
-#[path = "repository/purity.rs"]
-mod purity;
 
 #[path = "repository/release.rs"]
 mod release;
@@ -160,35 +151,5 @@ fn no_image_is_built_from_a_dynamically_linked_binary() -> Result<()> {
         .output()?;
     let says = String::from_utf8_lossy(&answer.stderr);
     ensure!(!answer.status.success() && says.contains("is not static"), "{answer:?}");
-    Ok(())
-}
-
-/// Fails if a scenario runs on only one of the two servers without a reason.
-#[test]
-fn scenarios_of_the_real_server_also_run_on_the_embedded_one() -> Result<()> {
-    let scenarios = read("tests/scenarios.rs")?;
-    let lists = |environments: &[&str]| -> BTreeSet<&str> {
-        let lanes = scenarios.lines().filter_map(|line| line.trim().strip_prefix("Lane::new("));
-        let lanes = lanes.filter(|lane| environments.iter().any(|name| lane.starts_with(name)));
-        let lists = lanes.filter_map(|lane| lane.split_once("&[")?.1.split_once(']'));
-        lists.flat_map(|(lists, _)| lists.split(", ")).collect()
-    };
-    let (real, embedded) = (lists(&["Real"]), lists(&["newest", "old"]));
-    ensure!(
-        real.contains("POLICIES") && embedded.contains("faults::ON_ANY_SERVER"),
-        "{real:?}, {embedded:?}"
-    );
-    // These are about the process, or about features of a real server.
-    let others = ["hostile::ON_A_REAL_SERVER", "http::ALL", "leader::ALL", "run::ALL"];
-    for list in real.difference(&embedded).filter(|list| !others.contains(list)) {
-        let suite = list.strip_suffix("::ON_A_REAL_SERVER").with_context(|| format!("{list} is left out"))?;
-        let text = read(&format!("tests/{suite}/mod.rs"))?;
-        let (_, left_out) = text.split_once("ON_A_REAL_SERVER: &[Module] = &[").context("no list")?;
-        let (left_out, _) = left_out.split_once(']').context("no end of the list")?;
-        for module in left_out.split([',', '\n']).filter_map(|name| name.trim().strip_suffix("::SCENARIOS")) {
-            let explained = text.contains(&format!("//! - `{module}`: "));
-            ensure!(explained, "{suite}: {module} is left out");
-        }
-    }
     Ok(())
 }

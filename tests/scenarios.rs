@@ -8,7 +8,6 @@ mod beside;
 mod conformance;
 mod deployment;
 mod faults;
-mod hostile;
 mod http;
 mod insight;
 mod leader;
@@ -38,9 +37,9 @@ fn main() -> ExitCode {
         Lane::new(Deployed, "deployment", &[deployment::ALL]),
         Lane::new(Beside, "beside", &[beside::ALL]),
         Lane::new(newest, "streaming", &[faults::ON_A_NEW_SERVER]),
-        Lane::new(old, "faults", &[faults::ON_ANY_SERVER, hostile::ON_ANY_SERVER]).on(2),
+        Lane::new(old, "faults", &[faults::ON_ANY_SERVER]).on(2),
         // The same in other environments, and what takes minutes.
-        Lane::new(Real, "hostile", &[hostile::ON_A_REAL_SERVER, hostile::ON_ANY_SERVER]).nightly(),
+        Lane::new(Real, "hostile", &[faults::HOSTILE]).nightly(),
         Lane::new(Real, "faults", &[RESTARTS, LARGE, faults::ON_ANY_SERVER]).nightly(),
         Lane::new(Deployed, "policies", &[POLICIES, RESTARTS]).nightly(),
         Lane::new(Beside, "policies", &[POLICIES]).nightly(),

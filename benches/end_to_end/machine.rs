@@ -1,8 +1,9 @@
-//! The machine of the measurements, and other load on it.
+//! The machine of the measurements, other load on it, and rest.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
+use tokio::time::sleep;
 
 use crate::proc;
 
@@ -49,4 +50,28 @@ fn taken_by_others(ours: &[u32]) -> Result<Duration> {
         own += proc::cpu(*pid)?;
     }
     Ok(proc::cpu_of_all()?.saturating_sub(own))
+}
+
+/// The length of an interval.
+const INTERVAL: Duration = Duration::from_millis(150);
+/// How many idle intervals in a row mean rest.
+const INTERVALS: u32 = 3;
+
+/// Waits until a CPU time has grown by no more than this in each of three intervals of 150 ms.
+///
+/// # Errors
+///
+/// The CPU time cannot be read, or the deadline has passed.
+pub async fn at_rest(cpu: impl Fn() -> Result<Duration>, most: Duration, deadline: Duration) -> Result<()> {
+    let begun = Instant::now();
+    let mut before = cpu()?;
+    let mut quiet = 0;
+    while quiet < INTERVALS {
+        ensure!(begun.elapsed() < deadline, "not in {} s", deadline.as_secs());
+        sleep(INTERVAL).await;
+        let now = cpu()?;
+        quiet = if now.saturating_sub(before) <= most { quiet + 1 } else { 0 };
+        before = now;
+    }
+    Ok(())
 }

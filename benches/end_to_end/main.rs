@@ -2,49 +2,99 @@
 //!
 //! Three contestants take turns: a bare client that knows everything in advance (the limit), the
 //! garbage collector of kube-controller-manager (the peer), and kube-gc. `docs/benchmarks.md`
-//! explains how. Each row is a file in `rows/`.
+//! explains how.
 
-mod arguments;
 mod cascade;
 mod contestants;
-mod figure;
 mod http;
-mod identity;
+#[path = "../common/kube_gc.rs"]
+mod kube_gc;
 mod machine;
 mod objects;
 mod observe;
-mod pace;
-mod pages;
+#[path = "../common/proc.rs"]
 mod proc;
+mod process;
 mod report;
-mod requests;
-mod rest;
-mod row;
 mod rows;
 mod stage;
-mod statistics;
+
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
-use clap::Parser as _;
+use clap::Parser;
 
-use self::arguments::{Arguments, Scale};
-use self::contestants::kube_gc;
-use self::contestants::peer::Peer;
-use self::figure::{Contestant, Samples};
+use self::contestants::{Contestant, Peer};
 use self::machine::Others;
 use self::objects::{Mode, make_namespace};
-use self::report::Circumstances;
-use self::row::Row;
+use self::report::{Circumstances, Measurement, Samples};
+use self::rows::Row;
 use self::stage::{Programs, Stage};
+
+/// Compares kube-gc with a bare client and the garbage collector of kube-controller-manager, on a
+/// real API server.
+///
+/// The table goes to standard output, progress to standard error. docs/benchmarks.md explains how
+/// to read it. The exit code is 0 if everything was measured, whether or not the targets are met.
+#[derive(Debug, Parser)]
+#[command(name = "end_to_end", bin_name = "cargo bench --bench end_to_end --")]
+struct Arguments {
+    /// The rows to measure, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "ROW")]
+    rows: Vec<String>,
+
+    /// List the rows and measure nothing
+    #[arg(long)]
+    list: bool,
+
+    /// The number of rounds. In each one, every contestant measures each row
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+
+    /// The number of dependents in a cascade. The other sizes are in proportion to it
+    #[arg(long, default_value_t = 4000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
+    objects: u32,
+
+    /// Two rounds with 1000 objects, to see that everything works
+    #[arg(long, conflicts_with_all = ["rounds", "objects"])]
+    quick: bool,
+
+    /// The kube-controller-manager to compare with [default: the one that
+    /// tests/control-plane/ensure.sh finds or builds]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_peer")]
+    peer: Option<PathBuf>,
+
+    /// Measure without kube-controller-manager
+    #[arg(long)]
+    no_peer: bool,
+
+    /// The kube-gc to measure [default: the one that `cargo build --release --locked --bin
+    /// kube-gc` builds]
+    #[arg(long, value_name = "PATH")]
+    kube_gc: Option<PathBuf>,
+
+    /// The file for all figures as JSON [default: end-to-end.json in the target directory]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// `cargo bench` passes this to every benchmark.
+    #[arg(long = "bench", hide = true)]
+    by_cargo: bool,
+}
+
+impl Arguments {
+    /// Dependents of a cascade, and rounds.
+    fn size(&self) -> (usize, usize) {
+        if self.quick { (1000, 2) } else { (self.objects as usize, self.rounds.into()) }
+    }
+}
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.list {
-        let list = rows::ALL
-            .iter()
-            .map(|row| format!("{:16} {}\n", row.name, (row.about)(arguments.scale().objects)));
+        let list =
+            rows::ALL.iter().map(|row| format!("{:16} {}\n", row.name, (row.about)(arguments.size().0)));
         return say(&list.collect::<String>());
     }
     let rows = chosen(&arguments.rows)?;
@@ -59,31 +109,29 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
         let known = rows::ALL.iter().any(|row| row.name == name);
         ensure!(known, "there is no row {name:?}; --list says which there are");
     }
-    let is_chosen = |row: &&&Row| names.is_empty() || names.iter().any(|name| name == row.name);
-    Ok(rows::ALL.iter().filter(is_chosen).copied().collect())
+    let is_chosen = |row: &&Row| names.is_empty() || names.iter().any(|name| name == row.name);
+    Ok(rows::ALL.iter().filter(is_chosen).collect())
 }
 
 async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
-    let scale = arguments.scale();
+    let (objects, rounds) = arguments.size();
     let programs = programs(arguments)?;
     let mut circumstances = Circumstances {
         date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
         processors: machine::processors()?,
         memory_mib: machine::memory_mib()?,
         others: 0.0,
-        contestants: programs.identity.user(),
         api_server: String::new(),
         peer: programs.peer.as_ref().map(|peer| peer.version.clone()),
         kube_gc: kube_gc::version(&programs.kube_gc)?,
-        objects: scale.objects,
-        rounds: scale.rounds,
-        turns: scale.turns,
+        objects,
+        rounds,
     };
     let json = arguments.json.clone().unwrap_or_else(|| beside(&programs.kube_gc));
     let mut results = Vec::new();
     let mut failure = None;
     for row in rows {
-        let measured = match measure_row(row, &programs, scale).await {
+        let measured = match measure_row(row, &programs, arguments.size()).await {
             Ok(measured) => measured,
             Err(error) => {
                 progress(&format!("  failed: {error:#}"));
@@ -95,50 +143,50 @@ async fn measure(arguments: &Arguments, rows: &[&'static Row]) -> Result<()> {
         circumstances.others = circumstances.others.max(measured.others);
         results.push(measured.result);
         // Written after each row, so that an early end keeps the figures so far.
-        let document = serde_json::to_vec_pretty(&report::json::document(&circumstances, &results))?;
+        let document = serde_json::to_vec_pretty(&report::document(&circumstances, &results))?;
         std::fs::write(&json, document).with_context(|| format!("cannot write {}", json.display()))?;
     }
-    say(&report::markdown::page(&circumstances, &results))?;
+    say(&report::page(&circumstances, &results))?;
     progress(&format!("all figures: {}", json.display()));
     failure.map_or(Ok(()), Err)
 }
 
 /// The results of a row.
 struct MeasuredRow {
-    result: report::Result,
+    result: Measurement,
     api_server: String,
     /// The largest share of the machine that others used.
     others: f64,
 }
 
 /// Measures a row. The contestants take turns within a round, and each round begins with a
-/// different one. If each has several turns in a round, these alternate in the same way.
-async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Result<MeasuredRow> {
-    let about = (row.about)(scale.objects);
+/// different one.
+async fn measure_row(
+    row: &'static Row,
+    programs: &Programs,
+    (objects, rounds): (usize, usize),
+) -> Result<MeasuredRow> {
+    let about = (row.about)(objects);
     progress(&format!("{}: {about}", row.name));
     let figures = row.figures.iter().map(|figure| (figure, Samples::default())).collect();
-    let result = report::Result { name: row.name, about, figures };
+    let result = Measurement { name: row.name, about, figures };
     let mut measured = MeasuredRow { result, api_server: String::new(), others: 0.0 };
-    let contestants: Vec<_> = row
-        .contestants
-        .iter()
-        .filter(|contestant| **contestant != Contestant::Peer || programs.peer.is_some())
-        .collect();
+    let takes_part = |one: &&Contestant| **one != Contestant::Peer || programs.peer.is_some();
+    let contestants: Vec<_> = row.contestants.iter().copied().filter(|one| takes_part(&one)).collect();
     let mut kept = None;
-    for round in 0..scale.rounds {
-        for turn in 0..scale.turns * contestants.len() {
-            let (again, place) = (turn / contestants.len(), turn % contestants.len());
-            let contestant = *contestants[(round + again + place) % contestants.len()];
+    for round in 0..rounds {
+        for place in 0..contestants.len() {
+            let contestant = contestants[(round + place) % contestants.len()];
             let stage = match kept.take() {
                 Some(stage) if row.prepare.is_some() => stage,
                 before => {
                     // The state of one turn must not affect the next.
                     drop(before);
-                    set_up(row, programs, scale).await?
+                    set_up(row, programs, objects).await?
                 }
             };
             stage.version().clone_into(&mut measured.api_server);
-            measure_turn(row, &stage, contestant, (round, again), &mut measured)
+            measure_turn(row, &stage, contestant, round, &mut measured)
                 .await
                 .with_context(|| format!("{}, round {}, {}", row.name, round + 1, contestant.name()))?;
             kept = Some(stage);
@@ -148,8 +196,8 @@ async fn measure_row(row: &'static Row, programs: &Programs, scale: Scale) -> Re
 }
 
 /// A control plane with everything that the row needs, at rest.
-async fn set_up(row: &Row, programs: &Programs, scale: Scale) -> Result<Stage> {
-    let stage = Stage::start(programs, scale).await?;
+async fn set_up(row: &Row, programs: &Programs, objects: usize) -> Result<Stage> {
+    let stage = Stage::start(programs, objects).await?;
     warm_up(&stage).await?;
     if let Some(prepare) = row.prepare {
         prepare(&stage).await?;
@@ -162,14 +210,14 @@ async fn measure_turn(
     row: &'static Row,
     stage: &Stage,
     contestant: Contestant,
-    (round, again): (usize, usize),
+    round: usize,
     measured: &mut MeasuredRow,
 ) -> Result<()> {
-    let namespace = format!("{}-{round}-{again}-{}", row.name, contestant.name());
+    let namespace = format!("{}-{round}-{}", row.name, contestant.name());
     make_namespace(&stage.client, &namespace).await?;
     let before = Others::begin(&stage.servers())?;
     let figures = (row.measure)(stage, contestant, &namespace).await?;
-    let mut line = format!("  round {} of {}: {:8}", round + 1, stage.scale.rounds, contestant.name());
+    let mut line = format!("  round {}: {:8}", round + 1, contestant.name());
     for (key, value) in figures {
         let figure = measured.result.figures.iter_mut().find(|(figure, _)| figure.key == key);
         let (figure, samples) = figure.with_context(|| format!("{} has no figure {key}", row.name))?;
@@ -187,7 +235,7 @@ async fn warm_up(stage: &Stage) -> Result<()> {
     const NAMESPACE: &str = "warm-up";
     const OBJECTS: usize = 1000;
     make_namespace(&stage.client, NAMESPACE).await?;
-    cascade::run(stage, Contestant::Limit, NAMESPACE, Mode::Background, 1, OBJECTS).await?;
+    cascade::run(stage, Contestant::Limit, NAMESPACE, Mode::Background, OBJECTS).await?;
     Ok(())
 }
 
@@ -201,7 +249,7 @@ fn programs(arguments: &Arguments) -> Result<Programs> {
             Some(Peer::at(kube_gc_testkit::controller_manager::binaries(&[name])?.join(name))?)
         }
     };
-    Ok(Programs { identity: arguments.identity(), kube_gc, peer })
+    Ok(Programs { kube_gc, peer })
 }
 
 /// A path in the target directory, which contains the directory of this program.

@@ -12,10 +12,9 @@ use tokio::time::sleep;
 
 use crate::http::{Call, Client};
 use crate::objects::{Object, config_maps, remaining};
-use crate::pace::next_look;
 
 /// The time limit of every wait.
-pub const DEADLINE: Duration = Duration::from_secs(600);
+const DEADLINE: Duration = Duration::from_secs(600);
 
 /// Waits until a namespace is empty, and returns when that was.
 ///
@@ -35,71 +34,90 @@ pub async fn emptied(client: &Client, namespace: &str, size: usize) -> Result<In
     }
 }
 
-/// A watch on ConfigMaps.
+/// A watch on a ConfigMap.
 #[derive(Debug)]
 pub struct Watch {
     body: Incoming,
     buffer: Vec<u8>,
 }
 
-/// An event of a watch.
-#[derive(Clone, Debug)]
-pub struct Event {
-    /// When it was read.
-    pub at: Instant,
-    /// `ADDED`, `MODIFIED` or `DELETED`.
-    pub kind: String,
-    /// The object's name.
-    pub name: String,
-}
-
 impl Watch {
-    /// Watches one object, from its known version.
+    /// From the known version of the object.
     pub async fn object(client: &Client, object: &Object) -> Result<Self> {
         let selector = format!("&fieldSelector=metadata.name%3D{}", object.name);
-        Self::begin(client, &object.namespace, &selector, &object.version).await
-    }
-
-    /// Watches all objects of a namespace from now on.
-    pub async fn namespace(client: &Client, namespace: &str) -> Result<Self> {
-        let list = client.send(Call::get(format!("{}?limit=1", config_maps(namespace)))).await?.json()?;
-        let version = list["metadata"]["resourceVersion"].as_str().context("no version")?;
-        Self::begin(client, namespace, "", version).await
-    }
-
-    async fn begin(client: &Client, namespace: &str, selector: &str, version: &str) -> Result<Self> {
         let path = format!(
-            "{}?watch=true&timeoutSeconds=3600&resourceVersion={version}{selector}",
-            config_maps(namespace)
+            "{}?watch=true&timeoutSeconds=3600&resourceVersion={}{selector}",
+            config_maps(&object.namespace),
+            object.version
         );
         Ok(Self { body: client.stream(Call::get(path)).await?, buffer: Vec::new() })
     }
 
-    /// The next event.
-    pub async fn next(&mut self) -> Result<Event> {
+    /// Waits until the object is deleted, and returns when that was.
+    pub async fn deleted(&mut self) -> Result<Instant> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+            while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
                 let at = Instant::now();
                 let event: Value = serde_json::from_slice(&self.buffer[..end])?;
                 self.buffer.drain(..=end);
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let (kind, name) = (text(&event["type"]), text(&event["object"]["metadata"]["name"]));
-                ensure!(kind != "ERROR", "the watch has failed: {event}");
-                return Ok(Event { at, kind, name });
+                ensure!(event["type"] != "ERROR", "the watch has failed: {event}");
+                if event["type"] == "DELETED" {
+                    return Ok(at);
+                }
             }
             let frame = tokio::time::timeout(DEADLINE, self.body.frame()).await;
             let frame = frame.context("no event for too long")?.context("the watch has ended")??;
             self.buffer.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
         }
     }
+}
 
-    /// Waits until an object is deleted, and returns when that was.
-    pub async fn deleted(&mut self, name: &str) -> Result<Instant> {
-        loop {
-            let event = self.next().await?;
-            if event.kind == "DELETED" && event.name == name {
-                return Ok(event.at);
-            }
+/// The shortest interval.
+const SHORTEST: Duration = Duration::from_millis(5);
+/// The longest interval.
+const LONGEST: Duration = Duration::from_millis(500);
+
+/// The next interval. At most a quarter of the elapsed time, because the speed at the beginning
+/// says little.
+fn next_look(elapsed: Duration, size: u64, left: u64) -> Duration {
+    let done = size.saturating_sub(left);
+    if done == 0 {
+        return SHORTEST * 4;
+    }
+    // A float represents such counts exactly.
+    #[allow(clippy::cast_precision_loss)]
+    let rest = elapsed.mul_f64(left as f64 / done as f64);
+    rest.mul_f64(0.7).min(elapsed / 4).clamp(SHORTEST, LONGEST)
+}
+
+/// The number of answered requests for ConfigMaps, without watches, by the API server's own count.
+pub async fn requests(client: &Client) -> Result<u64> {
+    let page = client.send(Call::get("/metrics")).await?.success()?;
+    Ok(requests_of(&String::from_utf8_lossy(&page)))
+}
+
+/// The API server's count of requests for ConfigMaps, without watches.
+///
+/// Rejected requests count, too. Older servers count them separately, with the requests that
+/// ended early.
+fn requests_of(page: &str) -> u64 {
+    let mut count = 0;
+    for line in page.lines() {
+        let Some((labels, value)) = line.rsplit_once(' ') else { continue };
+        let counts_all = labels.starts_with("apiserver_request_total{");
+        let refused =
+            labels.starts_with("apiserver_request_terminations_total{") && labels.contains("code=\"429\"");
+        if !(counts_all || refused) || !labels.contains("resource=\"configmaps\"") {
+            continue;
+        }
+        if !labels.contains("verb=\"WATCH\"")
+            && let Ok(value) = value.parse::<f64>()
+        {
+            // The value is a count.
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+            let value = value as u64;
+            count += value;
         }
     }
+    count
 }

@@ -1,36 +1,41 @@
 //! The place of a measurement: a control plane, and the programs that run on it.
 
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use http::Method;
+use http::StatusCode;
+use kube_gc_testkit::{ControlPlane, Info};
 use serde_json::json;
+use tokio::time::{sleep, timeout};
 
-use crate::arguments::Scale;
-use crate::contestants::kube_gc;
-use crate::contestants::peer::{self, Peer};
-use crate::contestants::process::Process;
-use crate::figure::Contestant;
+use crate::contestants::{Contestant, Peer};
 use crate::http::{Call, Client};
-use crate::identity::{Credentials, Identity};
+use crate::machine::at_rest;
 use crate::objects::{Mode, make_family};
 use crate::observe::Watch;
-use crate::proc;
-use crate::rest::at_rest;
-use kube_gc_testkit::ControlPlane;
+use crate::process::Process;
+use crate::{kube_gc, proc};
 
 /// A little more than the CPU time that idle servers use in 150 ms.
 const SERVERS_AT_REST: Duration = Duration::from_millis(30);
 /// The time limit for the servers to come to rest.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The programs and their identity.
+/// The service account of the cluster's own garbage collector if kube-controller-manager runs
+/// with `--use-service-account-credentials`, as with kubeadm. The API server creates its role and
+/// its FlowSchema.
+const ACCOUNT_NAMESPACE: &str = "kube-system";
+const ACCOUNT: &str = "generic-garbage-collector";
+/// The lifetime of a token, which exceeds the measurements on one control plane.
+const TOKEN_SECONDS: u32 = 24 * 3600;
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The programs.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// The identity of all of them, and of the limit.
-    pub identity: Identity,
     /// kube-gc.
     pub kube_gc: PathBuf,
     /// The peer, unless it takes no part.
@@ -44,19 +49,19 @@ pub struct Stage {
     credentials: Credentials,
     /// The client of the observer, which also creates the objects.
     pub client: Client,
-    /// The size of the measurements.
-    pub scale: Scale,
+    /// Dependents of one cascade. The other sizes are in proportion to it.
+    pub objects: usize,
     sentinels: Cell<u32>,
 }
 
 impl Stage {
     /// Starts a control plane.
-    pub async fn start(programs: &Programs, scale: Scale) -> Result<Self> {
+    pub async fn start(programs: &Programs, objects: usize) -> Result<Self> {
         let plane = ControlPlane::start_with(None, &[])?;
         let client = Client::new(plane.info(), &plane.info().token()?)?;
-        let credentials = Credentials::of(programs.identity, plane.info(), &client).await?;
+        let credentials = Credentials::of(plane.info(), &client).await?;
         let programs = programs.clone();
-        Ok(Self { plane, programs, credentials, client, scale, sentinels: Cell::new(0) })
+        Ok(Self { plane, programs, credentials, client, objects, sentinels: Cell::new(0) })
     }
 
     /// The release of the API server.
@@ -68,12 +73,6 @@ impl Stage {
     pub fn servers(&self) -> Vec<u32> {
         let info = self.plane.info();
         [info.apiserver_pid, info.etcd_pid].into_iter().flatten().collect()
-    }
-
-    /// The certificate of the authority that signed the API server's certificate, as PEM.
-    pub fn certificates(&self) -> Result<Vec<u8>> {
-        let file = self.plane.info().dir.join("ca.crt");
-        std::fs::read(&file).with_context(|| format!("cannot read {}", file.display()))
     }
 
     /// The CPU time of the servers so far.
@@ -123,31 +122,9 @@ impl Stage {
         namespace: &str,
     ) -> Result<Option<Process>> {
         let Some(process) = self.start_collector(contestant)? else { return Ok(None) };
-        process.logged(is_synced(contestant)).await?;
+        process.logged(|line| contestant.is_synced(line)).await?;
         self.settle(&process, namespace).await?;
         Ok(Some(process))
-    }
-
-    /// Starts two replicas of kube-gc, the leader first, and waits until both know all objects
-    /// and the second one is at rest.
-    pub async fn replicas_at_rest(&self, namespace: &str) -> Result<(Process, Process)> {
-        // The role of the cluster's own collector may change a Lease, but not create one.
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
-        let lease = json!({
-            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "kube-gc"},
-        });
-        self.client.send(Call::with(Method::POST, path, &lease)).await?.success()?;
-        let start = || {
-            let kubeconfig = &self.credentials.kubeconfig;
-            Process::start(&kube_gc::replica(&self.programs.kube_gc, kubeconfig, namespace))
-        };
-        let leader = start()?;
-        leader.logged(kube_gc::leads).await?;
-        leader.logged(kube_gc::is_synced).await?;
-        let standby = start()?;
-        standby.logged(kube_gc::is_synced).await?;
-        self.settle(&standby, namespace).await?;
-        Ok((leader, standby))
     }
 
     /// Waits until a collector has processed everything so far and is at rest.
@@ -161,17 +138,68 @@ impl Stage {
         for dependent in &family.dependents {
             let mut watch = Watch::object(&self.client, dependent).await?;
             self.client.send(family.owner.deletion(Mode::Background)).await?.success()?;
-            watch.deleted(&dependent.name).await?;
+            watch.deleted().await?;
         }
         collector.quiet().await
     }
 }
 
-/// The log line of a collector that knows all objects.
-pub fn is_synced(contestant: Contestant) -> fn(&str) -> bool {
-    match contestant {
-        Contestant::Limit => |_| true,
-        Contestant::Peer => peer::is_synced,
-        Contestant::KubeGc => kube_gc::is_synced,
+/// The credentials of all contestants: the cluster's own garbage collector.
+#[derive(Clone, Debug)]
+struct Credentials {
+    /// For programs.
+    kubeconfig: PathBuf,
+    /// The token for the limit.
+    token: String,
+}
+
+impl Credentials {
+    /// The credentials on a control plane, where `client` may do everything.
+    async fn of(plane: &Info, client: &Client) -> Result<Self> {
+        let token = token(client).await.context("no token for the contestants")?;
+        let kubeconfig = plane.dir.join("contestants.kubeconfig");
+        write(&kubeconfig, plane, &token)?;
+        let known = until_allowed(plane, &token);
+        timeout(DEADLINE, known).await.with_context(|| format!("{ACCOUNT} is not let in"))??;
+        Ok(Self { kubeconfig, token })
+    }
+}
+
+/// Creates the service account and requests a token for it.
+async fn token(client: &Client) -> Result<String> {
+    let accounts = format!("/api/v1/namespaces/{ACCOUNT_NAMESPACE}/serviceaccounts");
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
+    client.post(&accounts, &account).await?;
+    let request = json!({
+        "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    });
+    let answer = client.post(&format!("{accounts}/{ACCOUNT}/token"), &request).await?;
+    answer["status"]["token"].as_str().map(str::to_owned).context("none in the answer")
+}
+
+fn write(path: &Path, plane: &Info, token: &str) -> Result<()> {
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "contestants",
+        "clusters": [{"name": "test", "cluster": {
+            "server": plane.url, "certificate-authority": plane.dir.join("ca.crt"),
+        }}],
+        "users": [{"name": ACCOUNT, "user": {"token": token}}],
+        "contexts": [{"name": "contestants", "context": {"cluster": "test", "user": ACCOUNT}}],
+    });
+    // JSON is YAML.
+    std::fs::write(path, kubeconfig.to_string()).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Waits until the role that the server creates at startup takes effect.
+async fn until_allowed(plane: &Info, token: &str) -> Result<()> {
+    let client = Client::new(plane, token)?;
+    loop {
+        let answer = client.send(Call::get("/api/v1/configmaps?limit=1")).await?;
+        if answer.status != StatusCode::FORBIDDEN {
+            answer.success()?;
+            return Ok(());
+        }
+        sleep(PAUSE).await;
     }
 }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use tokio::time::sleep;
 
-use crate::cluster::Cluster;
-use crate::feeder::{Feeder, WatchEncoding};
-use crate::linux::memory;
-use crate::report::Row;
-use crate::subject::Subject;
-use crate::{milliseconds, progress, quantile};
+use crate::common::cluster::Cluster;
+use crate::common::feeder::Feeder;
+use crate::common::proc::memory;
+use crate::common::progress;
+use crate::common::report::Row;
+use crate::common::subject::Subject;
+use crate::quantile;
 
 /// How often a command runs.
 const RUNS: usize = 7;
@@ -27,13 +28,13 @@ pub async fn tree(program: &Path, subject: &Subject, uid: &str, objects: u64) ->
         times.push(run(command).await?.took);
     }
     let what = format!("`tree -o json` of 200 nodes from a collector of {objects} objects, median");
-    Ok(milliseconds(what, quantile(&mut times, 0.5), Some(Duration::from_millis(300))))
+    Ok(Row::milliseconds(what, quantile(&mut times, 0.5), Some(300.0)))
 }
 
 /// `check` of everything.
 pub async fn check(program: &Path, cluster: Cluster) -> Result<[Row; 2]> {
     let of = format!("`check -A` of {} objects", cluster.objects());
-    let targets = (Some(Duration::from_secs(3)), Some(60.0));
+    let targets = (Some(3000.0), Some(60.0));
     from_lists(program, cluster, &of, &["check", "-A"], targets).await
 }
 
@@ -54,10 +55,10 @@ async fn from_lists(
     cluster: Cluster,
     of: &str,
     line: &[&str],
-    targets: (Option<Duration>, Option<f64>),
+    targets: (Option<f64>, Option<f64>),
 ) -> Result<[Row; 2]> {
     progress(of);
-    let feeder = Feeder::start(cluster, WatchEncoding::default()).await?;
+    let feeder = Feeder::start(cluster).await?;
     let kubeconfig = tempfile::NamedTempFile::new()?;
     std::fs::write(&kubeconfig, feeder.kubeconfig())?;
     let (mut times, mut peak) = (Vec::new(), 0.0_f64);
@@ -69,9 +70,10 @@ async fn from_lists(
         peak = peak.max(ran.peak);
     }
     feeder.understood_all()?;
-    let time = milliseconds(format!("{of}, median"), quantile(&mut times, 0.5), targets.0);
-    let memory = Row { what: format!("{of}, peak memory"), measured: peak, unit: "MiB", target: targets.1 };
-    Ok([time, memory])
+    Ok([
+        Row::milliseconds(format!("{of}, median"), quantile(&mut times, 0.5), targets.0),
+        Row::new(format!("{of}, peak memory"), peak, "MiB", targets.1),
+    ])
 }
 
 /// A command that asks lists unless it is told otherwise.

@@ -1,95 +1,36 @@
-//! `tree` and `explain` from lists of a real API server, beside bare clients that list whole objects, as
-//! kubectl-tree does: every type of the namespace at the same time, and each in pages of 250.
-//!
-//! One of them uses client-go, like kubectl-tree. The other one does the same in Rust, in this process,
-//! and shows what the language and the library do not explain.
+//! `tree` and `explain` from lists of a real API server, beside a bare client with client-go that lists
+//! whole objects, as kubectl-tree does: every type of the namespace at the same time, and each in pages of
+//! 250.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::discovery::{Discovery, Scope, verbs};
+use kube_gc_testkit::cluster::create_all;
+use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj, Policy};
 use serde_json::{Value, json};
 
 use crate::command::{Ran, command, run};
-use crate::report::Row;
-use crate::{median, milliseconds, progress, quantile};
-use kube_gc_testkit::cluster::create_all;
-use kube_gc_testkit::{Cluster, ControlPlane, Ns, Obj, Policy};
+use crate::common::progress;
+use crate::common::report::Row;
+use crate::{median, quantile};
 
-/// The length of the pages of the client in Rust.
-const BARE_PAGE: u32 = 250;
+/// The bare client, and the commands.
+const READERS: [&str; 3] = [BARE, "tree", "explain"];
+const BARE: &str = "a bare client";
 /// Rounds, after one that warms up.
 const ROUNDS: usize = 8;
 /// The pods of a ReplicaSet.
 const PODS: u64 = 100;
-/// The most that a command may take of the time of the client with client-go.
+/// The most that a command may take of the time of the bare client.
 const THIRD: f64 = 1.0 / 3.0;
 
-/// Who reads the namespace. In each round everybody has a turn, and each time another one begins: the API
-/// server frees the memory of one request while it answers the next.
-#[derive(Clone, Copy)]
-enum Reader {
-    ClientGo,
-    Rust,
-    Tree,
-    Explain,
-}
-
-impl Reader {
-    const ALL: [Self; 4] = [Self::ClientGo, Self::Rust, Self::Tree, Self::Explain];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::ClientGo => "a bare client with client-go",
-            Self::Rust => "a bare client in Rust",
-            Self::Tree => "`tree`",
-            Self::Explain => "`explain`",
-        }
-    }
-}
-
-/// What they read.
-struct Namespace<'a> {
-    plane: &'a ControlPlane,
-    ns: &'a Ns,
-    root: Obj,
-    objects: u64,
-    kube_gc: &'a Path,
-    bare_client: PathBuf,
-}
-
-impl Namespace<'_> {
-    async fn read(&self, reader: Reader) -> Result<Ran> {
-        let kubeconfig = self.plane.kubeconfig();
-        match reader {
-            Reader::ClientGo => {
-                let mut bare = Command::new(&self.bare_client);
-                bare.arg(kubeconfig).arg(self.ns.name());
-                run(bare).await
-            }
-            Reader::Rust => {
-                let took = whole_objects(self.plane, self.ns.name(), self.objects).await?;
-                Ok(Ran { took, peak: 0.0 })
-            }
-            Reader::Tree => self.ask("tree").await,
-            Reader::Explain => self.ask("explain").await,
-        }
-    }
-
-    async fn ask(&self, name: &str) -> Result<Ran> {
-        let mut command = command(self.kube_gc, name, self.plane.kubeconfig());
-        command.arg(format!("deploy/{}", self.root.name)).args(["-n", self.ns.name(), "--from", "lists"]);
-        run(command).await
-    }
-}
-
-/// The times of `tree` and `explain`, and their parts of the times of the bare clients.
-pub async fn against_bare_clients(program: &Path, objects: u64) -> Result<Vec<Row>> {
+/// The times of `tree` and `explain`, and their parts of the time of the bare client. In each round
+/// everybody has a turn, and each time another one begins: the API server frees the memory of one request
+/// while it answers the next.
+pub async fn against_bare_client(program: &Path, objects: u64) -> Result<Vec<Row>> {
     progress(&format!("{objects} objects on a real API server"));
     let bare_client = bare_client()?;
     let plane = ControlPlane::start_with(None, &[])?;
@@ -98,45 +39,46 @@ pub async fn against_bare_clients(program: &Path, objects: u64) -> Result<Vec<Ro
     let root = populate(&ns, objects).await?;
     // Nobody collects here, so it goes on waiting for what blocks it.
     cluster.delete(&root, Policy::Foreground).await?;
-    let namespace = Namespace { plane: &plane, ns: &ns, root, objects, kube_gc: program, bare_client };
-    let mut all: [Vec<Ran>; 4] = Default::default();
+    let mut all: [Vec<Ran>; 3] = Default::default();
     for round in 0..=ROUNDS {
-        for turn in 0..Reader::ALL.len() {
-            let reader = Reader::ALL[(round + turn) % Reader::ALL.len()];
-            let ran = namespace.read(reader).await?;
+        for turn in 0..READERS.len() {
+            let reader = (round + turn) % READERS.len();
+            let reads = match READERS[reader] {
+                BARE => {
+                    let mut bare = Command::new(&bare_client);
+                    bare.arg(plane.kubeconfig()).arg(ns.name());
+                    bare
+                }
+                name => {
+                    let mut command = command(program, name, plane.kubeconfig());
+                    let root = format!("deploy/{}", root.name);
+                    command.arg(root).args(["-n", ns.name(), "--from", "lists"]);
+                    command
+                }
+            };
+            let ran = run(reads).await?;
             if round > 0 {
-                all[reader as usize].push(ran);
+                all[reader].push(ran);
             }
         }
     }
     plane.stop();
-    Ok(Reader::ALL.into_iter().flat_map(|reader| rows(reader, &all, objects)).collect())
-}
-
-fn rows(reader: Reader, all: &[Vec<Ran>; 4], objects: u64) -> Vec<Row> {
-    let name = format!("{} of {objects} objects from a real API server", reader.name());
-    let runs = &all[reader as usize];
-    let mut times: Vec<Duration> = runs.iter().map(|ran| ran.took).collect();
-    let mut rows = vec![milliseconds(format!("{name}, median"), quantile(&mut times, 0.5), None)];
-    let mut part_of = |other: Reader, target| {
-        let pairs = runs.iter().zip(&all[other as usize]);
-        let mut parts: Vec<f64> =
-            pairs.map(|(one, bare)| one.took.as_secs_f64() / bare.took.as_secs_f64()).collect();
-        let what = format!("{name}: part of the time of {}, median of {ROUNDS} rounds", other.name());
-        rows.push(Row { what, measured: median(&mut parts), unit: "", target });
-    };
-    match reader {
-        Reader::ClientGo => {}
-        // It has no process of its own, whose memory could be measured.
-        Reader::Rust => return rows,
-        Reader::Tree | Reader::Explain => {
-            part_of(Reader::ClientGo, Some(THIRD));
-            part_of(Reader::Rust, None);
+    let mut rows = Vec::new();
+    for (reader, runs) in READERS.iter().zip(&all) {
+        let name = format!("{reader} of {objects} objects from a real API server");
+        let mut times: Vec<Duration> = runs.iter().map(|ran| ran.took).collect();
+        rows.push(Row::milliseconds(format!("{name}, median"), quantile(&mut times, 0.5), None));
+        let peak = runs.iter().map(|ran| ran.peak).fold(0.0, f64::max);
+        rows.push(Row::new(format!("{name}, peak memory"), peak, "MiB", None));
+        if *reader != BARE {
+            let pairs = runs.iter().zip(&all[0]);
+            let mut parts: Vec<f64> =
+                pairs.map(|(one, bare)| one.took.as_secs_f64() / bare.took.as_secs_f64()).collect();
+            let what = format!("{name}: part of the time of {BARE}, median of {ROUNDS} rounds");
+            rows.push(Row::new(what, median(&mut parts), "", Some(THIRD)));
         }
     }
-    let peak = runs.iter().map(|ran| ran.peak).fold(0.0, f64::max);
-    rows.push(Row { what: format!("{name}, peak memory"), measured: peak, unit: "MiB", target: None });
-    rows
+    Ok(rows)
 }
 
 /// Builds the bare client if necessary, which takes minutes once, and returns its path.
@@ -192,34 +134,4 @@ fn pod() -> Value {
         "volumes": [{ "name": "config", "configMap": { "name": "web-config" } }],
         "tolerations": [{ "key": "example.com/batch", "operator": "Exists", "effect": "NoSchedule" }],
     })
-}
-
-/// Discovers all types, and lists those of the namespace: the bare client in Rust.
-async fn whole_objects(plane: &ControlPlane, namespace: &str, objects: u64) -> Result<Duration> {
-    let began = Instant::now();
-    let client = plane.client().await?;
-    let discovery = Discovery::new(client.clone()).run().await?;
-    let types = discovery.groups().flat_map(|group| group.recommended_resources());
-    let listed = types.filter(|(_, capabilities)| {
-        capabilities.scope == Scope::Namespaced && capabilities.supports_operation(verbs::LIST)
-    });
-    let lists = listed.map(|(resource, _)| {
-        let all: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource);
-        async move {
-            let mut page = ListParams::default().limit(BARE_PAGE);
-            let mut objects = Vec::new();
-            loop {
-                let read = all.list(&page).await?;
-                objects.extend(read.items);
-                match read.metadata.continue_.filter(|token| !token.is_empty()) {
-                    Some(token) => page = page.continue_token(&token),
-                    None => return Ok::<_, kube::Error>(objects),
-                }
-            }
-        }
-    });
-    let all: Vec<DynamicObject> = try_join_all(lists).await?.into_iter().flatten().collect();
-    let took = began.elapsed();
-    ensure!(all.len() as u64 > objects, "{} objects", all.len());
-    Ok(took)
 }

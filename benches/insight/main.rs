@@ -1,38 +1,18 @@
 //! Measures what answers about a cluster cost: `make bench-insight`.
 //!
-//! The cluster is that of `benches/scale`, whose feeder replaces the API server. The commands and the
+//! The cluster is that of `make bench-scale`, whose feeder replaces the API server. The commands and the
 //! collector are the program as it is released.
 
 // A float represents these counts exactly.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../scale/cluster/mod.rs"]
-mod cluster;
 mod command;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../scale/feeder/mod.rs"]
-mod feeder;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../end_to_end/contestants/kube_gc.rs"]
-mod kube_gc;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../end_to_end/proc.rs"]
-mod linux;
+#[allow(dead_code, reason = "shared with another benchmark, which takes more of it")]
+#[path = "../common/mod.rs"]
+mod common;
 mod lists;
-mod page;
 mod pages;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../scale/proc.rs"]
-mod proc;
-mod report;
-#[allow(dead_code, unused_imports, reason = "another benchmark's, which takes more of it")]
-#[path = "../scale/scenarios/mod.rs"]
-mod scenarios;
 mod streams;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../scale/subject.rs"]
-mod subject;
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -40,14 +20,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
-use tokio::time::sleep;
 
-use self::cluster::{BLOCK, Cluster, Custom, DEPLOYMENT, Number, object};
-use self::report::{Report, Row};
-use self::subject::{Setup, Subject};
-
-/// How often a collector is asked whether it has read everything.
-const WHOLE: Duration = Duration::from_millis(100);
+use self::common::cluster::{BLOCK, Cluster, Custom, DEPLOYMENT, Number, object};
+use self::common::report::Report;
+use self::common::subject::Subject;
+use self::common::{kube_gc, progress};
 
 /// Measures the cost of answers, and compares it with the targets.
 ///
@@ -115,10 +92,10 @@ fn main() -> Result<()> {
 }
 
 async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Report> {
-    let (large, many, small, lists, events, lasting) = if arguments.quick {
-        (20_000, 2_000, 2_000, 500, 20_000, Duration::from_secs(1))
+    let (large, many, lists, lasting) = if arguments.quick {
+        (20_000, 2_000, 500, Duration::from_secs(1))
     } else {
-        (arguments.objects, 100_000, 100_000, 9_000, 1_000_000, Duration::from_secs(5))
+        (arguments.objects, 100_000, 9_000, Duration::from_secs(5))
     };
     let mut report = Report::begin(program)?;
 
@@ -126,17 +103,16 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
         // A tenth are blocks; the others belong to the first Deployment of a block.
         let blocks = (large / 10 / BLOCK).max(1);
         let custom = Custom { types: 10, objects: large - blocks * BLOCK, owners: 1 };
-        let cluster = Cluster { blocks, merged: 0, custom };
+        let cluster = Cluster { blocks, custom };
         let subject = started(program, cluster).await?;
         let roots: Vec<String> = (0..blocks).map(|block| deployment(&cluster, block)).collect();
         if arguments.wants(Part::Objects) {
-            report.add(command::tree(program, &subject, &roots[0], cluster.objects()).await?);
-            report.add(pages::neighbourhoods(&subject, &roots, cluster.objects()).await?);
+            report.extend([command::tree(program, &subject, &roots[0], cluster.objects()).await?]);
+            report.extend([pages::neighbourhoods(&subject, &roots, cluster.objects()).await?]);
         }
         if arguments.wants(Part::Page) {
-            report.extend(page::opened(&subject, &roots, cluster.objects()).await?);
-            report.add(page::changed(&subject, cluster.objects()).await?);
-            report.extend(page::beside_events(&subject, &roots, events).await?);
+            report.extend(pages::opened(&subject, &roots, cluster.objects()).await?);
+            report.extend([pages::changed(&subject, cluster.objects()).await?]);
         }
         if arguments.wants(Part::Streams) {
             report.extend(streams::cost(&subject, &roots, lasting).await?);
@@ -146,7 +122,7 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
 
     if arguments.wants(Part::Plan) {
         let custom = Custom { types: 10, objects: many, owners: 1 };
-        let cluster = Cluster { blocks: 1, merged: 0, custom };
+        let cluster = Cluster { blocks: 1, custom };
         let subject = started(program, cluster).await?;
         report.extend(pages::plan(&subject, &deployment(&cluster, 0), many).await?);
         subject.stop().await?;
@@ -154,26 +130,18 @@ async fn measure(arguments: &Arguments, program: &std::path::Path) -> Result<Rep
     }
 
     if arguments.wants(Part::Check) {
-        report.extend(command::check(program, Cluster::of(small)).await?);
+        report.extend(command::check(program, Cluster::of(many)).await?);
     }
     if arguments.wants(Part::Lists) && !arguments.no_server {
-        report.extend(lists::against_bare_clients(program, lists).await?);
+        report.extend(lists::against_bare_client(program, lists).await?);
     }
     Ok(report)
 }
 
 async fn started(program: &std::path::Path, cluster: Cluster) -> Result<Subject> {
     progress(&format!("a collector of {} objects", cluster.objects()));
-    let subject = Subject::start(program, cluster, Setup::default()).await?;
+    let subject = Subject::start(program, cluster).await?;
     subject.synced().await?;
-    // On a busy machine, it begins to work before it has read everything.
-    loop {
-        let summary = subject.collector.get_debug("/debug/summary").await?.json()?;
-        if summary["synced"] == true {
-            break;
-        }
-        sleep(WHOLE).await;
-    }
     subject.seen(None).await?;
     Ok(subject)
 }
@@ -191,12 +159,6 @@ fn uid(cluster: &Cluster, number: Number) -> String {
     object["metadata"]["uid"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A measured time as a row, in milliseconds.
-fn milliseconds(what: String, took: Duration, target: Option<Duration>) -> Row {
-    let ms = |time: Duration| time.as_secs_f64() * 1000.0;
-    Row { what, measured: ms(took), unit: "ms", target: target.map(ms) }
-}
-
 /// The value below which this part of the times is.
 fn quantile(times: &mut [Duration], part: f64) -> Duration {
     times.sort();
@@ -208,9 +170,4 @@ fn quantile(times: &mut [Duration], part: f64) -> Duration {
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or_default()
-}
-
-fn progress(line: &str) {
-    // A closed standard error is no reason to stop.
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

@@ -1,22 +1,36 @@
-//! Pages of a collector.
+//! Pages of a collector, and what the page for browsers asks of it.
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::linux::forget_peak;
-use crate::report::Row;
-use crate::subject::Subject;
-use crate::{milliseconds, quantile};
+use crate::common::cluster::Number;
+use crate::common::proc::forget_peak;
+use crate::common::report::Row;
+use crate::common::subject::Subject;
+use crate::{quantile, streams, uid};
 
 /// How many pages the quantile is of.
 const PAGES: usize = 1000;
 /// How many plans are made.
 const PLANS: usize = 5;
+/// How often the page is opened, and how many objects change.
+const TIMES: usize = 20;
+/// How many searches are made.
+const SEARCHES: usize = 50;
+/// The time limit of an event.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How the page asks for an object, as `REACH` of `src/http/ui/live.js`.
+const REACH: &str = "max=140&limit=140";
+/// The milliseconds that a person waits for.
+const SECOND: Option<f64> = Some(1000.0);
 
 /// The time of a request, and its answer.
-pub async fn get(subject: &Subject, path: &str) -> Result<(Duration, Value)> {
+async fn get(subject: &Subject, path: &str) -> Result<(Duration, Value)> {
     let began = Instant::now();
     let answer = subject.collector.get_debug(path).await?;
     let took = began.elapsed();
@@ -34,12 +48,12 @@ pub async fn neighbourhoods(subject: &Subject, roots: &[String], objects: u64) -
         times.push(took);
     }
     let what = format!("`/debug/neighbourhood` of {nodes} nodes, {objects} objects, 99th percentile");
-    Ok(milliseconds(what, quantile(&mut times, 0.99), Some(Duration::from_millis(50))))
+    Ok(Row::milliseconds(what, quantile(&mut times, 0.99), Some(50.0)))
 }
 
 /// The plan of an object with many dependents: its time, and what it adds to the collector's memory.
 pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<[Row; 2]> {
-    let before = subject.resident()?;
+    let before = subject.memory()?.resident;
     forget_peak(subject.collector.pid())?;
     let mut times = Vec::new();
     for _ in 0..PLANS {
@@ -48,9 +62,93 @@ pub async fn plan(subject: &Subject, uid: &str, dependents: u64) -> Result<[Row;
         times.push(took);
     }
     let what = format!("`/debug/plan` of an object with {dependents} dependents");
-    let more = (subject.peak()? - before) / f64::from(1 << 20);
+    let more = subject.memory()?.peak - before;
     Ok([
-        milliseconds(format!("{what}, median"), quantile(&mut times, 0.5), Some(Duration::from_secs(1))),
-        Row { what: format!("{what}: more memory, peak"), measured: more, unit: "MiB", target: None },
+        Row::milliseconds(format!("{what}, median"), quantile(&mut times, 0.5), SECOND),
+        Row::new(format!("{what}: more memory, peak"), more, "MiB", None),
     ])
+}
+
+/// The files that the page consists of, by the names in it and in its scripts.
+async fn files(subject: &Subject) -> Result<Vec<String>> {
+    let page = subject.collector.get_debug("/ui/main.js").await?.body;
+    let scripts = page.lines().filter_map(|line| Some(line.split_once("from \"./")?.1.split_once('"')?.0));
+    let mut files: Vec<String> = scripts.map(|name| format!("/ui/{name}")).collect();
+    files.extend(["page.css", "object.css", "drawing.css", "main.js"].map(|name| format!("/ui/{name}")));
+    Ok(files)
+}
+
+/// Opens the page of an object: its files, the stream up to the drawing, and the explanation, one
+/// after the other, which a browser does not.
+pub async fn opened(subject: &Subject, roots: &[String], objects: u64) -> Result<[Row; 2]> {
+    let files = files(subject).await?;
+    let mut times = Vec::new();
+    for root in roots.iter().cycle().take(TIMES) {
+        let began = Instant::now();
+        for file in &files {
+            let answer = subject.collector.get_debug(file).await?;
+            ensure!(answer.status == 200, "{file}: {answer:?}");
+        }
+        let mut stream = Stream::begin(subject, root).await?;
+        stream.until(root).await?;
+        get(subject, &format!("/debug/explain?uid={root}")).await?;
+        times.push(began.elapsed());
+    }
+    let mut searches = Vec::new();
+    for number in 0..SEARCHES {
+        // Nothing has this name, so everything is looked at.
+        searches.push(get(subject, &format!("/debug/search?q=pod/nothing-{number}")).await?.0);
+    }
+    let of = format!("{objects} objects");
+    let opened = format!("the data of the page of an object, {of}: all requests, slowest of {TIMES}");
+    let searched = format!("`/debug/search` that finds nothing, {of}, 99th percentile");
+    Ok([
+        Row::milliseconds(opened, quantile(&mut times, 1.0), SECOND),
+        Row::milliseconds(searched, quantile(&mut searches, 0.99), SECOND),
+    ])
+}
+
+/// The time from a change in the cluster to the event that shows it.
+pub async fn changed(subject: &Subject, objects: u64) -> Result<Row> {
+    let cluster = &subject.feeder.cluster;
+    let mut times = Vec::new();
+    for number in (cluster.end().0..).map(Number).take(TIMES) {
+        let owner = cluster.owners(number).next().context("a pod has an owner")?;
+        let mut stream = Stream::begin(subject, &uid(cluster, owner)).await?;
+        stream.until("event: neighbourhood").await?;
+        let began = Instant::now();
+        subject.feeder.create().await;
+        stream.until(&uid(cluster, number)).await?;
+        times.push(began.elapsed());
+    }
+    let what = format!("a new pod on the stream of its owner, {objects} objects, slowest of {TIMES}");
+    Ok(Row::milliseconds(what, quantile(&mut times, 1.0), SECOND))
+}
+
+/// A stream, of which the end is kept.
+struct Stream {
+    stream: TcpStream,
+    text: String,
+}
+
+impl Stream {
+    async fn begin(subject: &Subject, uid: &str) -> Result<Self> {
+        let stream = streams::connect(subject, &format!("{uid}&{REACH}")).await?;
+        Ok(Self { stream, text: String::new() })
+    }
+
+    /// Reads until an event has this text, and forgets what came before.
+    async fn until(&mut self, wanted: &str) -> Result<()> {
+        let mut bytes = vec![0; 64 << 10];
+        let read = async {
+            while !self.text.contains(wanted) {
+                let length = self.stream.read(&mut bytes).await?;
+                ensure!(length > 0, "the stream has ended before {wanted}");
+                self.text.push_str(&String::from_utf8_lossy(&bytes[..length]));
+            }
+            self.text.clear();
+            Ok(())
+        };
+        timeout(DEADLINE, read).await.with_context(|| format!("{wanted} does not come"))?
+    }
 }

@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::report::Row;
-use crate::scenarios::updates;
-use crate::subject::Subject;
-use crate::{median, progress};
+use crate::common::progress;
+use crate::common::report::Row;
+use crate::common::subject::Subject;
+use crate::median;
 
 /// The streams at a time.
 const STREAMS: usize = 8;
@@ -41,29 +41,29 @@ pub async fn cost(subject: &Subject, roots: &[String], lasting: Duration) -> Res
                     open.spawn(read(stream));
                 }
             }
-            let measured = updates(subject, lasting).await?;
+            let measured = subject.updates(lasting).await?;
             let state = usize::from(with_streams);
-            cores[state] = measured.cores;
-            resident[state] = subject.resident()?;
+            cores[state] = measured.cpu / measured.seconds;
+            resident[state] = subject.memory()?.resident;
             progress(&format!(
-                "{} streams: {:.3} cores at {:.0} events a second",
+                "{} streams: {:.3} cores for {} events",
                 if with_streams { STREAMS } else { 0 },
-                measured.cores,
-                measured.per_second
+                cores[state],
+                measured.count
             ));
             ensure!(open.try_join_next().is_none(), "a stream has ended");
         }
         if round > 0 {
             more_cpu.push((cores[1] / cores[0] - 1.0) * 100.0);
-            more_memory.push((resident[1] - resident[0]) / f64::from(1 << 20));
+            more_memory.push(resident[1] - resident[0]);
         }
     }
     let what = |of: &str| {
         format!("{STREAMS} streams during 10,000 events a second: more {of}, median of {ROUNDS} pairs")
     };
     Ok([
-        Row { what: what("CPU time"), measured: median(&mut more_cpu), unit: "%", target: Some(3.0) },
-        Row { what: what("memory"), measured: median(&mut more_memory), unit: "MiB", target: Some(1.0) },
+        Row::new(what("CPU time"), median(&mut more_cpu), "%", Some(3.0)),
+        Row::new(what("memory"), median(&mut more_memory), "MiB", Some(1.0)),
     ])
 }
 

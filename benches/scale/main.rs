@@ -1,143 +1,142 @@
 //! Measures the cost of a large cluster: `make bench-scale`.
-//!
-//! `cluster` defines the objects, `feeder` serves them in place of an API server, `subject` is
-//! the program that is measured, and `scenarios` are the measurements.
 
 // A float represents these counts exactly.
 #![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
-mod arguments;
-mod cluster;
-mod feeder;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../end_to_end/contestants/kube_gc.rs"]
-mod kube_gc;
-#[allow(dead_code, reason = "another benchmark's, which takes more of it")]
-#[path = "../end_to_end/proc.rs"]
-mod linux;
-mod proc;
-mod report;
-mod scenarios;
-mod subject;
+#[allow(dead_code, reason = "shared with another benchmark, which takes more of it")]
+#[path = "../common/mod.rs"]
+mod common;
+
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use clap::Parser as _;
+use anyhow::{Context as _, Result, ensure};
+use clap::Parser;
+use tokio::time::sleep;
 
-use self::arguments::{Arguments, Part, Scale};
-use self::cluster::{BLOCK, Cluster};
-use self::report::{Circumstances, Results};
-use self::scenarios::{churn, growth, namespace, saturation, size, updates};
-use self::subject::{GraphThreads, Setup, Subject};
+use self::common::cluster::{BLOCK, Cluster, Number, name};
+use self::common::report::{Report, Row};
+use self::common::subject::Subject;
+use self::common::{kube_gc, progress};
+
+/// Measures the memory, time and CPU that kube-gc takes for a large cluster.
+///
+/// A feeder inside this program replaces the API server. It serves any number of objects in the
+/// shape of a real cluster, and stores none of them. The table goes to standard output, progress
+/// to standard error. docs/scale.md explains how to read it. The exit code is 0 if everything
+/// was measured, whether or not the goals are met.
+#[derive(Debug, Parser)]
+#[command(name = "scale", bin_name = "cargo bench --bench scale --")]
+struct Arguments {
+    /// The sizes of the clusters in objects, separated by commas; events are measured with the last
+    /// one
+    #[arg(long, value_delimiter = ',', value_name = "COUNT", default_value = "10000,100000,1000000")]
+    objects: Vec<u64>,
+
+    /// Small clusters and short times, to see that everything works
+    #[arg(long, conflicts_with = "objects")]
+    quick: bool,
+
+    /// The kube-gc to measure [default: the one that `cargo build --release --locked --bin
+    /// kube-gc` builds]
+    #[arg(long, value_name = "PATH")]
+    kube_gc: Option<PathBuf>,
+
+    /// The file for all figures as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// `cargo bench` passes this to every benchmark.
+    #[arg(long, hide = true)]
+    bench: bool,
+}
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let scale = arguments.scale()?;
     let program = kube_gc::program(arguments.kube_gc.as_deref(), progress)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let results = runtime.block_on(measure(&arguments, &scale, &program))?;
-    std::io::stdout().write_all(results.markdown().as_bytes())?;
+    let report = runtime.block_on(measure(&arguments, &program))?;
+    std::io::stdout().write_all(report.markdown().as_bytes())?;
     if let Some(path) = &arguments.json {
-        let document = serde_json::to_vec_pretty(&results)?;
+        let document = serde_json::to_vec_pretty(&report)?;
         std::fs::write(path, document).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }
 
-async fn measure(arguments: &Arguments, scale: &Scale, program: &Path) -> Result<Results> {
-    let mut results = Results {
-        circumstances: circumstances(program)?,
-        sizes: Vec::new(),
-        updates: None,
-        saturation: None,
-        churn: None,
-        namespace: None,
-        growth: Vec::new(),
+async fn measure(arguments: &Arguments, program: &Path) -> Result<Report> {
+    let (sizes, lasting, events) = if arguments.quick {
+        (&[2000, 20_000][..], Duration::from_secs(5), 50_000)
+    } else {
+        (&*arguments.objects, Duration::from_secs(30), 2_000_000)
     };
-    let usual = Setup {
-        watch_encoding: arguments.watch_encoding,
-        partitions: arguments.partitions,
-        graph: GraphThreads::Default,
-    };
-    let apart = Setup { graph: GraphThreads::Own, ..usual };
-    let main_size = arguments.main_size(scale);
-    let has_events = [Part::Saturation, Part::Churn].into_iter().any(|part| arguments.has(part));
-    for &objects in &scale.sizes {
-        let is_main = Some(objects) == main_size && has_events;
-        if !arguments.has(Part::Sizes) && !is_main {
-            continue;
-        }
-        let subject = Subject::start(program, Cluster::of(objects), apart).await?;
-        let measured = size(&subject).await?;
-        progress(&format!("{measured:?}"));
-        results.sizes.push(measured);
-        if is_main {
-            events(arguments, scale, &subject, &mut results).await?;
+    ensure!(sizes.iter().all(|&size| size >= BLOCK), "a cluster has at least {BLOCK} objects");
+    let mut report = Report::begin(program)?;
+    for (place, &objects) in sizes.iter().enumerate() {
+        let subject = Subject::start(program, Cluster::of(objects)).await?;
+        report.extend(size(&subject).await?);
+        if place + 1 == sizes.len() {
+            report.extend(self::events(&subject, lasting, events).await?);
         }
         subject.stop().await?;
     }
-    if arguments.has(Part::Updates)
-        && let Some(objects) = main_size
-    {
-        let subject = Subject::start(program, Cluster::of(objects), usual).await?;
-        subject.synced().await?;
-        let measured = updates(&subject, scale.updates).await?;
-        progress(&format!("{measured:?}"));
-        results.updates = Some(measured);
-        subject.stop().await?;
-    }
-    if arguments.has(Part::Namespace)
-        && let Some(objects) = main_size
-    {
-        let cluster = Cluster { merged: objects / 2 / BLOCK, ..Cluster::of(objects) };
-        let subject = Subject::start(program, cluster, apart).await?;
-        progress(&format!("half in one namespace: {:?}", size(&subject).await?));
-        let measured = namespace(&subject, scale.after).await?;
-        progress(&format!("{measured:?}"));
-        results.namespace = Some(measured);
-        subject.stop().await?;
-    }
-    if arguments.has(Part::Growth) {
-        results.growth = growth(program, scale.growth, |measured| progress(&format!("{measured:?}"))).await?;
-    }
-    Ok(results)
+    Ok(report)
 }
 
-async fn events(
-    arguments: &Arguments,
-    scale: &Scale,
-    subject: &Subject,
-    results: &mut Results,
-) -> Result<()> {
-    if arguments.has(Part::Saturation) {
-        let measured = saturation(subject, scale.saturation).await?;
-        progress(&format!("{measured:?}"));
-        results.saturation = Some(measured);
-    }
-    if arguments.has(Part::Churn) {
-        let measured = churn(subject, scale.churn).await?;
-        progress(&format!("churn: {} pods, {:+.0} bytes an hour", measured.pods, measured.slope));
-        results.churn = Some(measured);
-    }
-    Ok(())
+/// Waits until everything is read, and measures the cost.
+async fn size(subject: &Subject) -> Result<[Row; 6]> {
+    /// Memory that is returned to the system soon is returned by then.
+    const SOON: Duration = Duration::from_secs(2);
+    const MIB: f64 = 1024.0 * 1024.0;
+    let took = subject.synced().await?;
+    let cpu = subject.cpu()?;
+    subject.seen(None).await?;
+    sleep(SOON).await;
+    let cluster = subject.feeder.cluster;
+    let objects = cluster.objects();
+    subject.holds(objects + 2 * cluster.links()).await?;
+    let bytes = subject.collector.metric("kube_gc_graph_bytes").await?;
+    let memory = subject.memory()?;
+    let of = |what: &str| format!("{objects} objects: {what}");
+    // The goal of a million objects holds for fewer, too.
+    let most = (objects <= 1_000_000).then_some(250.0);
+    Ok([
+        Row::new(of("whole process"), memory.resident, "MiB", most),
+        Row::new(of("peak"), memory.peak, "MiB", None),
+        Row::new(
+            of("graph per object without its name"),
+            (bytes - name_bytes(&cluster) as f64) / objects as f64,
+            "B",
+            Some(100.0),
+        ),
+        Row::new(of("start until ready"), took.as_secs_f64(), "s", None),
+        Row::new(of("CPU until then"), cpu.as_secs_f64(), "s", None),
+        Row::new(of("JSON that it read"), subject.feeder.listed() as f64 / MIB, "MiB", None),
+    ])
 }
 
-fn circumstances(program: &Path) -> Result<Circumstances> {
-    let load = std::fs::read_to_string("/proc/loadavg")?;
-    Ok(Circumstances {
-        date: humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string(),
-        processors: std::thread::available_parallelism()?.get(),
-        kube_gc: kube_gc::version(program)?,
-        load: load
-            .split(' ')
-            .next()
-            .and_then(|one| one.parse().ok())
-            .context("not what /proc/loadavg says")?,
-    })
+/// Events that change nothing: at a usual rate, and at the highest rate that kube-gc can process.
+async fn events(subject: &Subject, lasting: Duration, count: u64) -> Result<[Row; 3]> {
+    let updates = subject.updates(lasting).await?;
+    let most = subject.as_many_as_possible(count).await?;
+    let rate = updates.count as f64 / updates.seconds;
+    let share = updates.cpu / updates.seconds * 100.0;
+    Ok([
+        Row::new(format!("{rate:.0} updates a second"), share, "% of a core", Some(10.0)),
+        Row::new("CPU of an event at the highest rate", most.cpu / most.count as f64 * 1e6, "µs", Some(3.0)),
+        Row::new("the highest rate", most.count as f64 / most.seconds, "events/s", None),
+    ])
 }
 
-fn progress(line: &str) {
-    // A closed standard error is no reason to stop.
-    let _ = writeln!(std::io::stderr(), "{line}");
+/// The total length of all names, which the graph stores.
+fn name_bytes(cluster: &Cluster) -> u64 {
+    let mut text = String::new();
+    let mut bytes = 0;
+    for number in (0..cluster.end().0).map(Number) {
+        text.clear();
+        name(&mut text, cluster, number);
+        bytes += text.len() as u64;
+    }
+    bytes
 }

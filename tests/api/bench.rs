@@ -10,7 +10,7 @@ use kube_gc::internals::api::{
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
 use serde_json::{Value, json};
 
-use crate::control_plane::ControlPlane;
+use kube_gc_testkit::ControlPlane;
 
 /// The client under test, and a plain client that prepares objects.
 pub struct Bench {
@@ -25,8 +25,9 @@ pub const GROUP: &str = "apitest.example.com";
 
 impl Bench {
     pub async fn new() -> Self {
-        let server = ControlPlane::start();
-        let config = load_config(Some(&server.kubeconfig), None).await.unwrap();
+        let server =
+            tokio::task::spawn_blocking(|| ControlPlane::start_with(None, &[])).await.unwrap().unwrap();
+        let config = load_config(Some(server.kubeconfig()), None).await.unwrap();
         let raw = kube::Client::try_from(config.clone()).unwrap();
         let api = Api::connect(config, ApiSettings::default(), WriteGate::open()).unwrap();
         let mut bench = Self { api, raw, discovered: Discovered::default(), server };
@@ -61,8 +62,7 @@ impl Bench {
             .header("content-type", "application/json")
             .body(definition.to_string().into_bytes())
             .unwrap();
-        // On a cluster of the user, it may exist already.
-        let _ = self.raw.request::<Value>(request).await;
+        self.raw.request::<Value>(request).await.unwrap();
         for _ in 0..100 {
             self.discovered = self.api.discover(Some(&self.discovered)).await.unwrap();
             if self.discovered.catalog.resolve(&format!("{GROUP}/v1"), "Widget").is_some() {

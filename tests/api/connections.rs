@@ -81,7 +81,7 @@ pub async fn are_shared(bench: &Bench) {
 /// Opens watches, receives an event on each, cuts all connections, and receives another event on
 /// each. Returns how many connections had offered HTTP/2 by then.
 async fn follow(bench: &Bench, watch_protocol: WatchProtocol) -> [usize; 2] {
-    let mut config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
+    let mut config = load_config(Some(bench.server.kubeconfig()), None).await.unwrap();
     let server = config.cluster_url.authority().unwrap().as_str().parse().unwrap();
     let relay = Relay::to(server).await;
     config.cluster_url = format!("https://{}", relay.address).parse().unwrap();

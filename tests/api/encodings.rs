@@ -27,7 +27,7 @@ struct EncodedClient {
 impl EncodedClient {
     async fn new(bench: &Bench, name: &'static str, encoding: Encoding, compressed_lists: bool) -> Self {
         let content_types = Arc::new(Mutex::new(Vec::new()));
-        let config = load_config(Some(&bench.server.kubeconfig), None).await.unwrap();
+        let config = load_config(Some(bench.server.kubeconfig()), None).await.unwrap();
         let client = || {
             let content_types = Arc::clone(&content_types);
             let noting = MapResponseLayer::new(move |response: Response<_>| {

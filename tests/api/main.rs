@@ -1,15 +1,9 @@
 //! Tests `src/api` with a real kube-apiserver and etcd.
-//!
-//! The server is that of `tests/control-plane/serve.sh`, or the cluster of the kubeconfig in
-//! `$KUBE_GC_TEST_KUBECONFIG`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod bench;
 mod connections;
-mod control_plane;
-mod deletions;
 mod encodings;
-mod restore;
 
 use std::sync::Arc;
 
@@ -46,7 +40,6 @@ async fn the_api_module_works_with_a_real_server() {
     warning(&bench).await;
     listing(&bench).await;
     encodings::agree(&bench).await;
-    deletions::take_effect(&bench).await;
     connections::are_shared(&bench).await;
 }
 
@@ -94,6 +87,7 @@ async fn deleting(bench: &Bench) {
             bench.api.delete(&object, POLICY, Some(&stale)).await.unwrap_err().class,
             ErrorClass::Conflict
         );
+        assert_eq!(bench.found(&object).await, facts, "nothing has happened to it");
         let deleted = bench.api.delete(&object, POLICY, facts.resource_version.as_ref()).await;
         assert_eq!(deleted, Ok(Deleted::Removed), "{kind}");
         assert!(matches!(bench.api.delete(&object, POLICY, None).await, Ok(Deleted::AlreadyGone(_))));
@@ -104,6 +98,14 @@ async fn deleting(bench: &Bench) {
             matches!(&deleted, Ok(Deleted::Pending(facts)) if facts.being_deleted),
             "{kind}: {deleted:?}"
         );
+        for policy in [PropagationPolicy::Foreground, PropagationPolicy::Orphan] {
+            let (object, _) = bench.create(api_version, kind, json!({})).await;
+            let deleted = bench.api.delete(&object, policy, None).await;
+            let Ok(Deleted::Pending(facts)) = deleted else { panic!("{object} should wait: {deleted:?}") };
+            let foreground = policy == PropagationPolicy::Foreground;
+            let waits = (facts.finalizers.foreground, facts.finalizers.orphan);
+            assert_eq!(waits, (foreground, !foreground), "{object} {policy}");
+        }
     }
 }
 
@@ -289,7 +291,7 @@ async fn warning(bench: &Bench) {
 async fn listing(bench: &Bench) {
     let (object, _) = bench.create("v1", "ConfigMap", json!({})).await;
     let settings = ApiSettings { page_size: 2, ..ApiSettings::default() };
-    let kubeconfig = &bench.server.kubeconfig;
+    let kubeconfig = bench.server.kubeconfig();
     let config = load_config(Some(kubeconfig), None).await.unwrap();
     let api = Api::connect(config, settings, WriteGate::dry_run()).unwrap();
     let mut found = 0;

@@ -20,11 +20,8 @@ mod references_aliases;
 mod references_churn;
 mod references_identity;
 mod references_kinds;
-mod references_races;
 mod resources;
-mod resources_aggregated;
 mod resources_backend;
-mod resources_broken;
 mod resources_crd;
 mod resources_many;
 mod resources_webhook;
@@ -55,11 +52,8 @@ pub const OTHERS: &[Module] = &[
     references_churn::SCENARIOS,
     references_identity::SCENARIOS,
     references_kinds::SCENARIOS,
-    references_races::SCENARIOS,
     resources::SCENARIOS,
-    resources_aggregated::SCENARIOS,
     resources_backend::SCENARIOS,
-    resources_broken::SCENARIOS,
     resources_crd::SCENARIOS,
     resources_webhook::SCENARIOS,
     stuck::SCENARIOS,

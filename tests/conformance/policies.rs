@@ -6,17 +6,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use serde_json::json;
 
-use crate::conformance::stage::{
-    HOLD, ORPHAN, Scene, Stage, clear, configmaps, crowd, lives_with, many, own, play, terminating_with,
-    untouched,
-};
+use crate::conformance::stage::{HOLD, ORPHAN, Scene, lives_with, own, play, terminating_with, untouched};
 use kube_gc_testkit::cluster::is_status;
 use kube_gc_testkit::controller_manager::{Weakness, fails_at};
 use kube_gc_testkit::{Cluster, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     background_deletion_deletes_dependents_without_other_owners,
-    background_deletion_deletes_a_thousand_dependents,
     a_ring_of_blocking_objects_is_deleted,
     an_object_that_owns_itself_can_be_deleted_under_each_policy,
     an_orphan_finalizer_in_a_chain_keeps_the_objects_below,
@@ -100,36 +96,6 @@ impl Scene for Family {
 /// owners is untouched (rule 1.6).
 async fn background_deletion_deletes_dependents_without_other_owners() -> Result<()> {
     play::<Family>().await
-}
-
-/// A fan-out of 1,000, of which some are listed and some are watched (rule 1.6).
-async fn background_deletion_deletes_a_thousand_dependents() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let dependents = many(1000);
-    let plant = async || {
-        let ns = cluster.namespace().await?;
-        let root = ns.secret("root").create().await?;
-        let bystander = ns.configmap("bystander").create().await?;
-        crowd(&ns, &root, dependents, false).await?;
-        anyhow::Ok((ns, root, bystander))
-    };
-    let found = plant().await?;
-    let collector = stage.collector().await?;
-    let watched = plant().await?;
-    cluster.settled(&collector).await?;
-    for (ns, root, _) in [&found, &watched] {
-        ensure!(configmaps(cluster, ns).await? == dependents + 1);
-        cluster.delete(root, Policy::Background).await?;
-    }
-    cluster.settled(&collector).await?;
-    let collector = stage.restarted(collector).await?;
-    for (ns, _, bystander) in [&found, &watched] {
-        ensure!(configmaps(cluster, ns).await? == 1);
-        untouched(cluster, [bystander]).await?;
-        clear(cluster, ns).await?;
-    }
-    collector.stop().await
 }
 
 /// Three objects, each the owner of the next, and the last one the owner of the first.

@@ -3,8 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use crate::conformance::stage::{
-    FOREGROUND, HOLD, Scene, Stage, clear, configmaps, crowd, gone_since, lives_with, many, play,
-    terminating_with, untouched,
+    FOREGROUND, HOLD, Scene, gone_since, lives_with, play, terminating_with, untouched,
 };
 use kube_gc_testkit::{Cluster, Ns, Obj, Policy};
 
@@ -14,7 +13,6 @@ kube_gc_testkit::scenarios! {
     a_dependent_with_a_solid_owner_loses_the_reference_to_the_waiting_one,
     foreground_deletion_goes_down_a_chain_and_completes_from_the_bottom,
     an_object_can_be_deleted_in_foreground_twice,
-    the_owner_of_a_thousand_blocking_dependents_is_deleted_last,
 }
 
 /// Sends a foreground deletion and returns the finalizers in its answer, which the API server set
@@ -336,24 +334,4 @@ impl Scene for Twice {
 /// including one that was created in between (rule 3.13).
 async fn an_object_can_be_deleted_in_foreground_twice() -> Result<()> {
     play::<Twice>().await
-}
-
-/// The owner is removed after the last of a thousand blocking dependents (rule 1.7).
-async fn the_owner_of_a_thousand_blocking_dependents_is_deleted_last() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let collector = stage.collector().await?;
-    let dependents = many(1000);
-    let ns = cluster.namespace().await?;
-    let owner = ns.configmap("owner").create().await?;
-    let since = crowd(&ns, &owner, dependents, true).await?.pop().context("no dependent")?.resource_version;
-    cluster.delete(&owner, Policy::Foreground).await?;
-    cluster.settled(&collector).await?;
-    ensure!(configmaps(cluster, &ns).await? == 0);
-
-    let gone = gone_since(cluster, &owner.resource, &ns, &since, dependents + 1).await?;
-    ensure!(gone.len() == dependents + 1, "{} are gone", gone.len());
-    ensure!(gone[dependents] == "owner", "{} went last", gone[dependents]);
-    clear(cluster, &ns).await?;
-    collector.stop().await
 }

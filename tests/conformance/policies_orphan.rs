@@ -1,13 +1,9 @@
 //! Orphaning, late dependents, and changes of the policy.
 
 use anyhow::{Context as _, Result, ensure};
-use futures::future::try_join_all;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::ServiceAccount;
 
 use crate::conformance::stage::{
-    Breakable, FOREGROUND, HOLD, LASTING, ORPHAN, Scene, Stage, clear, configmaps, crowd, list_configmaps,
-    lives_with, many, midway, play, seen, slow, terminating_with, untouched,
+    Breakable, HOLD, Scene, Stage, list_configmaps, lives_with, play, terminating_with, untouched,
 };
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::controller_manager::{Weakness, fails_at};
@@ -15,11 +11,7 @@ use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
     orphaning_releases_the_dependents_and_the_owner_is_deleted,
-    orphaning_releases_five_thousand_dependents,
-    a_dependent_created_right_before_an_orphan_deletion_is_kept,
     a_type_that_cannot_be_listed_holds_orphaning_only_for_a_while,
-    orphaning_in_the_middle_of_a_foreground_cascade_keeps_the_rest,
-    a_foreground_deletion_in_the_middle_of_orphaning_deletes_the_rest,
     the_later_policy_of_two_deletions_applies,
 }
 
@@ -104,24 +96,6 @@ async fn orphaning_releases_the_dependents_and_the_owner_is_deleted() -> Result<
     play::<Orphans>().await
 }
 
-/// The same with 5,000 dependents (rule 5.1).
-async fn orphaning_releases_five_thousand_dependents() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let owner = ns.secret("owner").create().await?;
-    let dependents = many(5000);
-    crowd(&ns, &owner, dependents, true).await?;
-    let collector = stage.collector().await?;
-    cluster.delete(&owner, Policy::Orphan).await?;
-    cluster.settled(&collector).await?;
-    let collector = stage.restarted(collector).await?;
-    cluster.assert_gone([&owner]).await?;
-    ensure!(released(cluster, &ns).await? == dependents);
-    clear(cluster, &ns).await?;
-    collector.stop().await
-}
-
 /// The number of ConfigMaps in a namespace. Fails unless all exist without owners.
 pub async fn released(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let all = list_configmaps(cluster, ns).await?;
@@ -135,45 +109,6 @@ pub async fn released(cluster: &Cluster, ns: &Ns) -> Result<usize> {
 pub async fn unreleased(cluster: &Cluster, ns: &Ns) -> Result<usize> {
     let all = list_configmaps(cluster, ns).await?;
     Ok(all.iter().filter(|object| !object.owner_uids().is_empty()).count())
-}
-
-/// The number of ConfigMaps in a namespace without owners.
-async fn ownerless(cluster: &Cluster, ns: &Ns) -> Result<usize> {
-    let all = list_configmaps(cluster, ns).await?;
-    Ok(all.iter().filter(|object| object.owner_uids().is_empty()).count())
-}
-
-/// Dependents that were created before the DELETE was sent live (rule 5.5). Their watches
-/// race with the owner's: many owners, many types, no pause.
-async fn a_dependent_created_right_before_an_orphan_deletion_is_kept() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let owners = create_all((0..40).map(|number| ns.configmap(format!("owner-{number}")))).await?;
-    let collector = stage.collector().await?;
-    cluster.settled(&collector).await?;
-    let dependents = try_join_all(owners.iter().map(async |owner| {
-        let name = &owner.name;
-        let late = [
-            ns.configmap(format!("{name}-dependent")),
-            ns.secret(name),
-            ns.pod(name),
-            ns.of::<ServiceAccount>(name),
-            ns.of::<Lease>(name),
-        ];
-        let late = create_all(late.map(|builder| builder.owned_by(owner).blocking())).await?;
-        cluster.delete(owner, Policy::Orphan).await?;
-        anyhow::Ok(late)
-    }))
-    .await?;
-    cluster.settled(&collector).await?;
-    let collector = stage.restarted(collector).await?;
-    cluster.assert_gone(&owners).await?;
-    let dependents = dependents.iter().flatten().filter(|_| !fails_at(Weakness::LateDependents));
-    for dependent in dependents {
-        lives_with(cluster, dependent, &[]).await?;
-    }
-    collector.stop().await
 }
 
 /// A type that cannot be listed does not hold up orphaning for ever, whether it is broken from the
@@ -232,68 +167,6 @@ async fn orphan_while_broken(
     .await?;
     cluster.settled(collector).await?;
     lives_with(cluster, &hidden, &[]).await
-}
-
-/// A second DELETE requests orphaning in the middle of a foreground cascade of 5,000.
-/// From then on the dependents live (rule 1.9).
-async fn orphaning_in_the_middle_of_a_foreground_cascade_keeps_the_rest() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let collector = stage.collector_with(slow(LASTING)).await?;
-    let ns = cluster.namespace().await?;
-    let owner = ns.secret("owner").create().await?;
-    let dependents = many(5000);
-    crowd(&ns, &owner, dependents, true).await?;
-    cluster.delete(&owner, Policy::Foreground).await?;
-    midway(dependents, async || configmaps(cluster, &ns).await).await?;
-    terminating_with(cluster, &owner, &[FOREGROUND]).await?;
-    cluster.delete(&owner, Policy::Orphan).await?;
-    // The collector sees it in its watch, after earlier events.
-    seen(cluster, &collector, &owner.resource).await?;
-    let left = configmaps(cluster, &ns).await?;
-    cluster.settled(&collector).await?;
-
-    let collector = stage.restarted(collector).await?;
-    cluster.assert_gone([&owner]).await?;
-    let saved = released(cluster, &ns).await?;
-    // The requests in flight at that moment have been deleted.
-    ensure!(saved * 2 >= left && saved > 0, "of {left} dependents only {saved} live");
-    clear(cluster, &ns).await?;
-    collector.stop().await
-}
-
-/// A second DELETE requests foreground deletion while 5,000 dependents are being
-/// orphaned. The released ones live, and the others are deleted before the owner
-/// (rule 1.9).
-async fn a_foreground_deletion_in_the_middle_of_orphaning_deletes_the_rest() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let collector = stage.collector_with(slow(LASTING)).await?;
-    let ns = cluster.namespace().await?;
-    let owner = ns.secret("owner").create().await?;
-    let dependents = many(5000);
-    crowd(&ns, &owner, dependents, true).await?;
-    cluster.delete(&owner, Policy::Orphan).await?;
-    midway(dependents, async || unreleased(cluster, &ns).await).await?;
-    terminating_with(cluster, &owner, &[ORPHAN]).await?;
-    cluster.delete(&owner, Policy::Foreground).await?;
-    // As above. Some that are gone by now were not released either.
-    seen(cluster, &collector, &owner.resource).await?;
-    let left = dependents - ownerless(cluster, &ns).await?;
-    cluster.settled(&collector).await?;
-
-    let collector = stage.restarted(collector).await?;
-    cluster.assert_gone([&owner]).await?;
-    let live = released(cluster, &ns).await?;
-    let taken = dependents - live;
-    let takes_the_rest = !fails_at(Weakness::ForegroundWhileOrphaning);
-    ensure!(!takes_the_rest || taken <= left, "{taken} are gone, only {left} were not released");
-    ensure!(
-        !takes_the_rest || (taken * 2 >= left && taken > 0),
-        "of {left} dependents only {taken} are gone"
-    );
-    clear(cluster, &ns).await?;
-    collector.stop().await
 }
 
 /// Changes of the policy with a certain outcome, because no collector acts in between (rule 1.9).

@@ -18,7 +18,6 @@ kube_gc_testkit::scenarios! {
     dependents_of_a_recreated_type_are_decided_correctly,
     a_reference_may_use_any_served_version_and_no_other,
     objects_are_collected_after_the_preferred_version_is_dropped,
-    objects_are_collected_after_their_type_moved_to_a_new_version,
 }
 
 /// Discovery runs on demand only, so a decision shows that the new type was noticed, however slow
@@ -265,54 +264,6 @@ async fn objects_are_collected_after_the_preferred_version_is_dropped() -> Resul
             gone.push(Obj { resource: widgets.resource().clone(), ..object });
         }
         Ok(Outcome { gone, untouched: vec![live, of_live, through_dropped], ..Outcome::default() })
-    })
-    .await
-}
-
-/// A new version is added and the old one is dropped after the objects were stored anew.
-/// They are owned, and own, through the new version (rule 2.13).
-async fn objects_are_collected_after_their_type_moved_to_a_new_version() -> Result<()> {
-    in_both_orders(Rest::Parked, async |scene| {
-        let cluster = scene.cluster();
-        let ns = cluster.namespace().await?;
-        let widgets = cluster.crd("widgets.example.com", Scope::Namespaced, &["v1"]).await?;
-        let new = widgets.resource_at("v2");
-        let root = ns.configmap("root").create().await?;
-        let owned = ns.object(widgets.resource(), "owned").owned_by(&root).create().await?;
-        let owner = ns.object(widgets.resource(), "owner").create().await?;
-        let through_old = ns.secret("v1").owned_by(&owner).create().await?;
-        scene.caught_up().await?;
-
-        let schema =
-            json!({ "openAPIV3Schema": { "type": "object", "x-kubernetes-preserve-unknown-fields": true } });
-        let version = json!({ "name": "v2", "served": true, "storage": true, "schema": schema });
-        let both = json!([
-            { "op": "replace", "path": "/spec/versions/0/storage", "value": false },
-            { "op": "add", "path": "/spec/versions/1", "value": version },
-        ]);
-        change(cluster, &widgets, both).await?;
-        listed(cluster, "/apis/example.com/v2/widgets").await?;
-        let owned = Obj { resource: new.clone(), ..owned };
-        let owner = Obj { resource: new.clone(), ..owner };
-        for object in [&owned, &owner] {
-            cluster.set_label(object, "stored", "anew").await?;
-        }
-        let through_new = ns.secret("v2").owned_by(&owner).blocking().create().await?;
-        scene.caught_up().await?;
-
-        let stored = json!([{ "op": "replace", "path": "/status/storedVersions", "value": ["v2"] }]);
-        let status = widgets.definition().path() + "/status";
-        cluster.send("PATCH", &status, Some("application/json-patch+json"), Some(&stored)).await?;
-        change(cluster, &widgets, json!([{ "op": "remove", "path": "/spec/versions/0" }])).await?;
-        unserved(cluster, "/apis/example.com/v1/widgets").await?;
-        noticed(scene, &through_old, "example.com/v1").await?;
-        scene.caught_up().await?;
-        cluster.assert_kept([&owned, &owner, &through_new, &through_old]).await?;
-
-        cluster.delete(&root, Policy::Background).await?;
-        cluster.delete(&owner, Policy::Foreground).await?;
-        let gone = vec![root, owner, owned, through_new];
-        Ok(Outcome { gone, untouched: vec![through_old], ..Outcome::default() })
     })
     .await
 }

@@ -6,7 +6,6 @@ use anyhow::{Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::conformance::outcome::{Order, Outcome, Rest, reference, reported_as_failing, uids, unused_uid};
-use crate::conformance::resources_aggregated::{begun, named, watched_by_now};
 use crate::conformance::stage::{FOREGROUND, ORPHAN, Stage, lives_with, terminating_with};
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::{Backend, Collector, Ns, Obj, Options, Policy};
@@ -130,6 +129,44 @@ impl Family {
     fn unclear(&self) -> Vec<Obj> {
         [&self.of_live, &self.of_doomed, &self.shared, &self.other, &self.of_remade].map(Clone::clone).into()
     }
+}
+
+/// Whether readiness, a metric and a debug page name the group.
+async fn named(collector: &Collector, group: &str) -> Result<[bool; 3]> {
+    let ready = collector.get("/readyz?verbose").await?;
+    ensure!(ready.status == 200, "not ready: {}", ready.body);
+    let in_readiness = ready.body.lines().any(|line| line.contains(group) && line.contains("503"));
+    let failing = format!("kube_gc_undiscovered{{group=\"{group}\",version=\"v1\"}}");
+    let in_metrics = collector.metrics().await?.get(&failing).is_some_and(|value| *value == 1.0);
+    let debug = collector.get_debug("/debug/discovery").await?.json()?;
+    let is_it = |part: &Value| part["group"] == group && part["version"] == "v1" && part["since"].is_string();
+    let in_debug = debug.as_array().into_iter().flatten().any(is_it);
+    Ok([in_readiness, in_metrics, in_debug])
+}
+
+/// Every list and watch that the collector has started, by type, when every type is watched.
+async fn watched_by_now(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+    poll("every type to be watched", async || {
+        let monitors = collector.get_debug("/debug/monitors").await?.json()?;
+        let begun = begun(collector).await?;
+        // A list that the API server refuses to stream is a watch that was refused.
+        let is_watch =
+            |series: &&String| series.contains("verb=\"watch\"") && series.contains("code=\"200\"");
+        let watches = begun.keys().filter(is_watch);
+        Ok(monitors.as_array().is_some_and(|monitors| monitors.len() == watches.count()))
+    })
+    .await?;
+    begun(collector).await
+}
+
+/// See [`watched_by_now`].
+async fn begun(collector: &Collector) -> Result<BTreeMap<String, f64>> {
+    let mut metrics = collector.metrics().await?;
+    metrics.retain(|series, _| {
+        series.starts_with("kube_gc_requests_total{")
+            && (series.contains("verb=\"list\"") || series.contains("verb=\"watch\""))
+    });
+    Ok(metrics)
 }
 
 /// The lists and watches of all other groups.

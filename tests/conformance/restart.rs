@@ -4,8 +4,8 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use crate::conformance::policies::{Family, MixedChain, Rings, SelfOwners};
-use crate::conformance::policies_foreground::{Chain, NotBlocking, SolidOwner, Twice, WaysOut};
+use crate::conformance::policies::{Family, Rings};
+use crate::conformance::policies_foreground::{Chain, WaysOut};
 use crate::conformance::policies_orphan::{Orphans, released, unreleased};
 use crate::conformance::stage::{LASTING, Scene, Stage, clear, configmaps, crowd, midway, slow};
 use kube_gc_testkit::cluster::poll;
@@ -14,16 +14,10 @@ use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 kube_gc_testkit::scenarios! {
     a_background_deletion_is_finished_after_restarts,
     blocked_owners_are_released_after_restarts,
-    dependents_that_do_not_block_are_not_waited_for_after_restarts,
-    references_to_a_waiting_owner_are_removed_after_restarts,
     a_foreground_chain_is_finished_after_restarts,
     rings_are_deleted_after_restarts,
-    objects_that_own_themselves_are_deleted_after_restarts,
-    an_object_is_deleted_in_foreground_twice_after_restarts,
     orphaning_is_finished_after_restarts,
-    an_orphan_finalizer_in_a_chain_is_honoured_after_restarts,
     a_background_cascade_of_five_thousand_is_finished_after_restarts,
-    a_foreground_cascade_of_five_thousand_is_finished_after_restarts,
     orphaning_five_thousand_is_finished_after_restarts,
     an_orphan_deletion_after_a_foreground_deletion_is_honoured_after_a_restart,
     a_foreground_deletion_after_an_orphan_deletion_is_honoured_after_a_restart,
@@ -101,16 +95,6 @@ async fn blocked_owners_are_released_after_restarts() -> Result<()> {
     interrupt::<WaysOut>().await
 }
 
-/// While dependents that do not block stay terminating (rules 4.2 and 8.12).
-async fn dependents_that_do_not_block_are_not_waited_for_after_restarts() -> Result<()> {
-    interrupt::<NotBlocking>().await
-}
-
-/// While dependents leave a waiting owner (rules 4.15 and 8.12).
-async fn references_to_a_waiting_owner_are_removed_after_restarts() -> Result<()> {
-    interrupt::<SolidOwner>().await
-}
-
 /// In the middle of the foreground deletion of a chain (rules 4.18 and 8.12).
 async fn a_foreground_chain_is_finished_after_restarts() -> Result<()> {
     interrupt::<Chain>().await
@@ -121,24 +105,9 @@ async fn rings_are_deleted_after_restarts() -> Result<()> {
     interrupt::<Rings>().await
 }
 
-/// In the middle of the deletion of objects that own themselves (rules 4.4 and 8.12).
-async fn objects_that_own_themselves_are_deleted_after_restarts() -> Result<()> {
-    interrupt::<SelfOwners>().await
-}
-
-/// In the middle of two foreground deletions of one object (rules 3.13 and 8.12).
-async fn an_object_is_deleted_in_foreground_twice_after_restarts() -> Result<()> {
-    interrupt::<Twice>().await
-}
-
 /// In the middle of orphaning (rules 5.1 and 8.12).
 async fn orphaning_is_finished_after_restarts() -> Result<()> {
     interrupt::<Orphans>().await
-}
-
-/// In the middle of a chain in which one object carries `orphan` (rules 4.20 and 8.12).
-async fn an_orphan_finalizer_in_a_chain_is_honoured_after_restarts() -> Result<()> {
-    interrupt::<MixedChain>().await
 }
 
 /// Deletes an owner of 5,000 blocking dependents, ends the collector twice in the middle, and
@@ -176,11 +145,6 @@ async fn interrupt_thousands(policy: Policy, live: usize) -> Result<()> {
 /// In the middle of a background cascade of 5,000 (rules 8.12 and 10.2).
 async fn a_background_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
     interrupt_thousands(Policy::Background, 0).await
-}
-
-/// In the middle of a foreground cascade of 5,000 (rule 8.12).
-async fn a_foreground_cascade_of_five_thousand_is_finished_after_restarts() -> Result<()> {
-    interrupt_thousands(Policy::Foreground, 0).await
 }
 
 /// In the middle of orphaning 5,000 dependents (rules 5.4 and 8.12).

@@ -12,7 +12,6 @@ mod node_run;
 mod protected;
 mod rights;
 mod small;
-mod standing;
 
 use kube_gc_testkit::harness::Module;
 
@@ -26,5 +25,4 @@ pub const ALL: &[Module] = &[
     protected::SCENARIOS,
     rights::SCENARIOS,
     small::SCENARIOS,
-    standing::SCENARIOS,
 ];

@@ -19,7 +19,6 @@ kube_gc_testkit::scenarios! {
     the_node_overlay_reports_and_removes_nothing,
     with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead,
     a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing,
-    mirror_pods_and_static_pods_stay,
     what_cannot_be_removed_is_an_event_about_the_node,
 }
 
@@ -55,18 +54,17 @@ impl Node {
     }
 
     /// Creates a pod that is bound to a node.
-    async fn pod(&self, name: &'static str, node: &str, annotations: &Value) -> Result<ApiPod> {
+    async fn pod(&self, name: &'static str, node: &str) -> Result<ApiPod> {
         let path = format!("/api/v1/namespaces/{NODE}/pods");
-        let mut pod = json!({
+        let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": name, "annotations": annotations },
-            "spec": { "nodeName": node, "containers": [{ "name": "app", "image": "app:1" }] },
+            "metadata": { "name": name },
+            "spec": {
+                "nodeName": node, "containers": [{ "name": "app", "image": "app:1" }],
+                // Nothing creates the one with the name `default` here.
+                "serviceAccountName": NODE, "automountServiceAccountToken": false,
+            },
         });
-        if annotations.is_null() {
-            // Nothing creates the one with the name `default` here. A mirror pod may have none.
-            pod["spec"]["serviceAccountName"] = json!(NODE);
-            pod["spec"]["automountServiceAccountToken"] = json!(false);
-        }
         let cluster = &self.installation.cluster;
         // Of an earlier scenario.
         let _ = cluster.send("DELETE", &format!("{path}/{name}?gracePeriodSeconds=0"), None, None).await;
@@ -79,7 +77,7 @@ impl Node {
     }
 
     /// Adds what a pod has on the node: its sandbox, and containers in these states. Returns their ids.
-    fn on_node(&self, name: &str, uid: &str, source: &str, states: &[ContainerState]) -> Vec<String> {
+    fn on_node(&self, name: &str, uid: &str, states: &[ContainerState]) -> Vec<String> {
         let ready = states.contains(&ContainerState::ContainerRunning);
         self.runtime.world(|world| {
             let sandbox = world.add_sandbox(NewSandbox {
@@ -91,7 +89,7 @@ impl Node {
                 },
                 stopped: !ready,
                 created_at: 1,
-                annotations: [("kubernetes.io/config.source".to_owned(), source.to_owned())].into(),
+                annotations: [("kubernetes.io/config.source".to_owned(), "api".to_owned())].into(),
                 handler: String::new(),
             });
             let add = |(attempt, state): (u32, &ContainerState)| {
@@ -154,10 +152,10 @@ fn entry<'a>(report: &'a Value, id: &str) -> Result<&'a Value> {
 async fn the_node_overlay_reports_and_removes_nothing() -> Result<()> {
     use ContainerState::{ContainerExited, ContainerRunning};
     let node = Node::set_up().await?;
-    let living = node.pod("living", NODE_NAME, &Value::Null).await?;
+    let living = node.pod("living", NODE_NAME).await?;
     let of_living =
-        node.on_node(living.name, &living.uid, "api", &[ContainerExited, ContainerExited, ContainerRunning]);
-    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
+        node.on_node(living.name, &living.uid, &[ContainerExited, ContainerExited, ContainerRunning]);
+    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", &[ContainerExited]);
     let (_pod, collector) = node.start(|_| Ok(())).await?;
     collector.ready().await?;
     let report = report(&collector).await?;
@@ -195,11 +193,11 @@ async fn with_a_configuration_that_allows_it_the_daemon_set_removes_what_is_dead
     use ContainerState::{ContainerExited, ContainerRunning};
     let node = Node::set_up().await?;
     node.let_it_remove().await?;
-    let living = node.pod("living", NODE_NAME, &Value::Null).await?;
+    let living = node.pod("living", NODE_NAME).await?;
     let of_living =
-        node.on_node(living.name, &living.uid, "api", &[ContainerExited, ContainerExited, ContainerRunning]);
+        node.on_node(living.name, &living.uid, &[ContainerExited, ContainerExited, ContainerRunning]);
     let gone = "0badc0de-0000-4000-8000-000000000000";
-    node.on_node("gone", gone, "api", &[ContainerExited]);
+    node.on_node("gone", gone, &[ContainerExited]);
     let log = format!("{NODE}_gone_{gone}/app/0.log");
     let (pod, collector) = node
         .start(|logs| {
@@ -224,10 +222,10 @@ async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Res
     let node = Node::set_up().await?;
     node.let_it_remove().await?;
     for name in ["living-1", "living-2", "living-3"] {
-        let pod = node.pod(name, "another-node", &Value::Null).await?;
-        node.on_node(pod.name, &pod.uid, "api", &[ContainerRunning]);
+        let pod = node.pod(name, "another-node").await?;
+        node.on_node(pod.name, &pod.uid, &[ContainerRunning]);
     }
-    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
+    let of_gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", &[ContainerExited]);
     let (_pod, collector) = node.start(|_| Ok(())).await?;
     let report = report(&collector).await?;
     ensure!(report["wrong_node"] == true, "{report}");
@@ -239,33 +237,6 @@ async fn a_pod_under_a_wrong_node_name_is_not_ready_and_removes_nothing() -> Res
     collector.stop().await
 }
 
-/// A mirror pod is the only thing that the API server has of a static pod, and has another uid.
-async fn mirror_pods_and_static_pods_stay() -> Result<()> {
-    use ContainerState::{ContainerExited, ContainerRunning};
-    let node = Node::set_up().await?;
-    node.let_it_remove().await?;
-    let (mirrored, unmirrored) = ("3".repeat(32), "4".repeat(32));
-    let annotations = json!({
-        "kubernetes.io/config.mirror": mirrored,
-        "kubernetes.io/config.source": "file",
-        "kubernetes.io/config.hash": mirrored,
-    });
-    node.pod("static-1", NODE_NAME, &annotations).await?;
-    let mut stay = node.on_node("static-1", &mirrored, "file", &[ContainerExited, ContainerRunning]);
-    // Its mirror was deleted: a 404 proves nothing about a static pod.
-    stay.extend(node.on_node("static-2", &unmirrored, "file", &[ContainerExited]));
-    let gone = node.on_node("gone", "0badc0de-0000-4000-8000-000000000000", "api", &[ContainerExited]);
-    let (_pod, collector) = node.start(|_| Ok(())).await?;
-    poll("the container of the pod that is gone to go", async || Ok(!node.containers().contains(&gone[0])))
-        .await?;
-    let report = report(&collector).await?;
-    for id in &stay {
-        ensure!(node.containers().contains(id), "{id} is gone");
-        ensure!(entry(&report, id)?["decision"] == "keep", "{report}");
-    }
-    collector.stop().await
-}
-
 /// Both rights for events are needed: the first failure creates one, and the next one increases its
 /// count by a patch.
 async fn what_cannot_be_removed_is_an_event_about_the_node() -> Result<()> {
@@ -274,7 +245,7 @@ async fn what_cannot_be_removed_is_an_event_about_the_node() -> Result<()> {
     let failure = Effect::Fail(Code::Internal, "the file system is read-only".to_owned());
     node.runtime.fault(Fault::every(Rpc::RemoveContainer, failure));
     let gone = "0badc0de-0000-4000-8000-000000000000";
-    node.on_node("gone", gone, "api", &[ContainerState::ContainerExited]);
+    node.on_node("gone", gone, &[ContainerState::ContainerExited]);
     let (_pod, collector) = node.start(|_| Ok(())).await?;
     let mut events = Value::Null;
     poll("an event that counts", async || {

@@ -218,7 +218,7 @@ async fn every_verb_of_the_role_is_needed() -> Result<()> {
 }
 
 /// Sets these rules, optionally without one verb, and waits until they take effect.
-pub async fn grant(installation: &Installation<'_>, rules: &[Value], without: Option<&str>) -> Result<()> {
+async fn grant(installation: &Installation<'_>, rules: &[Value], without: Option<&str>) -> Result<()> {
     let mut rules = rules.to_vec();
     for rule in &mut rules {
         if let Some(verbs) = rule["verbs"].as_array_mut() {

@@ -9,7 +9,6 @@ use kube_gc_testkit::{Obj, Policy};
 kube_gc_testkit::scenarios! {
     a_changed_label_costs_one_more_delete_at_the_new_version,
     after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition,
-    an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_object,
     a_conflict_without_a_visible_cause_is_retried_with_backoff,
     an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_the_client,
     references_to_absent_owners_are_removed_at_the_version_just_read,
@@ -71,30 +70,6 @@ async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_preconditi
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone([&dependent]).await?;
     ensure!(stage.of(Verb::Delete, &dependent).len() == 6);
-    collector.stop().await
-}
-
-/// While unrelated fields cause conflicts, an owner is added. It saves the object at each of the
-/// conflicts, including the last one (rules 4.25 and 4.27). Fails if the collector compares the
-/// references only the first time.
-async fn an_owner_added_after_four_conflicts_over_unrelated_fields_saves_the_object() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let (owner, saviour) = (ns.configmap("owner").create().await?, ns.configmap("saviour").create().await?);
-    let dependent = ns.secret("dependent").owned_by(&owner).create().await?;
-    let mut deletes = stage.proxy.hold(Matcher::object(Verb::Delete, &dependent));
-    stage.cluster.delete(&owner, Policy::Background).await?;
-
-    for count in 0..4 {
-        churn(&stage, &dependent, count, deletes.next().await?).await?;
-    }
-    let fifth = deletes.next().await?;
-    stage.cluster.set_owner_references(&dependent, &[owner.reference(), saviour.reference()]).await?;
-    fifth.pass();
-    drop(deletes);
-    stage.cluster.settled(&collector).await?;
-    stage.assert_owners(&dependent, &[&saviour]).await?;
     collector.stop().await
 }
 

@@ -1,9 +1,10 @@
 //! The behaviour of the collector when the API server rejects requests, fails, or is late, and when
-//! clients change objects between a decision and its effect.
+//! clients change objects between a decision and its effect. Also the limits to the harm that one tenant,
+//! one webhook or one client of a listener can do, which `docs/security.md` lists.
 //!
 //! Each scenario puts a [proxy](kube_gc_testkit::proxy) between the collector and the API server.
 //! With it, a scenario sees every request, and holds or changes selected ones. Scenarios wait for
-//! conditions, never for time.
+//! conditions, never for time, and count requests, lines and bytes.
 //!
 //! Left out on the embedded server:
 //!
@@ -15,8 +16,11 @@ mod bookmarks;
 mod conflicts;
 mod discovery;
 mod disorder;
+mod fat;
+mod flooding;
 mod foreground;
 mod hanging;
+mod idle;
 mod inflight;
 mod orphan_late;
 mod orphan_many;
@@ -27,11 +31,15 @@ mod preconditions;
 mod races;
 mod refusals;
 mod restore;
+pub mod restore_raised;
 pub mod stage;
 mod startup;
 mod streaming;
 mod throttling;
+mod unreachable;
+mod walk;
 mod watches;
+mod webhook;
 
 use kube_gc_testkit::harness::Module;
 
@@ -54,6 +62,7 @@ pub const ON_ANY_SERVER: &[Module] = &[
     races::SCENARIOS,
     refusals::SCENARIOS,
     restore::SCENARIOS,
+    restore_raised::SCENARIOS,
     startup::SCENARIOS,
     throttling::SCENARIOS,
     watches::SCENARIOS,
@@ -64,3 +73,7 @@ pub const ON_A_NEW_SERVER: &[Module] = &[streaming::SCENARIOS];
 
 /// The scenarios that need a real API server.
 pub const ON_A_REAL_SERVER: &[Module] = &[inflight::SCENARIOS];
+
+/// The same for those that take minutes, because a tenant sends very much.
+pub const HOSTILE: &[Module] =
+    &[fat::SCENARIOS, flooding::SCENARIOS, idle::SCENARIOS, unreachable::SCENARIOS, webhook::SCENARIOS];

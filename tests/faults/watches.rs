@@ -12,8 +12,6 @@ kube_gc_testkit::scenarios! {
     a_watch_that_breaks_is_resumed_without_a_list,
     a_watch_that_cannot_be_resumed_at_once_is_resumed_later,
     a_watch_answered_with_410_costs_one_list,
-    a_watch_that_ends_with_a_410_event_costs_one_list,
-    breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm,
     a_list_that_fails_proves_nothing,
     a_stream_tells_which_types_are_not_watched,
 }
@@ -125,74 +123,6 @@ async fn a_watch_that_cannot_be_resumed_at_once_is_resumed_later() -> Result<()>
 /// 1.16 and 1.19). Fails if the graph keeps them, or if every type is listed.
 async fn a_watch_answered_with_410_costs_one_list() -> Result<()> {
     Gap::open(WatchEnd::Cleanly).await?.resume(Some(Fault::Instead(Reply::expired()))).await?.with_one_list()
-}
-
-/// The same by an ERROR event in the middle of a watch. The list follows at once, so the scenario
-/// holds the list instead of a watch.
-async fn a_watch_that_ends_with_a_410_event_costs_one_list() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let owner = ns.secret("owner").create().await?;
-    let dependent = ns.configmap("dependent").owned_by(&owner).create().await?;
-    let solid = ns.secret("solid").create().await?;
-    let kept = ns.configmap("kept").owned_by(&solid).create().await?;
-    stage.cluster.settled(&collector).await?;
-    let mark = stage.proxy.mark();
-    let mut lists = stage.proxy.hold(Matcher::verb(Verb::List).of("secrets"));
-    ensure!(stage.proxy.cut(Some("secrets"), WatchEnd::Expired) == 1);
-    let list = lists.next().await?;
-    stage.cluster.delete(&owner, Policy::Background).await?;
-    list.pass();
-    drop(lists);
-    stage.cluster.settled(&collector).await?;
-
-    stage.cluster.assert_gone([&dependent]).await?;
-    stage.assert_owners(&kept, &[&solid]).await?;
-    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
-    ensure!(lists.len() == 1 && lists[0].resource == "secrets", "{lists:#?}");
-    ensure!(lists[0].query.contains("resourceVersionMatch=NotOlderThan"), "{}", lists[0]);
-    collector.stop().await
-}
-
-/// All watches break at once, in the middle of a cascade, several times. Nothing is
-/// listed, and no object that has an owner is deleted (rule 1.19).
-async fn breaking_all_watches_in_the_middle_of_a_cascade_does_no_harm() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let owner = ns.secret("owner").create().await?;
-    let solid = ns.secret("solid").create().await?;
-    let (mut go, mut stay) = (Vec::new(), Vec::new());
-    for count in 0..20 {
-        let parent = ns.configmap(format!("parent-{count}")).owned_by(&owner).blocking().create().await?;
-        go.push(ns.pod(format!("child-{count}")).owned_by(&parent).blocking().create().await?);
-        let two = ns.pod(format!("two-{count}")).owned_by(&parent).owned_by(&solid);
-        stay.push(two.create().await?);
-        go.push(parent);
-    }
-    stage.cluster.settled(&collector).await?;
-    let mark = stage.proxy.mark();
-    let mut deletes = stage.proxy.hold(stage.here(Verb::Delete));
-    stage.cluster.delete(&owner, Policy::Foreground).await?;
-    for _ in 0..3 {
-        let held = deletes.next().await?;
-        let cut = stage.proxy.cut(None, WatchEnd::Abruptly);
-        ensure!(cut > 0);
-        held.pass();
-        stage.proxy.watching("configmaps").await?;
-        stage.proxy.watching("pods").await?;
-    }
-    drop(deletes);
-    stage.cluster.settled(&collector).await?;
-    stage.cluster.assert_gone(&go).await?;
-    stage.cluster.assert_gone([&owner]).await?;
-    for object in &stay {
-        stage.assert_owners(object, &[&solid]).await?;
-    }
-    let lists = requests(stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list)));
-    ensure!(lists.is_empty(), "{lists:#?}");
-    collector.stop().await
 }
 
 /// A list that breaks off says nothing about the objects that it did not reach (rule 1.18). Fails

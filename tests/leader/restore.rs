@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::hostile::restore::{Family, VERSIONS};
+use crate::faults::restore_raised::{Family, VERSIONS};
 use crate::leader::replica::Replica;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};

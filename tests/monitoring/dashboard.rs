@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{read, repository};
 
 /// The generated file.
-pub const DASHBOARD: &str = "grafana/kube-gc.json";
+const DASHBOARD: &str = "grafana/kube-gc.json";
 /// The source.
 const SOURCE: &str = "grafana/dashboard.toml";
 /// The replacement of `@` in a query.
@@ -26,7 +26,7 @@ const SCHEMA: u64 = 39;
 pub struct Source {
     title: String,
     description: String,
-    row: Vec<Row>,
+    pub row: Vec<Row>,
 }
 
 /// A row: a question, and the panels that answer it.
@@ -36,7 +36,7 @@ pub struct Row {
     /// The question.
     pub title: String,
     /// The answers.
-    pub panel: Vec<Panel>,
+    panel: Vec<Panel>,
 }
 
 /// One panel.
@@ -47,34 +47,31 @@ pub struct Panel {
     pub title: String,
     /// Its type.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    kind: Kind,
     size: [u64; 2],
     /// The unit of its values.
     pub unit: String,
-    description: String,
+    pub description: String,
     /// Legends and expressions.
     queries: Vec<[String; 2]>,
     /// Names of values.
     #[serde(default)]
-    pub values: Vec<(f64, String, String)>,
+    values: Vec<(f64, String, String)>,
     /// Colours, each with the value from which it applies.
     #[serde(default)]
-    pub limits: Vec<(f64, String)>,
+    limits: Vec<(f64, String)>,
     /// Whether the value or its name is shown.
     #[serde(default)]
     show: Show,
     /// The labels that a table shows.
     #[serde(default)]
     columns: Vec<String>,
-    /// Whether it is part of the picture.
-    #[serde(default)]
-    pub picture: bool,
 }
 
 /// The types of panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+enum Kind {
     /// A single value.
     Stat,
     /// Lines.
@@ -239,7 +236,7 @@ impl Panel {
 
 impl Kind {
     /// Its name in Grafana.
-    pub const fn name(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Stat => "stat",
             Self::Timeseries => "timeseries",

@@ -6,7 +6,6 @@
 //! operator's Prometheus. The rules have [shortened](crate::shorten) times.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -19,10 +18,8 @@ use tokio::try_join;
 use crate::dashboard::source;
 use crate::faults::{Faults, Load, MERGE_PATCH, OF_UNKNOWN};
 use crate::nodes::{self, Node};
-use crate::picture;
-use crate::prometheus::{Prometheus, Series, Target};
+use crate::prometheus::{Prometheus, Target};
 use crate::replica::Replica;
-use crate::repository;
 use crate::rules::{alerts, rules};
 use crate::shorten::shortened;
 use kube_gc_testkit::cluster::poll;
@@ -135,16 +132,11 @@ impl Stage {
         Ok(())
     }
 
-    /// The result of a query over the whole time, with the dashboard's variables filled in.
-    async fn history(&self, query: &str, namespace: &str, step: f64) -> Result<Vec<Series>> {
-        let query = query.replace("$__rate_interval", "5s").replace("$namespace", namespace);
-        let query = query.replace("$job", "kube-gc").replace("$pod", ".*");
-        self.prometheus.between(&query, self.begun, unix_now()?, step).await
-    }
-
-    /// Fails if a query never had a value.
+    /// Fails if a query never had a value, with the dashboard's variables filled in.
     async fn has_data(&self, place: &str, query: &str) -> Result<()> {
-        let series = self.history(query, ".*", 1.0).await?;
+        let query = query.replace("$__rate_interval", "5s").replace("$namespace", ".*");
+        let query = query.replace("$job", "kube-gc").replace("$pod", ".*");
+        let series = self.prometheus.between(&query, self.begun, unix_now()?, 1.0).await?;
         let number = series.iter().flat_map(|one| &one.samples).any(|(_, value)| value.is_finite());
         ensure!(number, "{place}: no data for {query}: {series:?}");
         Ok(())
@@ -196,22 +188,21 @@ impl Installations {
         let wall = Proxy::start(stage.plane).await?;
         let _ = wall
             .always(Matcher::verb(Verb::List).when(Request::is_full_list), Fault::Instead(Reply::broken()));
-        let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, &[]).await?;
+        let one = Replica::start(("kube-gc", "one"), front.kubeconfig(), &main, |_| ()).await?;
         stage.scrape(&one)?;
         one.reaches("kube_gc_leader", 1.0).await?;
         let (two, beside, braked, leaderless, blind, flapping) = try_join!(
-            Replica::start(("kube-gc", "two"), admin, &main, &[]),
-            Replica::start(("beside", "beside"), admin, "[comparison]\ngrace = \"2s\"\n", &["--dry-run"]),
-            Replica::start_telling(
-                ("braked", "braked"),
-                deletes_only.kubeconfig(),
-                braked,
+            Replica::start(("kube-gc", "two"), admin, &main, |_| ()),
+            Replica::start(("beside", "beside"), admin, "[comparison]\ngrace = \"2s\"\n", |options| {
+                options.args.push("--dry-run".to_owned());
+            }),
+            Replica::start(("braked", "braked"), deletes_only.kubeconfig(), braked, |options| {
                 // Garbage of a kind that is not served is processed again and again.
-                &[(PANIC_OVER, OF_UNKNOWN)],
-            ),
-            Replica::start(("leaderless", "leaderless"), admin, leaderless, &[]),
-            Replica::start(("blind", "blind"), wall.kubeconfig(), "", &[]),
-            Replica::start(("flapping", "flapping"), admin, &flapping, &[]),
+                options.env.push((PANIC_OVER.to_owned(), OF_UNKNOWN.to_owned()));
+            }),
+            Replica::start(("leaderless", "leaderless"), admin, leaderless, |_| ()),
+            Replica::start(("blind", "blind"), wall.kubeconfig(), "", |_| ()),
+            Replica::start(("flapping", "flapping"), admin, &flapping, |_| ()),
         )?;
         let all = Self {
             one,
@@ -313,23 +304,6 @@ async fn every_query_has_had_data(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Draws the main panels with the data of the main installation over the whole time.
-async fn draw(stage: &Stage, path: &OsStr) -> Result<()> {
-    let mut drawn = Vec::new();
-    let seconds = unix_now()? - stage.begun;
-    let source = source()?;
-    for panel in source.panels().filter(|panel| panel.picture) {
-        let mut lines = Vec::new();
-        for (legend, query) in panel.queries() {
-            let series = stage.history(&query, "kube-gc", (seconds / 120.0).max(1.0)).await?;
-            lines.extend(series.into_iter().map(|series| picture::Line::new(legend, series)));
-        }
-        drawn.push((panel, lines));
-    }
-    Ok(std::fs::write(repository("").join(path), picture::drawn(&drawn, stage.begun, seconds))?)
-}
-
-/// With `KUBE_GC_PICTURE=FILE`, draws the main panels to that file.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()> {
     let covered: BTreeSet<&str> =
@@ -360,9 +334,6 @@ async fn every_query_has_data_and_every_alert_fires_on_its_fault() -> Result<()>
     let down = format!("ALERTS{{alertname=\"{AT_THE_END}\",alertstate=\"firing\"}}");
     ensure!(stage.prometheus.now(&down).await?.is_empty(), "they are not down");
     stage.faults.allow(&stage.cluster).await?;
-    if let Some(path) = std::env::var_os("KUBE_GC_PICTURE") {
-        draw(&stage, &path).await?;
-    }
     every_query_has_had_data(&stage).await?;
 
     for node in nodes {

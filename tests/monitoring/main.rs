@@ -5,7 +5,6 @@ mod dashboard;
 mod faults;
 mod live;
 mod nodes;
-mod picture;
 mod prometheus;
 mod replica;
 mod rules;

@@ -26,34 +26,15 @@ pub struct Replica {
 impl Replica {
     /// Starts a replica.
     pub async fn start(
-        name: (&'static str, &'static str),
-        kubeconfig: impl Into<PathBuf>,
-        config: &str,
-        arguments: &[&str],
-    ) -> Result<Self> {
-        let mut options = Options::config(format!("{config}\n{COMMON}"));
-        options.args = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        Self::begin(name, kubeconfig, options).await
-    }
-
-    /// Starts a replica with these environment variables.
-    pub async fn start_telling(
-        name: (&'static str, &'static str),
-        kubeconfig: impl Into<PathBuf>,
-        config: &str,
-        environment: &[(&str, &str)],
-    ) -> Result<Self> {
-        let mut options = Options::config(format!("{config}\n{COMMON}"));
-        options.env = environment.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Self::begin(name, kubeconfig, options).await
-    }
-
-    async fn begin(
         (namespace, pod): (&'static str, &'static str),
         kubeconfig: impl Into<PathBuf>,
-        options: Options,
+        config: &str,
+        options: impl FnOnce(&mut Options),
     ) -> Result<Self> {
-        let mut replica = Self { namespace, pod, kubeconfig: kubeconfig.into(), options, collector: None };
+        let mut set = Options::config(format!("{config}\n{COMMON}"));
+        options(&mut set);
+        let kubeconfig = kubeconfig.into();
+        let mut replica = Self { namespace, pod, kubeconfig, options: set, collector: None };
         replica.start_again().await?;
         Ok(replica)
     }
@@ -70,11 +51,6 @@ impl Replica {
         self.collector.take().map_or(Ok(()), Collector::kill)
     }
 
-    /// The running collector.
-    pub fn collector(&self) -> Result<&Collector> {
-        self.collector.as_ref().with_context(|| format!("{} does not run", self.pod))
-    }
-
     /// Its target in Prometheus. A replica that is not running is unreachable.
     pub fn target(&self) -> Target {
         let address = self.collector.as_ref().map_or("127.0.0.1:1", Collector::health_address).to_owned();
@@ -83,7 +59,8 @@ impl Replica {
 
     /// The value of one series.
     pub async fn value(&self, series: &str) -> Result<f64> {
-        Ok(self.collector()?.metrics().await?.get(series).copied().unwrap_or_default())
+        let collector = self.collector.as_ref().with_context(|| format!("{} does not run", self.pod))?;
+        Ok(collector.metrics().await?.get(series).copied().unwrap_or_default())
     }
 
     /// Waits until a series has at least this value.

@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use kube_gc::internals::telemetry::names::{ALL, Kind as Moves};
-use serde_json::Value;
 
-use crate::dashboard::{DASHBOARD, source};
-use crate::read;
+use crate::dashboard::{Panel, source};
 use crate::rules::{Rule, rules};
 
 /// The jobs of the rules: the collector of a cluster, and node collection.
@@ -60,12 +58,6 @@ fn series_in(query: &str) -> BTreeSet<String> {
         }
     }
     found
-}
-
-#[test]
-fn series_are_distinguished_from_labels_functions_and_strings() {
-    let query = r#"sum by (le, name) (rate(a_bucket{job="b{", c=~"d"}[5m])) / sum(x:y:z{e!="f"}) > 1"#;
-    assert_eq!(series_in(query), ["a_bucket", "x:y:z"].map(str::to_owned).into());
 }
 
 /// Every query of the dashboard and the rules, with its place.
@@ -130,56 +122,20 @@ fn every_query_selects_a_job() -> Result<()> {
 const UNITS: [&str; 8] = ["none", "short", "s", "bytes", "ops", "reqps", "percentunit", "dateTimeAsIso"];
 
 #[test]
-fn every_panel_has_a_description_and_overlaps_no_other() -> Result<()> {
-    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)?)?;
-    let schema = dashboard["schemaVersion"].as_u64().context("no schema")?;
-    ensure!((39..=41).contains(&schema), "not of Grafana 11 or 12: {schema}");
-    let variables = dashboard["templating"]["list"].as_array().context("no variables")?;
-    let variables: Vec<&str> = variables.iter().filter_map(|variable| variable["name"].as_str()).collect();
-    ensure!(variables == ["datasource", "job", "namespace", "pod"], "{variables:?}");
-
-    let panels = dashboard["panels"].as_array().context("no panels")?;
-    let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
-    for panel in panels {
-        let title = panel["title"].as_str().filter(|title| !title.is_empty()).context("no title")?;
-        ensure!(ids.insert(panel["id"].as_u64().context("no id")?), "{title}: an id twice");
-        let number = |field: &str| panel["gridPos"][field].as_u64().context("no place");
-        let (x, y, w, h) = (number("x")?, number("y")?, number("w")?, number("h")?);
-        ensure!(x + w <= 24 && w > 0 && h > 0, "{title}: not on the dashboard");
-        for cell in (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y))) {
-            ensure!(taken.insert(cell), "{title}: lies over another");
-        }
-        if panel["type"] == "row" {
-            continue;
-        }
-        let kind = panel["type"].as_str().unwrap_or_default();
-        ensure!(["stat", "timeseries", "state-timeline", "table"].contains(&kind), "{title}: {kind}");
-        let text = panel["description"].as_str().unwrap_or_default();
-        ensure!(text.ends_with('.') && text.len() > 40, "{title}: not described");
-        let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap_or_default();
-        ensure!(UNITS.contains(&unit), "{title}: the unit {unit:?}");
-        ensure!(panel["datasource"]["uid"] == "${datasource}", "{title}: a fixed datasource");
-        let targets = panel["targets"].as_array().filter(|targets| !targets.is_empty());
-        for target in targets.context("no queries")? {
-            ensure!(target["datasource"]["uid"] == "${datasource}", "{title}: a fixed datasource");
-            let legend = target["legendFormat"].as_str().unwrap_or_default();
+fn every_panel_has_a_description_a_unit_and_a_legend() -> Result<()> {
+    let source = source()?;
+    for panel in source.panels() {
+        let Panel { title, unit, description, .. } = panel;
+        ensure!(description.ends_with('.') && description.len() > 40, "{title}: not described");
+        ensure!(UNITS.contains(&unit.as_str()), "{title}: the unit {unit:?}");
+        ensure!(panel.queries().count() > 0, "{title}: no queries");
+        for (legend, query) in panel.queries() {
             ensure!(!legend.is_empty(), "{title}: no legend");
-            labels_of_the_legend_are_those_of_the_query(
-                title,
-                legend,
-                target["expr"].as_str().unwrap_or_default(),
-            )?;
+            labels_of_the_legend_are_those_of_the_query(title, legend, &query)?;
         }
-        let legend = &panel["options"]["legend"];
-        // The types of both Grafana releases require this field to say what is computed.
-        ensure!(
-            kind == "stat" || kind == "table" || (legend["showLegend"] == true && legend["calcs"].is_array()),
-            "{title}"
-        );
     }
     // An operator's first questions, in this order.
-    let rows = panels.iter().filter(|panel| panel["type"] == "row").filter_map(|row| row["title"].as_str());
-    let rows: Vec<&str> = rows.collect();
+    let rows: Vec<&str> = source.row.iter().map(|row| row.title.as_str()).collect();
     ensure!(
         rows[..2] == ["Is it healthy, and who leads?", "Is anything stuck, since when, and why?"],
         "{rows:?}"

@@ -38,16 +38,6 @@ async fn create(
     name: &str,
     owner: Option<&Value>,
     blocks: bool,
-) -> Result<Value> {
-    create_held(cluster, of, name, owner, blocks, &[]).await
-}
-
-async fn create_held(
-    cluster: &Cluster,
-    of: Type,
-    name: &str,
-    owner: Option<&Value>,
-    blocks: bool,
     finalizers: &[&str],
 ) -> Result<Value> {
     let version = of.0.trim_start_matches("/apis/").trim_start_matches("/api/");
@@ -85,30 +75,29 @@ impl Scene {
             "apiVersion": "shop.example.com/v1", "kind": "Cart",
             "metadata": { "name": "alice", "uid": "5d0c9a52-7c0e-4a53-9d4b-1f0c6a1f7a11" },
         });
-        create(cluster, CONFIG_MAP, "alice-receipt", Some(&cart), true).await?;
-        let preview = create(cluster, CONFIG_MAP, "preview", None, false).await?;
-        create_held(cluster, CONFIG_MAP, "preview-index", Some(&preview), true, &["example.com/backup"])
-            .await?;
+        create(cluster, CONFIG_MAP, "alice-receipt", Some(&cart), true, &[]).await?;
+        let preview = create(cluster, CONFIG_MAP, "preview", None, false, &[]).await?;
+        create(cluster, CONFIG_MAP, "preview-index", Some(&preview), true, &["example.com/backup"]).await?;
         delete(cluster, CONFIG_MAP, "preview").await?;
 
-        let release = create(cluster, CONFIG_MAP, "release-2026-11", None, false).await?;
-        let deployment = create(cluster, DEPLOYMENT, "checkout", Some(&release), true).await?;
+        let release = create(cluster, CONFIG_MAP, "release-2026-11", None, false, &[]).await?;
+        let deployment = create(cluster, DEPLOYMENT, "checkout", Some(&release), true, &[]).await?;
         for (set, pods) in [("checkout-5b4c9a77f", 3), ("checkout-7d9f6c8b5", 48)] {
-            let owner = create(cluster, REPLICA_SET, set, Some(&deployment), true).await?;
+            let owner = create(cluster, REPLICA_SET, set, Some(&deployment), true, &[]).await?;
             for pod in 0..pods {
                 let name = format!("{set}-{:05x}", (pod + 11) * 79_193 % 1_048_573);
                 let finalizers: &[&str] = if pods == 3 && pod == 1 { &["example.com/drain"] } else { &[] };
-                create_held(cluster, POD, &name, Some(&owner), true, finalizers).await?;
+                create(cluster, POD, &name, Some(&owner), true, finalizers).await?;
             }
         }
-        create(cluster, SECRET, "checkout-tls", Some(&deployment), false).await?;
-        create(cluster, CONFIG_MAP, "checkout-flags", Some(&deployment), false).await?;
-        let ledger = create(cluster, STATEFUL_SET, "ledger", Some(&release), true).await?;
+        create(cluster, SECRET, "checkout-tls", Some(&deployment), false, &[]).await?;
+        create(cluster, CONFIG_MAP, "checkout-flags", Some(&deployment), false, &[]).await?;
+        let ledger = create(cluster, STATEFUL_SET, "ledger", Some(&release), true, &[]).await?;
         for number in 0..3 {
-            create(cluster, POD, &format!("ledger-{number}"), Some(&ledger), true).await?;
-            create(cluster, CLAIM, &format!("data-ledger-{number}"), Some(&ledger), false).await?;
+            create(cluster, POD, &format!("ledger-{number}"), Some(&ledger), true, &[]).await?;
+            create(cluster, CLAIM, &format!("data-ledger-{number}"), Some(&ledger), false, &[]).await?;
         }
-        create(cluster, JOB, "migrate-0042", Some(&release), true).await?;
+        create(cluster, JOB, "migrate-0042", Some(&release), true, &[]).await?;
         Ok(Self { release, deployment })
     }
 }
@@ -175,9 +164,9 @@ async fn the_pictures_can_be_taken() -> Result<()> {
     let full = "document.querySelectorAll('#stuck-body .badge').length > 1 && document.querySelectorAll('#decisions-body li').length > 20";
     browser.until("the overview", full).await?;
     // A cascade, so that there is something to draw.
-    let batch = create(&stage.cluster, CONFIG_MAP, "batch", None, false).await?;
+    let batch = create(&stage.cluster, CONFIG_MAP, "batch", None, false, &[]).await?;
     for number in 0..40 {
-        create(&stage.cluster, CONFIG_MAP, &format!("batch-{number}"), Some(&batch), true).await?;
+        create(&stage.cluster, CONFIG_MAP, &format!("batch-{number}"), Some(&batch), true, &[]).await?;
     }
     delete(&stage.cluster, CONFIG_MAP, "batch").await?;
     let drawn = "[...document.querySelectorAll('#pulse .latency')].every((of) => of.querySelector('[d^=M]'))";

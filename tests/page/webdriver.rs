@@ -1,9 +1,7 @@
 //! The process that drives a browser, and sessions with it.
 
-use std::fs::{self, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, bail};
@@ -98,43 +96,4 @@ impl Session {
         drop(self.driver);
         Ok(())
     }
-}
-
-/// A program that does as a driver whose port is taken, until it has been started `times` times.
-fn fake_driver(directory: &Path, times: usize) -> Result<PathBuf> {
-    let program = directory.join("driver");
-    let script = format!(
-        "#!/bin/sh\ncd \"${{0%/*}}\"\necho start >>starts\n\
-         [ \"$(wc -l <starts)\" -ge {times} ] || {{ echo 'IPv4 port not available. Exiting...'; exit 1; }}\n\
-         echo 'ChromeDriver was started successfully on port 4711.'\nexec sleep 60\n"
-    );
-    fs::write(&program, script)?;
-    fs::set_permissions(&program, Permissions::from_mode(0o755))?;
-    Ok(program)
-}
-
-#[tokio::test]
-async fn a_driver_whose_port_is_taken_is_started_again() -> Result<()> {
-    let directory = TempDir::new()?;
-    let program = fake_driver(directory.path(), 3)?;
-    let (_driver, port) = Driver::start(&program).await?.context("no driver")?;
-    assert_eq!(port, 4711);
-    assert_eq!(fs::read_to_string(directory.path().join("starts"))?.lines().count(), 3);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_driver_that_never_listens_is_given_up_with_what_it_said() -> Result<()> {
-    let directory = TempDir::new()?;
-    let program = fake_driver(directory.path(), usize::MAX)?;
-    let error = Driver::start(&program).await.map(drop).expect_err("it never listens");
-    assert!(error.to_string().contains("IPv4 port not available"), "{error}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_missing_driver_is_no_error() -> Result<()> {
-    let directory = TempDir::new()?;
-    assert!(Driver::start(&directory.path().join("driver")).await?.is_none());
-    Ok(())
 }

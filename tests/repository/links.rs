@@ -1,12 +1,12 @@
-//! Every link of the documentation leads to a file and a section, and every page that a source, a
-//! manifest or a script mentions exists.
+//! Every link of the documentation leads to a file and a section, every page that a source, a manifest or
+//! a script mentions exists, and so does every metric and every message that a document names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{files, root};
+use super::{files, read, root};
 
 /// Directories that contain nothing of this repository.
 const FOREIGN: [&str; 3] = ["target", ".git", "found"];
@@ -16,7 +16,7 @@ const SOURCES: [&str; 6] = [".rs", ".toml", ".yaml", ".sh", "Makefile", ".ci/run
 const PLACES: [&str; 4] = ["docs/", "deploy/README.md", "tests/README.md", "grafana/README.md"];
 
 /// Every file of the repository with one of these endings: its path from the root, and its text.
-pub fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
+fn ours(endings: &[&str]) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root())? {
         let path = entry?.path();
@@ -130,10 +130,55 @@ fn every_page_that_a_source_mentions_exists() -> Result<()> {
     Ok(())
 }
 
+/// The messages that an alert's section tells the reader to look for.
+fn sought(document: &str) -> Vec<&str> {
+    let ways = [("has a line `", '`'), ("grep '", '\''), ("log says \"", '"')];
+    let found = ways.into_iter().flat_map(|(before, end)| {
+        document.split(before).skip(1).filter_map(move |rest| rest.split(end).next())
+    });
+    found.map(|text| text.trim_start_matches("\"message\":").trim_matches('"')).collect()
+}
+
 #[test]
-fn links_in_code_are_ignored_and_anchors_are_those_of_github() {
-    let text = "# A *b*: `c_d`, e\n[x](y.md#z) and `[n](o)`\n```\n# no\n[p](q)\n```\n![pic](r.svg)\n";
-    assert_eq!(targets(text), ["y.md#z", "r.svg"]);
-    assert_eq!(anchors(text), BTreeSet::from(["a-b-c_d-e".to_owned()]));
-    assert_eq!(mentioned("see docs/brake.md#resume. Or docs/scale"), ["docs/brake.md#resume"]);
+fn every_message_that_a_runbook_looks_for_is_logged() -> Result<()> {
+    let mut sources = String::new();
+    for path in files(&root().join("src"), ".rs")? {
+        // A long literal is wrapped.
+        let text = std::fs::read_to_string(path)?;
+        sources.extend(text.split("\\\n").map(str::trim_start));
+    }
+    let runbook = read("deploy/README.md")?;
+    let sought = sought(&runbook);
+    ensure!(sought.len() >= 4, "{sought:?}");
+    for message in sought {
+        ensure!(sources.contains(&format!("\"{message}")), "nothing logs {message:?}");
+    }
+    Ok(())
+}
+
+/// The words of a text that have the form of a metric's name.
+fn metrics(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("kube_gc_") && !word.ends_with('_'))
+}
+
+#[test]
+fn every_metric_that_a_document_names_exists() -> Result<()> {
+    let declared = read("docs/metrics.md")?;
+    let declared: BTreeSet<&str> = metrics(&declared).collect();
+    let crates: BTreeSet<std::path::PathBuf> = std::fs::read_dir(root().join("crates"))?
+        .map(|entry| Ok(entry?.file_name().into()))
+        .collect::<Result<_>>()?;
+    let is_crate = |word: &str| crates.iter().any(|name| word == format!("kube_gc_{}", name.display()));
+    let mut count = 0;
+    for (document, text) in ours(&[".md"])? {
+        for name in metrics(&text).filter(|word| !is_crate(word)) {
+            count += 1;
+            let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
+            let is_declared = declared.contains(name) || of_histogram.is_some_and(|of| declared.contains(of));
+            ensure!(is_declared, "{document}: there is no metric {name}");
+        }
+    }
+    ensure!(count > 40, "only {count} metrics");
+    Ok(())
 }

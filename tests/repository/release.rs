@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{read, root};
+use super::root;
 
 fn script(name: &str, arguments: &[&Path]) -> Result<Output> {
     Command::new(root().join("deploy").join(name)).args(arguments).output().context("it cannot be run")
@@ -76,13 +76,6 @@ fn a_release_needs_a_clean_tree() -> Result<()> {
 }
 
 #[test]
-fn the_output_of_a_release_is_not_part_of_the_sources() -> Result<()> {
-    ensure!(read(".gitignore")?.lines().any(|line| line == "/dist"));
-    ensure!(read("deploy/release")?.contains("\nrm -rf dist\n"));
-    Ok(())
-}
-
-#[test]
 fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let version = Path::new("0.2.0");
@@ -108,21 +101,4 @@ fn a_release_with_a_file_that_its_checksums_do_not_cover_is_refused() -> Result<
     sums(&mut files.iter().chain(&others))?;
     std::fs::write(directory.path().join(&files[0]), "another archive")?;
     refused("a checksum is wrong")
-}
-
-/// What a tag builds must be what everybody can build.
-#[test]
-fn the_workflow_of_a_release_runs_the_same_command_and_publishes_all_of_it() -> Result<()> {
-    let workflow = read(".github/workflows/release.yaml")?;
-    let lines: Vec<&str> = workflow.lines().map(str::trim).collect();
-    for line in [
-        r#"tags: ["v*"]"#,
-        "run: deploy/release --twice",
-        "body_path: dist/NOTES.md",
-        "files: dist/*",
-        "fail_on_unmatched_files: true",
-    ] {
-        ensure!(lines.contains(&line), "release.yaml has no line {line:?}");
-    }
-    Ok(())
 }

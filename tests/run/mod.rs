@@ -5,7 +5,6 @@ mod envtest;
 mod log;
 mod metrics;
 mod started;
-mod supervision;
 
 use std::path::Path;
 use std::time::Duration;
@@ -45,7 +44,6 @@ pub const ALL: &[Module] = &[
     log::SCENARIOS,
     metrics::SCENARIOS,
     started::SCENARIOS,
-    supervision::SCENARIOS,
 ];
 
 /// A run that has ended.

@@ -1,33 +1,72 @@
-//! The rows, one file each.
+//! The rows.
 
-use crate::row::Row;
+mod start;
 
-mod background;
-mod empty;
-mod fairness;
-mod foreground;
-mod full;
-mod hostile;
-mod latency;
-mod orphan;
-mod orphan_memory;
-mod owners;
-mod server_memory;
+use anyhow::Result;
+use futures::future::LocalBoxFuture;
+
+use crate::cascade;
+use crate::contestants::Contestant;
+use crate::objects::Mode;
+use crate::report::{Figure, Target};
+use crate::stage::Stage;
+
+/// The future of a step of a row.
+pub type Step<'a, T> = LocalBoxFuture<'a, Result<T>>;
+
+/// The values of one contestant in one round, by the key of the figure.
+pub type Measured = Vec<(&'static str, f64)>;
+
+/// A row.
+pub struct Row {
+    /// Its name for `--rows`.
+    pub name: &'static str,
+    /// A description in one line.
+    pub about: fn(usize) -> String,
+    /// Its figures.
+    pub figures: &'static [Figure],
+    /// The contestants that can take part.
+    pub contestants: &'static [Contestant],
+    /// Prepares the control plane, if necessary. As that takes long, such a row has one control
+    /// plane for all its turns. Otherwise, each turn has its own.
+    pub prepare: Option<fn(&Stage) -> Step<'_, ()>>,
+    /// Measures one contestant, which starts and ends here, in an existing namespace of its own.
+    pub measure: for<'a> fn(&'a Stage, Contestant, &'a str) -> Step<'a, Measured>,
+}
 
 /// All rows, in the order of the table.
-pub const ALL: &[&Row] = &[
-    &background::ROW,
-    &foreground::ROW,
-    &orphan::ROW,
-    &owners::ROW,
-    &empty::ROW,
-    &full::ROW,
-    &server_memory::ROW,
-    &orphan_memory::ROW,
-    &fairness::ROW,
-    &latency::ROW,
-    &hostile::ROW,
-    &hostile::ABSENT,
-    &hostile::LIVING,
-    &hostile::STANDBY,
+pub const ALL: &[Row] = &[
+    Row {
+        name: "background",
+        about: |objects| format!("background, 1 owner, {objects} ConfigMaps"),
+        figures: &cascade::figures(&[Target::OfLimit(0.95), Target::TimesPeer(1.6)]),
+        contestants: &Contestant::ALL,
+        prepare: None,
+        measure: |stage, contestant, namespace| {
+            Box::pin(cascade::run(stage, contestant, namespace, Mode::Background, stage.objects))
+        },
+    },
+    Row {
+        name: "foreground",
+        about: |objects| format!("foreground, {objects} blocking ConfigMaps"),
+        figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.5)]),
+        contestants: &Contestant::ALL,
+        prepare: None,
+        measure: |stage, contestant, namespace| {
+            Box::pin(cascade::run(stage, contestant, namespace, Mode::Foreground, stage.objects))
+        },
+    },
+    Row {
+        name: "orphan",
+        about: |objects| format!("orphan, {objects} ConfigMaps"),
+        figures: &cascade::figures(&[Target::OfLimit(0.9), Target::TimesPeer(2.0)]),
+        contestants: &Contestant::ALL,
+        prepare: None,
+        measure: |stage, contestant, namespace| {
+            Box::pin(cascade::run(stage, contestant, namespace, Mode::Orphan, stage.objects))
+        },
+    },
+    start::EMPTY,
+    start::FULL,
+    start::SERVER_MEMORY,
 ];

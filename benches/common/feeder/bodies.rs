@@ -1,0 +1,161 @@
+//! Bodies of lists and watches, generated while they are sent.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream::{self, Stream, StreamExt as _};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
+use tokio::time::{Instant, interval_at, sleep_until};
+
+use super::Feeder;
+use super::events::{Reader, Record};
+use crate::common::cluster::{Number, Type, bookmark, event, object, protobuf};
+
+/// The body of an answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The approximate size of the chunks of a list.
+const PIECE: usize = 128 << 10;
+/// Fewer events than this are written one by one, as an API server does.
+const FEW: usize = 16;
+/// How many events are combined into one chunk when there are many.
+const MANY: usize = 128;
+/// The interval of bookmarks.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// A complete body.
+pub fn whole(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into()).boxed_unsync()
+}
+
+fn streamed(pieces: impl Stream<Item = impl Into<Bytes>> + Send + 'static) -> Body {
+    StreamBody::new(pieces.map(|piece| Ok(Frame::data(piece.into())))).boxed_unsync()
+}
+
+/// A list of a type from a number on, with at most this many objects.
+pub fn list(feeder: &Arc<Feeder>, resource: Type, from: Number, limit: usize) -> Body {
+    // Read before the objects, so that the watch shows later changes again.
+    let version = feeder.version.load(Ordering::SeqCst);
+    let end = feeder.end();
+    let mut numbers = feeder.cluster.list(resource, from, end).take(limit).peekable();
+    let next = if limit == usize::MAX { None } else { feeder.cluster.list(resource, from, end).nth(limit) };
+    let next = next.map(|number| format!(r#","continue":"{}","remainingItemCount":1"#, number.0));
+    let mut piece = format!(
+        r#"{{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{{"resourceVersion":"{version}"{}}},"items":["#,
+        next.unwrap_or_default()
+    );
+    let feeder = Arc::clone(feeder);
+    let mut is_first = true;
+    let mut is_over = false;
+    streamed(stream::iter(std::iter::from_fn(move || {
+        if is_over {
+            return None;
+        }
+        piece.reserve(PIECE + 4096);
+        while piece.len() < PIECE {
+            let Some(number) = numbers.next() else {
+                piece.push_str("]}");
+                is_over = true;
+                break;
+            };
+            if !std::mem::take(&mut is_first) {
+                piece.push(',');
+            }
+            object(&mut piece, &feeder.cluster, number, number.0 + 1);
+        }
+        let piece = std::mem::take(&mut piece);
+        feeder.listed.fetch_add(piece.len() as u64, Ordering::Relaxed);
+        Some(piece)
+    })))
+}
+
+struct Watch {
+    feeder: Arc<Feeder>,
+    reader: Reader,
+    ends: Instant,
+    bookmarks: tokio::time::Interval,
+    /// Events that are written one by one.
+    ready: std::vec::IntoIter<Vec<u8>>,
+    protobuf: bool,
+}
+
+/// A watch of a type with this duration.
+pub fn watch(feeder: &Arc<Feeder>, reader: Reader, lasting: Duration, protobuf: bool) -> Body {
+    let now = Instant::now();
+    let watch = Watch {
+        feeder: Arc::clone(feeder),
+        reader,
+        ends: now + lasting,
+        bookmarks: interval_at(now + BOOKMARK_EVERY, BOOKMARK_EVERY),
+        ready: Vec::new().into_iter(),
+        protobuf,
+    };
+    let pieces = stream::unfold(watch, |mut watch| async move {
+        let piece = watch.next().await?;
+        Some((piece, watch))
+    });
+    streamed(pieces)
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Vec<u8>> {
+        if let Some(piece) = self.ready.next() {
+            return Some(piece);
+        }
+        loop {
+            let news = self.reader.news();
+            let version = &self.feeder.version;
+            let present = match self.reader.take(MANY, || version.load(Ordering::SeqCst)) {
+                Ok(records) => {
+                    let few = records.len() < FEW;
+                    let mut pieces = Vec::new();
+                    let mut piece = Vec::with_capacity(if few { 1536 } else { records.len() * 1024 });
+                    for record in records {
+                        self.event(&mut piece, record);
+                        if few {
+                            pieces.push(std::mem::take(&mut piece));
+                        }
+                    }
+                    if !few {
+                        return Some(piece);
+                    }
+                    self.ready = pieces.into_iter();
+                    return self.ready.next();
+                }
+                Err(present) => present,
+            };
+            tokio::select! {
+                () = news => {}
+                () = sleep_until(self.ends) => return None,
+                _ = self.bookmarks.tick() => return Some(self.bookmark(present)),
+            }
+        }
+    }
+
+    /// Appends an event.
+    fn event(&self, piece: &mut Vec<u8>, record: Record) {
+        let Record { version, number, happened } = record;
+        let (cluster, happened) = (&self.feeder.cluster, happened.name());
+        if self.protobuf {
+            return protobuf::event(piece, cluster, number, happened, version);
+        }
+        let mut text = String::with_capacity(1536);
+        event(&mut text, cluster, number, happened, version);
+        piece.extend_from_slice(text.as_bytes());
+    }
+
+    /// A bookmark at a version.
+    fn bookmark(&self, version: u64) -> Vec<u8> {
+        if !self.protobuf {
+            return bookmark(version).into_bytes();
+        }
+        let mut piece = Vec::new();
+        protobuf::bookmark(&mut piece, version);
+        piece
+    }
+}

@@ -1,0 +1,131 @@
+//! A collector as a child process.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::machine::at_rest;
+use crate::proc::{self, CPU_STEP, Memory};
+
+/// The time limit for a collector to do what is expected.
+const DEADLINE: Duration = Duration::from_secs(300);
+/// How many lines of the log a failure shows.
+const TAIL: usize = 40;
+
+/// A line of the log, and when it arrived.
+type Line = (Instant, String);
+
+#[derive(Debug, Default)]
+struct Log {
+    lines: Vec<Line>,
+    closed: bool,
+}
+
+/// A running collector. It ends when this is dropped, and when this process ends.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    log: watch::Receiver<Log>,
+    begun: Instant,
+}
+
+impl Process {
+    /// Starts it, without variables of our environment that it could take for settings.
+    pub fn start(command: &Command) -> Result<Self> {
+        let mut child = with_us(command);
+        child.env_clear();
+        for name in ["PATH", "HOME", "TMPDIR"] {
+            child.envs(std::env::var_os(name).map(|value| (name, value)));
+        }
+        child.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let begun = Instant::now();
+        let mut child = child
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let (sender, log) = watch::channel(Log::default());
+        let stderr = child.stderr.take().context("no pipe from the collector")?;
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sender.send_modify(|log| log.lines.push((Instant::now(), line)));
+            }
+            sender.send_modify(|log| log.closed = true);
+        });
+        Ok(Self { child, log, begun })
+    }
+
+    /// When it was started.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// Waits for a log line, and returns it with the time of its arrival.
+    pub async fn logged(&self, is_it: impl Fn(&str) -> bool) -> Result<Line> {
+        let mut log = self.log.clone();
+        let find = |log: &Log| log.lines.iter().find(|(_, line)| is_it(line)).cloned();
+        let line = timeout(DEADLINE, log.wait_for(|log| log.closed || find(log).is_some())).await;
+        let found = match line {
+            Ok(Ok(log)) => find(&log),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        match found {
+            Some(line) => Ok(line),
+            None => bail!("the collector did not say what was waited for:\n{}", self.tail()),
+        }
+    }
+
+    /// Its CPU time so far.
+    pub fn cpu(&self) -> Result<Duration> {
+        proc::cpu(self.child.id()).with_context(|| format!("the collector has ended:\n{}", self.tail()))
+    }
+
+    /// Its memory.
+    pub fn memory(&self) -> Result<Memory> {
+        proc::memory(self.child.id())
+    }
+
+    /// Waits until it is at rest, by its CPU time.
+    pub async fn quiet(&self) -> Result<()> {
+        let rest = at_rest(|| self.cpu(), CPU_STEP, DEADLINE).await;
+        rest.with_context(|| format!("the collector does not come to rest:\n{}", self.tail()))
+    }
+
+    /// The last lines of its log.
+    fn tail(&self) -> String {
+        let log = self.log.borrow();
+        let skipped = log.lines.len().saturating_sub(TAIL);
+        log.lines[skipped..].iter().map(|(_, line)| format!("    {line}\n")).collect()
+    }
+}
+
+/// The same command, made to end with this process in any case, where the system supports that.
+fn with_us(command: &Command) -> Command {
+    static POSSIBLE: OnceLock<bool> = OnceLock::new();
+    let words = ["--pdeathsig", "KILL"];
+    let possible = POSSIBLE.get_or_init(|| {
+        let status = Command::new("setpriv").args(words).arg("true").stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    });
+    let mut with_us = Command::new(if *possible { "setpriv".as_ref() } else { command.get_program() });
+    if *possible {
+        // The wrapper executes the program in its own process.
+        with_us.args(words).arg(command.get_program());
+    }
+    with_us.args(command.get_args());
+    with_us
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

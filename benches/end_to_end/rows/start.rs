@@ -1,0 +1,166 @@
+//! A collector starts, in a cluster without objects or with many, none of which is garbage.
+
+use anyhow::{Context as _, Result};
+
+use super::{Measured, Row};
+use crate::contestants::Contestant;
+use crate::http::Call;
+use crate::objects::{config_map, make_all, make_namespace};
+use crate::proc;
+use crate::report::{Figure, Target};
+use crate::stage::Stage;
+
+/// The namespaces of a full cluster.
+const NAMESPACES: usize = 100;
+/// The length of the annotation of each of its objects.
+const ANNOTATION: usize = 300;
+/// Where the objects are that fill the server's memory.
+const NAMESPACE: &str = "server-memory";
+/// The length of the data of each of them.
+const DATA: usize = 3000;
+
+const RESIDENT: Figure =
+    Figure { key: "resident", title: "memory, resident at rest", unit: "MiB", digits: 1, targets: &[] };
+const PEAK: Figure = Figure { key: "peak", title: "memory, peak", ..RESIDENT };
+const SECONDS: Figure =
+    Figure { key: "rest_cpu", title: "CPU until at rest", unit: "s", digits: 2, targets: &[] };
+
+/// The number of objects in a full cluster: 100,000 at the usual size.
+const fn full(objects: usize) -> usize {
+    objects * 25
+}
+
+/// The number of objects that fill the server's memory: 40,000 at the usual size.
+const fn large(objects: usize) -> usize {
+    objects * 10
+}
+
+/// A collector at rest in an empty cluster.
+pub const EMPTY: Row = Row {
+    name: "empty",
+    about: |_| "memory, empty cluster".to_owned(),
+    figures: &[Figure { targets: &[Target::AtMost(25.0)], ..RESIDENT }, PEAK],
+    contestants: &[Contestant::Peer, Contestant::KubeGc],
+    prepare: None,
+    measure: |stage, contestant, namespace| {
+        Box::pin(async move {
+            let collector = stage.collector_at_rest(contestant, namespace).await?;
+            let memory = collector.context("the limit has no memory")?.memory()?;
+            Ok(vec![("resident", memory.resident), ("peak", memory.peak)])
+        })
+    },
+};
+
+/// The time until a collector knows all objects of a full cluster.
+pub const FULL: Row = Row {
+    name: "full",
+    about: |objects| format!("{} ConfigMaps with {ANNOTATION} B of annotation", full(objects)),
+    figures: &[
+        Figure {
+            key: "sync_seconds",
+            title: "start to all monitors synced",
+            targets: &[Target::OfPeerAtMost(0.5)],
+            ..SECONDS
+        },
+        Figure { key: "sync_cpu", title: "CPU until then", targets: &[Target::OfPeerAtMost(0.5)], ..SECONDS },
+        SECONDS,
+        Figure { targets: &[Target::AtMost(45.0)], ..RESIDENT },
+        Figure { targets: &[Target::AtMost(45.0)], ..PEAK },
+    ],
+    contestants: &[Contestant::Peer, Contestant::KubeGc],
+    prepare: Some(|stage| Box::pin(fill(stage))),
+    measure: |stage, contestant, namespace| {
+        Box::pin(async move {
+            stage.collect_garbage().await?;
+            let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
+            let (synced, _) = collector.logged(|line| contestant.is_synced(line)).await?;
+            let sync_cpu = collector.cpu()?;
+            collector.quiet().await?;
+            let rest_cpu = collector.cpu()?;
+            let memory = collector.memory()?;
+            // A contestant that says that it knows everything must prove it.
+            stage.settle(&collector, namespace).await?;
+            Ok(vec![
+                ("sync_seconds", (synced - collector.begun()).as_secs_f64()),
+                ("sync_cpu", sync_cpu.as_secs_f64()),
+                ("rest_cpu", rest_cpu.as_secs_f64()),
+                ("resident", memory.resident),
+                ("peak", memory.peak),
+            ])
+        })
+    },
+};
+
+async fn fill(stage: &Stage) -> Result<()> {
+    let name = |number: usize| format!("full-{:03}", number % NAMESPACES);
+    for number in 0..NAMESPACES {
+        make_namespace(&stage.client, &name(number)).await?;
+    }
+    let annotation = "x".repeat(ANNOTATION);
+    let objects = (0..full(stage.objects)).map(|number| {
+        let mut object = config_map(&format!("object-{number:07}"), None);
+        object["metadata"]["annotations"] = serde_json::json!({ "note": annotation });
+        (name(number), object)
+    });
+    make_all(&stage.client, objects).await?;
+    // The first list of this size makes the server request memory from the system, which can take
+    // as long as everything else on a virtual machine.
+    stage.client.send(Call::get("/api/v1/configmaps?resourceVersion=0")).await?.success()?;
+    Ok(())
+}
+
+/// The memory of the API server while a collector starts, if it streams lists.
+pub const SERVER_MEMORY: Row = Row {
+    name: "server-memory",
+    about: |objects| format!("{} ConfigMaps with {DATA} B of data, if lists are streamed", large(objects)),
+    figures: &[
+        Figure {
+            key: "server_peak",
+            title: "memory of the API server, peak",
+            targets: &[Target::OfPeerAtMost(1.05)],
+            ..PEAK
+        },
+        Figure { key: "server_growth", title: "its growth by the start", ..PEAK },
+    ],
+    contestants: &[Contestant::Peer, Contestant::KubeGc],
+    prepare: Some(|stage| Box::pin(fill_server(stage))),
+    measure: |stage, contestant, namespace| Box::pin(server_memory(stage, contestant, namespace)),
+};
+
+/// Whether the API server streams lists. Such a watch ends after a second.
+async fn streams_lists(stage: &Stage) -> Result<bool> {
+    let watch = "/api/v1/nodes?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan\
+                 &allowWatchBookmarks=true&timeoutSeconds=1";
+    Ok(stage.client.send(Call::get(watch)).await?.status.is_success())
+}
+
+async fn fill_server(stage: &Stage) -> Result<()> {
+    if !streams_lists(stage).await? {
+        crate::progress("  skipped: this API server does not stream lists");
+        return Ok(());
+    }
+    make_namespace(&stage.client, NAMESPACE).await?;
+    let data = "x".repeat(DATA);
+    let objects = (0..large(stage.objects)).map(|number| {
+        let mut object = config_map(&format!("object-{number:07}"), None);
+        object["data"] = serde_json::json!({ "data": data });
+        (NAMESPACE.to_owned(), object)
+    });
+    make_all(&stage.client, objects).await.map(drop)
+}
+
+async fn server_memory(stage: &Stage, contestant: Contestant, namespace: &str) -> Result<Measured> {
+    if !streams_lists(stage).await? {
+        return Ok(Vec::new());
+    }
+    let server = *stage.servers().first().context("the API server is no process of this machine")?;
+    stage.collect_garbage().await?;
+    proc::forget_peak(server)?;
+    let before = proc::memory(server)?;
+    let collector = stage.start_collector(contestant)?.context("the limit does not start")?;
+    collector.logged(|line| contestant.is_synced(line)).await?;
+    collector.quiet().await?;
+    let after = proc::memory(server)?;
+    stage.settle(&collector, namespace).await?;
+    Ok(vec![("server_peak", after.peak), ("server_growth", after.peak - before.peak)])
+}
