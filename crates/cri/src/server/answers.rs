@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use tonic::Status;
 
 use super::Settings;
-use super::world::{ContainerRecord, Space, World, now};
+use super::world::{Space, World};
 use crate::messages::*;
 use crate::rpc::Call;
-
-/// What a process ends with that was killed.
-const KILLED: i32 = 137;
 
 /// A request that the runtime can answer.
 pub(super) trait Answer: Call {
@@ -33,31 +30,9 @@ fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, Strin
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// The only id with a beginning.
-fn by_beginning<T>(all: &BTreeMap<String, T>, beginning: &str) -> Option<String> {
-    if beginning.is_empty() {
-        return None;
-    }
-    let mut fitting =
-        all.range(beginning.to_owned()..).map(|(id, _)| id).take_while(|id| id.starts_with(beginning));
-    match (fitting.next(), fitting.next()) {
-        (Some(id), None) => Some(id.clone()),
-        (Some(id), Some(_)) if id == beginning => Some(id.clone()),
-        _ => None,
-    }
-}
-
-/// What is named, if it exists. To name nothing is an error.
-fn found<T>(kind: &str, all: &BTreeMap<String, T>, id: &str) -> Result<Option<String>, Status> {
-    if id.is_empty() {
-        return Err(Status::unknown(format!("no {kind} is named")));
-    }
-    Ok(by_beginning(all, id))
-}
-
-/// What is named, or that it does not exist.
-fn find<T>(kind: &str, all: &BTreeMap<String, T>, id: &str) -> Result<String, Status> {
-    found(kind, all, id)?.ok_or_else(|| not_found(kind, id))
+/// What has this id, or that it does not exist.
+fn find<'a, T>(kind: &str, all: &'a BTreeMap<String, T>, id: &str) -> Result<&'a T, Status> {
+    all.get(id).ok_or_else(|| not_found(kind, id))
 }
 
 fn not_found(kind: &str, id: &str) -> Status {
@@ -116,10 +91,7 @@ impl AnswerInParts for StreamPodSandboxesRequest {
 }
 
 fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox> {
-    let mut filter = filter.unwrap_or_default();
-    if let Some(id) = by_beginning(&world.sandboxes, &filter.id) {
-        filter.id = id;
-    }
+    let filter = filter.unwrap_or_default();
     let fits = |sandbox: &&PodSandbox| {
         (filter.id.is_empty() || filter.id == sandbox.id)
             && filter.state.is_none_or(|state| state.state == sandbox.state)
@@ -134,8 +106,7 @@ impl Answer for PodSandboxStatusRequest {
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<PodSandboxStatusResponse, Status> {
-        let id = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        let Some(sandbox) = world.sandboxes.get(&id).cloned() else { return Err(not_found("sandbox", &id)) };
+        let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?.clone();
         let status = PodSandboxStatus {
             id: sandbox.id,
             metadata: sandbox.metadata,
@@ -150,35 +121,14 @@ impl Answer for PodSandboxStatusRequest {
     }
 }
 
-impl Answer for RunPodSandboxRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RunPodSandboxResponse, Status> {
-        let config = self.config.unwrap_or_default();
-        if world.sandboxes().any(|sandbox| sandbox.metadata == config.metadata) {
-            return Err(Status::unknown("there is a sandbox of this name and attempt"));
-        }
-        let id = world.next_id();
-        let sandbox = PodSandbox {
-            id: id.clone(),
-            metadata: config.metadata,
-            state: PodSandboxState::SandboxReady as i32,
-            created_at: now(),
-            labels: config.labels,
-            annotations: config.annotations,
-            runtime_handler: String::new(),
-        };
-        world.sandboxes.insert(id.clone(), sandbox);
-        Ok(RunPodSandboxResponse { pod_sandbox_id: id })
-    }
-}
-
 impl Answer for StopPodSandboxRequest {
     fn about(&self) -> String {
         self.pod_sandbox_id.clone()
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<StopPodSandboxResponse, Status> {
-        let id = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        stop(world, &id);
+        find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
+        stop(world, &self.pod_sandbox_id);
         Ok(StopPodSandboxResponse {})
     }
 }
@@ -189,10 +139,8 @@ impl Answer for RemovePodSandboxRequest {
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<RemovePodSandboxResponse, Status> {
-        if let Some(id) = found("sandbox", &world.sandboxes, &self.pod_sandbox_id)? {
-            stop(world, &id);
-            world.remove_sandbox(&id);
-        }
+        stop(world, &self.pod_sandbox_id);
+        world.remove_sandbox(&self.pod_sandbox_id);
         Ok(RemovePodSandboxResponse {})
     }
 }
@@ -224,13 +172,7 @@ impl AnswerInParts for StreamContainersRequest {
 }
 
 fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter>) -> Vec<Container> {
-    let mut filter = filter.unwrap_or_default();
-    if let Some(id) = by_beginning(&world.containers, &filter.id) {
-        filter.id = id;
-    }
-    if let Some(id) = by_beginning(&world.sandboxes, &filter.pod_sandbox_id) {
-        filter.pod_sandbox_id = id;
-    }
+    let filter = filter.unwrap_or_default();
     let fits = |container: &&Container| {
         (filter.id.is_empty() || filter.id == container.id)
             && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == container.pod_sandbox_id)
@@ -264,29 +206,22 @@ impl Answer for ContainerStatusRequest {
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<ContainerStatusResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        let Some(record) = world.containers.get(&id) else { return Err(not_found("container", &id)) };
+        let record = find("container", &world.containers, &self.container_id)?;
         let container = record.container.clone();
-        let reason = match (container.state(), record.exit_code) {
-            (ContainerState::ContainerExited, 0) => "Completed",
-            (ContainerState::ContainerExited, _) => "Error",
-            _ => "",
-        };
         // By a name for people while the image is there.
         let named = world.images.get(&container.image_ref).map(|image| &image.image);
-        let image = named.and_then(|image| image.repo_tags.first()).map(|tag| spec(tag)).or(container.image);
+        let image = named
+            .and_then(|image| image.repo_tags.first())
+            .map(|image| ImageSpec { image: image.clone(), ..ImageSpec::default() })
+            .or(container.image);
         let digest = named.and_then(|image| image.repo_digests.first()).cloned();
         let status = ContainerStatus {
-            id,
+            id: container.id,
             metadata: container.metadata,
             state: container.state,
             created_at: container.created_at,
-            started_at: record.started_at,
-            finished_at: record.finished_at,
-            exit_code: record.exit_code,
             image,
             image_ref: digest.unwrap_or(container.image_ref),
-            reason: reason.to_owned(),
             labels: container.labels,
             mounts: record.mounts.clone(),
             log_path: record.log_path.clone(),
@@ -296,81 +231,14 @@ impl Answer for ContainerStatusRequest {
     }
 }
 
-impl Answer for CreateContainerRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<CreateContainerResponse, Status> {
-        let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        let config = self.config.unwrap_or_default();
-        let named = config.image.clone().unwrap_or_default();
-        let Some(image_ref) = resolve(world, &named.image)? else {
-            return Err(not_found("image", &named.image));
-        };
-        let is_taken = |container: &Container| {
-            container.pod_sandbox_id == sandbox && container.metadata == config.metadata
-        };
-        if world.containers().any(is_taken) {
-            return Err(Status::unknown("there is a container of this name and attempt"));
-        }
-        let id = world.next_id();
-        let container = Container {
-            id: id.clone(),
-            pod_sandbox_id: sandbox,
-            metadata: config.metadata,
-            image: Some(named),
-            image_ref,
-            state: ContainerState::ContainerCreated as i32,
-            created_at: now(),
-            labels: config.labels,
-            ..Container::default()
-        };
-        let directory = self.sandbox_config.unwrap_or_default().log_directory;
-        world.insert(ContainerRecord {
-            container,
-            mounts: config.mounts,
-            log_path: format!("{directory}/{}", config.log_path),
-            // Nothing runs here; of these two programs it is known how they end.
-            ends_with: match config.command.last().map(String::as_str) {
-                Some("true") => Some(0),
-                Some("false") => Some(1),
-                _ => None,
-            },
-            ..ContainerRecord::default()
-        });
-        Ok(CreateContainerResponse { container_id: id })
-    }
-}
-
-impl Answer for StartContainerRequest {
-    fn about(&self) -> String {
-        self.container_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StartContainerResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        let Some(record) = world.containers.get_mut(&id) else { return Err(not_found("container", &id)) };
-        if record.container.state() != ContainerState::ContainerCreated {
-            return Err(Status::unknown("the container was started before"));
-        }
-        let is_ready = |sandbox: &PodSandbox| sandbox.state() == PodSandboxState::SandboxReady;
-        if !world.sandboxes.get(&record.container.pod_sandbox_id).is_some_and(is_ready) {
-            return Err(Status::unknown("the sandbox does not run"));
-        }
-        let ends_with = record.ends_with;
-        world.set_state(&id, ContainerState::ContainerRunning);
-        if let Some(code) = ends_with {
-            end(world, &id, code);
-        }
-        Ok(StartContainerResponse {})
-    }
-}
-
 impl Answer for StopContainerRequest {
     fn about(&self) -> String {
         self.container_id.clone()
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<StopContainerResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        kill(world, &id);
+        find("container", &world.containers, &self.container_id)?;
+        kill(world, &self.container_id);
         Ok(StopContainerResponse {})
     }
 }
@@ -381,10 +249,8 @@ impl Answer for RemoveContainerRequest {
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveContainerResponse, Status> {
-        if let Some(id) = found("container", &world.containers, &self.container_id)? {
-            kill(world, &id);
-            world.remove_container(&id);
-        }
+        kill(world, &self.container_id);
+        world.remove_container(&self.container_id);
         Ok(RemoveContainerResponse {})
     }
 }
@@ -393,20 +259,8 @@ impl Answer for RemoveContainerRequest {
 fn kill(world: &mut World, id: &str) {
     let state = world.containers.get(id).map(|record| record.container.state());
     if matches!(state, Some(ContainerState::ContainerRunning | ContainerState::ContainerUnknown)) {
-        end(world, id, KILLED);
+        world.set_state(id, ContainerState::ContainerExited);
     }
-}
-
-/// A container ends.
-fn end(world: &mut World, id: &str, code: i32) {
-    world.set_state(id, ContainerState::ContainerExited);
-    if let Some(record) = world.containers.get_mut(id) {
-        record.exit_code = code;
-    }
-}
-
-fn spec(image: &str) -> ImageSpec {
-    ImageSpec { image: image.to_owned(), ..ImageSpec::default() }
 }
 
 // It has a filter, which containerd ignores.
@@ -429,12 +283,8 @@ impl Answer for ImageStatusRequest {
     }
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<ImageStatusResponse, Status> {
-        let id = resolve(world, &self.about())?;
-        let record = id.and_then(|id| world.images.get(&id));
-        Ok(ImageStatusResponse {
-            image: record.map(|record| record.image.clone()),
-            ..ImageStatusResponse::default()
-        })
+        let image = resolve(world, &self.about()).cloned();
+        Ok(ImageStatusResponse { image, ..ImageStatusResponse::default() })
     }
 }
 
@@ -447,7 +297,7 @@ impl Answer for RemoveImageRequest {
 
     fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveImageResponse, Status> {
         let image = self.image.unwrap_or_default().image;
-        if let Some(id) = resolve(world, &image)? {
+        if let Some(id) = resolve(world, &image).map(|image| image.id.clone()) {
             world.remove_image(&id);
         }
         Ok(RemoveImageResponse {})
@@ -456,7 +306,7 @@ impl Answer for RemoveImageRequest {
 
 impl Answer for ImageFsInfoRequest {
     fn answer(self, settings: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
-        let usage = filesystem_usage(settings, world.disk.used());
+        let usage = filesystem_usage(settings, world.used());
         Ok(ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() })
     }
 }
@@ -464,25 +314,17 @@ impl Answer for ImageFsInfoRequest {
 /// So much of the file system of the images and containers.
 fn filesystem_usage(settings: &Settings, used: Space) -> FilesystemUsage {
     FilesystemUsage {
-        timestamp: now(),
         fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
         used_bytes: Some(UInt64Value { value: used.bytes }),
         inodes_used: Some(UInt64Value { value: used.inodes }),
+        ..FilesystemUsage::default()
     }
 }
 
-/// The id of an image, by its id or the beginning of it, its tag or its digest.
-fn resolve(world: &World, name: &str) -> Result<Option<String>, Status> {
-    if name.is_empty() {
-        return Err(Status::unknown("no image is named"));
-    }
-    let is_named = |image: &Image| {
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+/// An image by its id, its tag or its digest.
+fn resolve<'a>(world: &'a World, name: &str) -> Option<&'a Image> {
+    world.images().find(|image| {
+        let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
         names.any(|known| known == name)
-    };
-    if let Some(image) = world.images().find(|image| is_named(image)) {
-        return Ok(Some(image.id.clone()));
-    }
-    let beginning = if name.starts_with("sha256:") { name.to_owned() } else { format!("sha256:{name}") };
-    Ok(by_beginning(&world.images, &beginning))
+    })
 }
