@@ -17,9 +17,10 @@ use tower::ServiceExt as _;
 
 use super::shop::display_name;
 use crate::api::{Api, Finalizer, WriteGate};
-use crate::app::{Error, ErrorKind, Protections, ServedCollector, Threads, api_settings};
+use crate::app::{
+    CollectorIntrospection, Error, ErrorKind, Protections, ServedCollector, Threads, api_settings,
+};
 use crate::config::Settings;
-use crate::http::Introspection;
 use crate::telemetry::{Exporter, record};
 use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_apiserver::ApiServer;
@@ -91,7 +92,7 @@ impl Cluster {
         Ok(Self { collector, serving, user, endpoints, _kubeconfig: kubeconfig })
     }
 
-    pub fn collector(&self) -> &dyn Introspection {
+    pub fn collector(&self) -> &CollectorIntrospection {
         self.collector.introspection()
     }
 

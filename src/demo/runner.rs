@@ -69,7 +69,7 @@ impl<'a> Runner<'a> {
         let deadline = Instant::now() + TIMEOUT;
         // The collector parks an object that refers to a kind it does not know yet.
         loop {
-            let monitors = self.cluster.collector().monitors().await;
+            let monitors = self.cluster.collector().monitors();
             if monitors.iter().any(|monitor| monitor.resource == "carts" && monitor.synced) {
                 break;
             }
