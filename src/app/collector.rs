@@ -3,23 +3,21 @@
 //! It changes nothing that is global to the process: it installs no log, no metrics recorder and no
 //! signal handler, it opens no listener, and a failure of one of its parts ends only the collector.
 
-mod builder;
-mod status;
 mod thread;
 
+use std::fmt;
 use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
-use super::error::{Error, ErrorKind};
-use crate::http::{IdleQuery, IdleReport, Introspection as _};
+use self::thread::{State, Task};
+use super::process::no_threads;
+use super::{Error, ErrorKind};
+use crate::config::Settings;
+use crate::http::{IdleQuery, IdleReport, MonitorStatus, QueueCounts};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
-
-pub use builder::Builder;
-pub use status::{QueueStatus, ResourceStatus, Status};
-use thread::State;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -85,7 +83,7 @@ impl Collector {
     /// dead connection under a watch only when the time of the watch is over.
     #[must_use]
     pub fn builder(client: kube::Client) -> Builder {
-        Builder::new(client)
+        Builder { client, settings: Settings::default() }
     }
 
     /// Waits until the collector has nothing left to do.
@@ -127,7 +125,7 @@ impl Collector {
     pub async fn status(&self) -> Result<Status, Error> {
         let status = Status {
             ready: self.introspection.readiness().ready(),
-            resources: self.introspection.monitors().await.into_iter().map(Into::into).collect(),
+            resources: self.introspection.monitors().into_iter().map(Into::into).collect(),
             queues: self.introspection.queues().await.into_iter().map(Into::into).collect(),
         };
         // A collector that fails meanwhile answers only in part.
@@ -181,6 +179,121 @@ impl Collector {
         }
         // If the state can no longer change, the thread has ended without reporting why.
         self.state.has_changed().map(|_| ()).map_err(|_| thread::ended())
+    }
+}
+
+/// Prepares a [`Collector`].
+pub struct Builder {
+    client: kube::Client,
+    settings: Settings,
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Replaces the default settings.
+    ///
+    /// The sections `http`, `tls` and `access` have no effect, and neither have `log.format`,
+    /// `log.filter` and `graph.threads`: a collector inside an application has no listeners and no
+    /// log of its own, and its graph is on one thread. `client.watch_protocol` and `client.compression` depend on
+    /// the client. `leader.enabled` is an error.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Connects, and starts the collector. It may take a moment until it has read the cluster and
+    /// its workers start; [`Collector::wait_idle`] waits for that, too.
+    ///
+    /// # Errors
+    /// A setting is out of bounds, the API server does not answer or rejects the client, or the
+    /// operating system provides no thread. [`Error::kind`] tells them apart.
+    pub async fn start(self) -> Result<Collector, Error> {
+        let Self { client, settings } = self;
+        if let Some(violation) = settings.violation() {
+            return Err(Error::new(ErrorKind::Settings, violation));
+        }
+        if settings.leader.enabled {
+            return Err(Error::new(
+                ErrorKind::Settings,
+                "`leader.enabled` is only for `kube-gc run`, whose client enforces the lease for each write; elect \
+                 a leader in the application, and start the collector only there",
+            ));
+        }
+        for warning in settings.warnings() {
+            tracing::warn!("{warning}");
+        }
+        let grace = settings.shutdown.grace;
+        let (state, state_receiver) = watch::channel(State::Running);
+        let (stop, stop_receiver) = oneshot::channel();
+        let (started, started_receiver) = oneshot::channel();
+        let task = Task { client, settings, state, started, stop: stop_receiver };
+        thread::spawn(task).map_err(no_threads)?;
+        let introspection = started_receiver.await.map_err(|_| thread::ended())??;
+        Ok(Collector { introspection, state: state_receiver, stop, grace })
+    }
+}
+
+/// What a collector watches, and how much work is waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Whether API discovery has succeeded and the workers have started.
+    pub ready: bool,
+    /// The watched resource types.
+    pub resources: Vec<ResourceStatus>,
+    /// The work queues.
+    pub queues: Vec<QueueStatus>,
+}
+
+/// A watched resource type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResourceStatus {
+    /// Resource and group, such as `configmaps` or `deployments.apps`.
+    pub resource: String,
+    /// The API version that is watched.
+    pub version: String,
+    /// Whether the list and all events since then are in the graph.
+    pub synced: bool,
+    /// The last error since the type was synced, in the server's words.
+    pub last_error: Option<String>,
+}
+
+/// The number of objects in a work queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueStatus {
+    /// The name, as in the label `name` of the workqueue metrics.
+    pub name: String,
+    /// Wait for a worker.
+    pub ready: usize,
+    /// Are being processed.
+    pub processing: usize,
+    /// Have failed and wait for their next attempt.
+    pub delayed: usize,
+    /// Wait for something outside of the collector, for example for the CRD of an owner.
+    pub parked: usize,
+}
+
+impl From<MonitorStatus> for ResourceStatus {
+    fn from(monitor: MonitorStatus) -> Self {
+        let resource = monitor.group_resource().to_string();
+        let MonitorStatus { version, synced, last_error, .. } = monitor;
+        Self { resource, version, synced, last_error }
+    }
+}
+
+impl From<crate::http::QueueStatus> for QueueStatus {
+    fn from(queue: crate::http::QueueStatus) -> Self {
+        let crate::http::QueueStatus { name, now, .. } = queue;
+        let QueueCounts { ready, processing, delayed, parked } = now.counts;
+        Self { name, ready, processing, delayed, parked }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Connects to the API server, and finds out early whether a collector can work there.
 
-use super::error::{Error, ErrorKind};
 use super::run::Target;
+use super::{Error, ErrorKind};
 use crate::api::{Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config};
 use crate::config::Settings;
 use crate::worker::namespaces::find_rival;
@@ -75,37 +75,48 @@ async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
 }
 
 fn rejected(server: &str, error: &ApiError) -> Error {
-    match (error.class, error.code) {
-        (_, Some(401)) => Error::new(
+    let (kind, problem, advice) = match (error.class, error.code) {
+        (_, Some(401)) => (
             ErrorKind::Credentials,
-            format!(
-                "{server} rejects the credentials: {error}; check the user in the kubeconfig and whether the token \
-                 has expired"
-            ),
+            format!("{server} rejects the credentials"),
+            "; check the user in the kubeconfig and whether the token has expired",
         ),
-        (ErrorClass::Denied, None) => Error::new(
+        (ErrorClass::Denied, None) => (
             ErrorKind::Credentials,
-            format!("there are no credentials for {server}: {error}; check the user in the kubeconfig"),
+            format!("there are no credentials for {server}"),
+            "; check the user in the kubeconfig",
         ),
-        (ErrorClass::Denied, Some(_)) => Error::new(
+        (ErrorClass::Denied, Some(_)) => (
             ErrorKind::Forbidden,
-            format!(
-                "{server} does not allow what a garbage collector needs: {error}; see deploy/README.md for the role"
-            ),
+            format!("{server} does not allow what a garbage collector needs"),
+            "; see deploy/README.md for the role",
         ),
-        (_, None) if error.message.contains("certificate") => Error::new(
+        (_, None) if error.message.contains("certificate") => (
             ErrorKind::Credentials,
-            format!(
-                "the certificate of {server} is not trusted: {error}; check certificate-authority in the kubeconfig"
-            ),
+            format!("the certificate of {server} is not trusted"),
+            "; check certificate-authority in the kubeconfig",
         ),
-        (_, None) => Error::new(
+        (_, None) => (
             ErrorKind::Unreachable,
-            format!("{server} cannot be reached: {error}; check the address and that the server is running"),
+            format!("{server} cannot be reached"),
+            "; check the address and that the server is running",
         ),
-        (_, Some(_)) => Error::new(
-            ErrorKind::Unreachable,
-            format!("{server} does not answer like an API server: {error}"),
-        ),
+        (_, Some(_)) => (ErrorKind::Unreachable, format!("{server} does not answer like an API server"), ""),
+    };
+    Error::new(kind, format!("{problem}: {error}{advice}"))
+}
+
+/// What kind of problem an answer to a question is, and what to do about it. `forbidden` says what to
+/// do without the right to ask.
+pub fn advice<'a>(error: &ApiError, forbidden: &'a str) -> (ErrorKind, &'a str) {
+    match (error.class, error.code) {
+        (_, Some(401)) | (ErrorClass::Denied, None) => {
+            (ErrorKind::Credentials, "check the user in the kubeconfig and whether its token has expired")
+        }
+        (ErrorClass::Denied, Some(_)) => (ErrorKind::Forbidden, forbidden),
+        (_, None) if error.message.contains("certificate") => {
+            (ErrorKind::Credentials, "check certificate-authority in the kubeconfig")
+        }
+        (_, Some(_) | None) => (ErrorKind::Unreachable, "check the address and that the server is running"),
     }
 }

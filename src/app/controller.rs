@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context};
-use futures::FutureExt as _;
 use futures::future::join3;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::Error;
+use super::process::no_threads;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::discovery::{Discovery, DiscoveryContext, DiscoverySettings};
 use crate::actors::graph::{EffectSinks, GraphActor, Introduce};
@@ -21,11 +22,11 @@ use crate::actors::monitor::MonitorContext;
 use crate::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
 use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::{GraphThreads, Placement, Threads};
-use crate::api::Api;
-use crate::api::EventRecorder;
-use crate::introspect::metrics::MetricsActor;
-use crate::introspect::status::CollectorStatus;
-use crate::introspect::stuck_events;
+use crate::api::{Api, EventRecorder};
+use crate::config::Settings;
+use crate::introspect::status::{CollectorStatus, sample};
+use crate::introspect::stuck::warn;
+use crate::introspect::{CollectorIntrospection, DecisionLog};
 use crate::telemetry::Exporter;
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
@@ -228,15 +229,35 @@ impl Controller {
             comparison,
         };
         if let Some(after) = settings.warn_after {
-            let warning = stuck_events::warn(status.clone(), api, after, ending.clone());
+            let warning = warn(status.clone(), api, after, ending.clone());
             background("stuck events", warning, &ending);
         }
-        MetricsActor::new(status.clone(), exporter).start();
+        // Like the actors, it ends with the thread.
+        tokio::task::spawn_local(sample(status.clone(), exporter));
         Ok(Self { status, discovery, threads, summaries, ending })
     }
 
+    /// Starts a collector by the settings of a process, and makes its read models.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread for a partition.
+    pub fn configured(
+        api: Api,
+        settings: &Settings,
+        placement: Placement,
+        mut decisions: Vec<Arc<dyn DecisionObserver>>,
+        exporter: Exporter,
+    ) -> Result<(Self, CollectorIntrospection), Error> {
+        let decision_log = DecisionLog::new(settings.debug.decisions);
+        decisions.push(Arc::new(decision_log.clone()));
+        let controller = super::settings::controller(settings, placement, decisions);
+        let controller = Self::start(api.clone(), controller, exporter.clone()).map_err(no_threads)?;
+        let (status, ignored) = (controller.status.clone(), settings.ignored_type_warnings());
+        let introspection = CollectorIntrospection::new(status, api, decision_log, exporter, ignored);
+        Ok((controller, introspection))
+    }
+
     /// What can be asked of it.
-    #[must_use]
     pub const fn status(&self) -> &CollectorStatus {
         &self.status
     }
@@ -287,15 +308,12 @@ fn background(
     work: impl Future<Output = ()> + Send + 'static,
     ending: &CancellationToken,
 ) {
-    let ending = ending.clone();
-    // Boxed for the same reason as in `supervision::task`.
-    let task = tokio::spawn(work.boxed());
-    let watching = async move {
+    let (task, ending) = (tokio::spawn(work), ending.clone());
+    tokio::spawn(async move {
         if let Err(error) = task.await
             && !ending.is_cancelled()
         {
             tracing::error!(task = name, %error, "a background task has stopped; restart kube-gc");
         }
-    };
-    tokio::spawn(watching.boxed());
+    });
 }

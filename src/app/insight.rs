@@ -2,16 +2,13 @@
 
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use super::connect;
-use super::error::{Error, ErrorKind};
+use super::connect::{self, advice};
+use super::process::{block_on, termination};
 use super::run::Target;
-use super::settings;
-use super::signals::termination;
-use super::threads::block_on;
-use crate::api::{ApiError, ErrorClass, WriteGate};
+use super::{Error, ErrorKind, settings};
+use crate::api::{ApiError, WriteGate};
 use crate::config::Settings;
 use crate::insight::{InsightError, Session};
 use kube_gc_core::object::Namespace;
@@ -27,14 +24,6 @@ pub struct Connection {
     pub namespace: Option<String>,
 }
 
-/// What a question is put to.
-struct Begun {
-    server: String,
-    session: Session,
-    /// A signal cancels it.
-    interrupted: CancellationToken,
-}
-
 /// Connects, and asks. The question gets a token that a signal cancels; then it answers with what
 /// it knows. Nothing can be written.
 ///
@@ -46,25 +35,18 @@ pub fn ask<A>(
     question: impl AsyncFnOnce(&Session, CancellationToken) -> Result<A, InsightError>,
 ) -> Result<Result<A, InsightError>, Error> {
     block_on(1, |_| async {
-        // Boxed, and so compiled once and not for each question.
-        let Begun { server, session, interrupted } = begin(connection).boxed_local().await?;
+        let (server, session) = session(connection).await?;
+        let interrupted = CancellationToken::new();
+        let (cancel, signals) = (interrupted.clone(), termination()?);
+        tokio::spawn(async move {
+            signals.await;
+            cancel.cancel();
+        });
         match question(&session, interrupted).await {
             Err(InsightError::Api(error)) => Err(rejected(&server, &error)),
             answer => Ok(answer),
         }
     })?
-}
-
-async fn begin(connection: &Connection) -> Result<Begun, Error> {
-    let (server, session) = session(connection).await?;
-    let interrupted = CancellationToken::new();
-    let cancel = interrupted.clone();
-    let signals = termination()?;
-    tokio::spawn(async move {
-        signals.await;
-        cancel.cancel();
-    });
-    Ok(Begun { server, session, interrupted })
 }
 
 async fn session(connection: &Connection) -> Result<(String, Session), Error> {
@@ -86,17 +68,6 @@ async fn session(connection: &Connection) -> Result<(String, Session), Error> {
 
 /// Why the API server cannot be asked.
 fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, hint) = match (error.class, error.code) {
-        (_, Some(401)) | (ErrorClass::Denied, None) => {
-            (ErrorKind::Credentials, "check the user in the kubeconfig and whether its token has expired")
-        }
-        (ErrorClass::Denied, Some(_)) => {
-            (ErrorKind::Forbidden, "ask for the right to get this object, or use another context")
-        }
-        (_, None) if error.message.contains("certificate") => {
-            (ErrorKind::Credentials, "check certificate-authority in the kubeconfig")
-        }
-        (_, Some(_) | None) => (ErrorKind::Unreachable, "check the address and that the server is running"),
-    };
+    let (kind, hint) = advice(error, "ask for the right to get this object, or use another context");
     Error::new(kind, format!("{server}: {error}; {hint}"))
 }

@@ -3,46 +3,83 @@
 //! | module | content |
 //! |---|---|
 //! | `collector` | the public [`Collector`](collector::Collector): in a process of somebody else, without listeners |
-//! | `run` | the long-running process of `kube-gc run`: connect, serve, elect, collect, shut down |
-//! | `served` | a collector and its two listeners |
+//! | `run` | the long-running process of `kube-gc run`: connect, serve, elect a leader, collect, shut down |
+//! | `served` | a collector and its two listeners, with TLS and authorization |
 //! | `controller` | which actors there are, and which of them know each other |
 //! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
-//! | `election`, `protection` | leader election; TLS and authorization of the listeners |
 //! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
 //! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
-//! | `ready_file`, `parent` | what tells a program that started the collector that it is ready, and the other way round |
-//! | `threads`, `signals` | runtimes and their threads, SIGTERM and SIGINT |
+//! | `process` | runtimes and threads, signals, the parent process, and the file of `--ready-file` |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.
 
 pub mod collector;
 mod connect;
 pub mod controller;
-mod election;
-mod error;
 pub mod insight;
 #[cfg(feature = "node")]
 pub mod node;
-mod parent;
-mod protection;
-mod ready_file;
-mod request_metrics;
+mod process;
 mod run;
 mod served;
 mod settings;
-mod signals;
-mod threads;
 
-pub use error::{Error, ErrorKind};
+use std::fmt;
+
 #[cfg(feature = "demo")]
-pub use protection::Protections;
+pub use crate::introspect::CollectorIntrospection;
+#[cfg(feature = "demo")]
+pub use process::{Threads, block_on_one_runtime, termination};
 pub use run::{RunOptions, Target, run};
 #[cfg(feature = "demo")]
-pub use served::ServedCollector;
+pub use served::{Protections, ServedCollector};
 #[cfg(feature = "demo")]
 pub use settings::api as api_settings;
-#[cfg(feature = "demo")]
-pub use signals::termination;
-#[cfg(feature = "demo")]
-pub use threads::{Threads, block_on_one_runtime};
+
+/// What kind of problem an [`Error`] reports. The exit code of `kube-gc` depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A setting has a value that cannot be used.
+    Settings,
+    /// The kubeconfig cannot be read or understood, or does not have the requested context.
+    Kubeconfig,
+    /// The API server does not answer.
+    Unreachable,
+    /// The API server rejects the credentials (401), or its certificate is not trusted.
+    Credentials,
+    /// The API server accepts the credentials but does not allow what a garbage collector needs.
+    Forbidden,
+    /// A listener cannot bind its address.
+    Address,
+    /// Anything else: the operating system provides no thread, or a part of the collector failed.
+    Internal,
+}
+
+/// Says what failed and, where there is something to do about it, what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self { kind, message: message.to_string() }
+    }
+
+    /// The kind of problem.
+    #[must_use]
+    pub const fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}

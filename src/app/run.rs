@@ -1,23 +1,21 @@
 //! The process of `kube-gc run`: connect, collect until a signal, shut down.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
-use super::connect;
-use super::election::{Candidacy, gate};
-use super::error::{Error, ErrorKind};
-use super::parent::Parent;
-use super::protection::{Protections, certificates};
-use super::ready_file::ReadyFile;
-use super::served::ServedCollector;
-use super::settings;
-use super::signals::termination;
-use super::threads::{Threads, block_on};
-use crate::api::{Api, Connection};
-use crate::config::{Settings, available_cores};
-use crate::telemetry::{self, Exporter};
+use super::process::{Parent, ReadyFile, Threads, block_on, termination};
+use super::served::{Protections, ServedCollector, certificates};
+use super::{Error, ErrorKind, connect, settings};
+use crate::api::{Api, Clock, ConnectError, Connection, WriteGate};
+use crate::config::{LeaderSettings, Settings, available_cores};
+use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
+use crate::telemetry::{self, Exporter, record};
 
 /// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
 #[derive(Args, Clone, Debug, Default)]
@@ -98,24 +96,20 @@ async fn collect(
     };
 
     let gate = api.gate().clone();
-    let protections = Protections::new(settings, certificates, &connection)?;
-    let candidacy = Candidacy::new(&connection, &settings.leader, &gate, threads.lease.clone())
+    let protections = Protections::new(settings, certificates, Some(&connection))?;
+    let candidate = candidate(&connection, &settings.leader, &gate, &threads.lease)
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
-    let mut election = candidacy.start(collector.collects(), collector.lease_annotations());
-    let ready = async {
-        collector.collects().await;
-        match &ready_file {
-            Some(file) => file.write(collector.health(), collector.debug()),
-            None => Ok(()),
-        }
-    };
+    let (ready, annotations) = (collector.collects(), collector.lease_annotations());
+    let mut election = Election::join(candidate, &threads.lease, ready, annotations);
     let runs = async {
-        match ready.await {
+        collector.collects().await;
+        let written = ready_file.as_ref().map(|file| file.write(collector.health(), collector.debug()));
+        match written {
+            Some(Err(error)) => error,
             // From now on, only the other branches end it.
-            Ok(()) => std::future::pending().await,
-            Err(error) => error,
+            Some(Ok(())) | None => std::future::pending().await,
         }
     };
     let ended = tokio::select! {
@@ -167,4 +161,173 @@ async fn connect(target: &Target, settings: &Settings) -> Result<(Connection, Ap
     let (connection, api) = connect::client(target, settings::api(settings), gate(settings)).await?;
     connect::check(&api, &connection.config().cluster_url.to_string(), settings).await?;
     Ok((connection, api))
+}
+
+/// The write gate that these settings require.
+pub fn gate(settings: &Settings) -> WriteGate {
+    match (settings.dry_run, settings.leader.enabled) {
+        (true, _) => WriteGate::dry_run(),
+        (false, true) => WriteGate::leased(Clock::Boot),
+        (false, false) => WriteGate::open(),
+    }
+}
+
+/// Prepares an election if the gate needs a Lease. Sends nothing yet. The thread does no work on objects.
+///
+/// # Errors
+/// No client for the Lease can be built.
+pub fn candidate(
+    connection: &Connection,
+    settings: &LeaderSettings,
+    gate: &WriteGate,
+    thread: &Handle,
+) -> Result<Option<Elector<ApiLeases>>, ConnectError> {
+    if !gate.needs_lease() {
+        return Ok(None);
+    }
+    record::election();
+    let LeaderSettings {
+        enabled: _,
+        namespace,
+        name,
+        identity,
+        lease_duration,
+        renew_deadline,
+        retry_period,
+    } = settings.clone();
+    let namespace =
+        if namespace.is_empty() { connection.config().default_namespace.clone() } else { namespace };
+    let lease = LeaseName { namespace, name };
+    let me = ReplicaId::new(&identity);
+    tracing::info!(%lease, replica = %me, "this replica does not write until it acquires the Lease");
+    let leases = {
+        // The client spawns its background tasks there, too.
+        let _entered = thread.enter();
+        ApiLeases::connect(connection, lease)?
+    };
+    let timing = Timing { lease_duration, renew_deadline, retry_period };
+    Ok(Some(Elector::new(leases, me, timing, gate.clone(), Clock::Boot)))
+}
+
+/// An election that this replica has joined, or none.
+pub struct Election {
+    ending: CancellationToken,
+    elector: Option<JoinHandle<()>>,
+}
+
+impl Election {
+    /// Joins the election once this replica is ready. A replica that still reads the cluster would
+    /// hold the lease without using it, while another replica could continue the work at once.
+    pub fn join<L: Leases>(
+        elector: Option<Elector<L>>,
+        thread: &Handle,
+        ready: impl Future<Output = ()> + Send + 'static,
+        annotations: Arc<dyn LeaseAnnotations>,
+    ) -> Self {
+        let ending = CancellationToken::new();
+        let token = ending.clone();
+        let run = |elector: Elector<L>| async move {
+            if token.run_until_cancelled(ready).await.is_some() {
+                elector.with_annotations(annotations).run(token).await;
+            }
+        };
+        Self { elector: elector.map(|elector| thread.spawn(run(elector))), ending }
+    }
+
+    /// Resolves when the elector ends without having been stopped. Without an elector, this
+    /// replica would stay a standby forever.
+    pub async fn fails(&mut self) -> Error {
+        match &mut self.elector {
+            None => std::future::pending().await,
+            Some(elector) => {
+                let error = elector.await.err().map(|error| error.to_string()).unwrap_or_default();
+                self.elector = None;
+                Error::new(ErrorKind::Internal, format!("leader election ended unexpectedly {error}"))
+            }
+        }
+    }
+
+    /// Releases the lease. Call it when nothing is written any more.
+    pub async fn stop(self) {
+        self.ending.cancel();
+        if let Some(elector) = self.elector {
+            // After an error the lease expires by itself.
+            let _ = elector.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use k8s_openapi::api::coordination::v1::Lease;
+
+    use super::*;
+    use crate::api::GateClosed;
+    use crate::app::process::{Threads, block_on};
+    use crate::leader::{LeaseError, NoAnnotations};
+
+    /// A Lease without other candidates. Reports each renewal.
+    struct Alone {
+        renewals: mpsc::Sender<()>,
+    }
+
+    impl Leases for Alone {
+        async fn read(&self) -> Result<Option<Lease>, LeaseError> {
+            Ok(None)
+        }
+
+        async fn create(&self, lease: Lease) -> Result<Lease, LeaseError> {
+            Ok(lease)
+        }
+
+        async fn replace(&self, lease: Lease) -> Result<Lease, LeaseError> {
+            // The test may have ended.
+            let _ = self.renewals.send(());
+            Ok(lease)
+        }
+    }
+
+    /// Fails if the elector, its timers or its requests need the thread that works on objects: a
+    /// replica would lose its Lease while a large object is worked on.
+    #[test]
+    fn the_elector_renews_the_lease_while_the_thread_of_the_workers_is_blocked() {
+        let timing = Timing {
+            lease_duration: Duration::from_secs(60),
+            renew_deadline: Duration::from_secs(50),
+            retry_period: Duration::from_millis(10),
+        };
+        let (gate, (renewals, renewed)) = (WriteGate::leased(Clock::Boot), mpsc::channel());
+        let elector =
+            Elector::new(Alone { renewals }, ReplicaId::new("one"), timing, gate.clone(), Clock::Boot);
+        let times = block_on(1, async |Threads { lease, .. }: Threads| {
+            let election = Election::join(Some(elector), &lease, async {}, Arc::new(NoAnnotations));
+            // Nothing else is polled on this thread meanwhile.
+            let times = (0..5).map_while(|_| renewed.recv_timeout(Duration::from_secs(60)).ok()).count();
+            assert!(gate.permit().is_ok(), "it leads");
+            election.stop().await;
+            times
+        });
+        assert_eq!(times, Ok(5));
+    }
+
+    fn settings(dry_run: bool, enabled: bool) -> Settings {
+        let leader = LeaderSettings { enabled, ..LeaderSettings::default() };
+        Settings { dry_run, leader, ..Settings::default() }
+    }
+
+    #[test]
+    fn replicas_wait_for_the_lease_and_a_single_collector_does_not() {
+        assert!(gate(&settings(false, false)).permit().is_ok());
+        assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
+    }
+
+    #[test]
+    fn a_dry_run_takes_no_part_in_the_election() {
+        let gate = gate(&settings(true, true));
+        assert_eq!(gate.permit(), Err(GateClosed::DryRun));
+        assert!(!gate.needs_lease(), "it would write the lease");
+    }
 }

@@ -4,33 +4,153 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::controller::Controller;
-use super::error::{Error, ErrorKind};
-use super::protection::Protections;
-use super::settings;
-use super::threads::{Threads, no_threads};
+use super::process::Threads;
+use super::{Error, ErrorKind};
 use crate::actors::{GraphThreads, Placement};
-use crate::api::Api;
-use crate::config::{Settings, available_cores};
-use crate::http::{Introspection, Listener, bind, debug_router, health_router};
-use crate::introspect::{CollectorIntrospection, DecisionLog};
+use crate::api::{Api, Connection, Reviews};
+use crate::config::{Listeners, Settings, available_cores};
+use crate::http::{
+    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
+};
+use crate::introspect::{CollectorIntrospection, debug_router};
 use crate::leader::LeaseAnnotations;
 use crate::telemetry::Exporter;
 use crate::worker::DecisionObserver;
+
+/// The timeout of a token or access review. A scrape usually times out after ten seconds.
+const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// Loads the certificate, if a listener needs one.
+///
+/// # Errors
+/// The files cannot be used.
+pub fn certificates(settings: &Settings) -> Result<Option<Arc<Certificates>>, Error> {
+    if settings.tls.listeners == Listeners::None {
+        return Ok(None);
+    }
+    let files = TlsFiles { certificate: settings.tls.certificate.clone(), key: settings.tls.key.clone() };
+    match Certificates::load(files) {
+        Ok(certificates) => Ok(Some(Arc::new(certificates))),
+        Err(error) => Err(Error::new(ErrorKind::Settings, error)),
+    }
+}
+
+/// TLS, authorization and names of both listeners.
+#[derive(Default)]
+pub struct Protections {
+    health: Protection,
+    debug: Protection,
+    /// The certificate, which has to be reloaded when its files change.
+    certificates: Option<Arc<Certificates>>,
+}
+
+impl Protections {
+    /// Builds what the settings ask for. Sends nothing yet. Node collection may have no API server.
+    ///
+    /// # Errors
+    /// Nobody can review tokens and access.
+    pub fn new(
+        settings: &Settings,
+        certificates: Option<Arc<Certificates>>,
+        connection: Option<&Connection>,
+    ) -> Result<Self, Error> {
+        let authorizer = match (settings.access.listeners, connection) {
+            (Listeners::None, _) => None,
+            (_, Some(connection)) => {
+                let limit = REVIEW_TIMEOUT.min(settings.client.request_timeout);
+                let reviews = Reviews::connect(connection, limit);
+                let reviews = reviews.map_err(|error| Error::new(ErrorKind::Credentials, error))?;
+                Some(Arc::new(Authorizer::new(reviews)))
+            }
+            (_, None) => {
+                return Err(Error::new(
+                    ErrorKind::Settings,
+                    "`access.listeners` needs the API server, and `node.pods` is \"none\"; set one of them otherwise",
+                ));
+            }
+        };
+        let of = |listener: Listener| Protection {
+            certificates: certificates.clone().filter(|_| settings.tls.listeners.include(listener)),
+            authorizer: authorizer.clone().filter(|_| settings.access.listeners.include(listener)),
+            hosts: Hosts::new(&settings.http.hosts),
+        };
+        Ok(Self { health: of(Listener::Health), debug: of(Listener::Debug), certificates })
+    }
+}
+
+/// Both listeners, bound and not served yet.
+pub struct Bound {
+    health: Listening,
+    debug: Listening,
+    certificates: Option<Arc<Certificates>>,
+}
+
+impl Bound {
+    /// Binds both addresses.
+    ///
+    /// # Errors
+    /// An address cannot be bound.
+    pub async fn new(settings: &Settings, protections: Protections) -> Result<Self, Error> {
+        let Protections { health, debug, certificates } = protections;
+        let unusable = |error| Error::new(ErrorKind::Address, error);
+        Ok(Self {
+            health: bind(Listener::Health, settings.http.listen).await.map_err(unusable)?.protected(health),
+            debug: bind(Listener::Debug, settings.http.debug_listen)
+                .await
+                .map_err(unusable)?
+                .protected(debug),
+            certificates,
+        })
+    }
+
+    /// Serves these pages on a runtime.
+    pub fn serve(self, health: Router, debug: Router, on: &Handle) -> Serving {
+        let addresses = (self.health.address(), self.debug.address());
+        let (listeners, closing) = (TaskTracker::new(), CancellationToken::new());
+        listeners.spawn_on(self.health.serve(health, closing.clone()), on);
+        listeners.spawn_on(self.debug.serve(debug, closing.clone()), on);
+        listeners.close();
+        // Outside the tracker, whose end means that no page is served any more.
+        self.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
+        Serving { health: addresses.0, debug: addresses.1, listeners, closing }
+    }
+}
+
+/// Both listeners, while they are served.
+pub struct Serving {
+    health: SocketAddr,
+    debug: SocketAddr,
+    listeners: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Serving {
+    /// Resolves when both listeners end without having been stopped.
+    pub async fn fails(&self) -> Error {
+        self.listeners.wait().await;
+        Error::new(ErrorKind::Internal, "the HTTP servers ended unexpectedly")
+    }
+
+    /// Stops them.
+    pub async fn stop(self) {
+        self.closing.cancel();
+        self.listeners.wait().await;
+    }
+}
 
 /// A running collector and its pages.
 pub struct ServedCollector {
     controller: Controller,
     /// What the demo wants to know.
     #[cfg(feature = "demo")]
-    introspection: Arc<dyn Introspection>,
-    health: SocketAddr,
-    debug: SocketAddr,
-    serving: TaskTracker,
-    closing: CancellationToken,
+    introspection: CollectorIntrospection,
+    serving: Serving,
 }
 
 impl ServedCollector {
@@ -44,71 +164,49 @@ impl ServedCollector {
         settings: &Settings,
         threads: &Threads,
         exporter: Exporter,
-        mut decisions: Vec<Arc<dyn DecisionObserver>>,
+        decisions: Vec<Arc<dyn DecisionObserver>>,
         protections: Protections,
     ) -> Result<Self, Error> {
-        let decision_log = DecisionLog::new(settings.debug.decisions);
-        decisions.push(Arc::new(decision_log.clone()));
-        let health = bind(Listener::Health, settings.http.listen).await;
-        let health = health.map_err(|error| Error::new(ErrorKind::Address, error))?;
-        let debug = bind(Listener::Debug, settings.http.debug_listen).await;
-        let debug = debug.map_err(|error| Error::new(ErrorKind::Address, error))?;
-        let addresses = (health.address(), debug.address());
-
-        let placement = Placement::OwnThreads {
-            graph: if settings.graph.has_own_threads(available_cores()) {
-                GraphThreads::Each
-            } else {
-                GraphThreads::Callers
-            },
-            lists: threads.lists.clone(),
-            watches: threads.watches.clone(),
+        let listeners = Bound::new(settings, protections).await?;
+        let graph = if settings.graph.has_own_threads(available_cores()) {
+            GraphThreads::Each
+        } else {
+            GraphThreads::Callers
         };
-        let controller_settings = settings::controller(settings, placement, decisions);
-        let controller =
-            Controller::start(api.clone(), controller_settings, exporter.clone()).map_err(no_threads)?;
-        let introspected = CollectorIntrospection::new(
-            controller.status().clone(),
-            api,
-            decision_log,
-            exporter.clone(),
-            settings.ignored_type_warnings(),
-        );
-        let introspection: Arc<dyn Introspection> = Arc::new(introspected);
-        let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
-        let (health, debug) = (health.protected(protections.health), debug.protected(protections.debug));
-        let pages = health_router(Arc::clone(&introspection), exporter);
-        serving.spawn_on(health.serve(pages, closing.clone()), &threads.lists);
-        let pages = debug_router(Arc::clone(&introspection));
-        serving.spawn_on(debug.serve(pages, closing.clone()), &threads.lists);
-        serving.close();
-        // Outside the tracker, whose end means that no page is served any more.
-        protections.certificates.map(|certificates| tokio::spawn(certificates.keep(closing.clone())));
+        let placement =
+            Placement::OwnThreads { graph, lists: threads.lists.clone(), watches: threads.watches.clone() };
+        let (controller, introspection) =
+            Controller::configured(api, settings, placement, decisions, exporter.clone())?;
+        let asked = introspection.clone();
+        let health = health_router(move || asked.readiness(), exporter);
+        let serving = listeners.serve(health, debug_router(introspection.clone()), &threads.lists);
         Ok(Self {
             controller,
             #[cfg(feature = "demo")]
             introspection,
-            health: addresses.0,
-            debug: addresses.1,
             serving,
-            closing,
         })
     }
 
     /// The address of health and metrics.
     pub const fn health(&self) -> SocketAddr {
-        self.health
+        self.serving.health
     }
 
     /// The address of the debug pages.
     pub const fn debug(&self) -> SocketAddr {
-        self.debug
+        self.serving.debug
+    }
+
+    /// Resolves when both listeners end without having been stopped.
+    pub async fn fails(&self) -> Error {
+        self.serving.fails().await
     }
 
     /// The read models behind the pages.
     #[cfg(feature = "demo")]
-    pub fn introspection(&self) -> &dyn Introspection {
-        &*self.introspection
+    pub const fn introspection(&self) -> &CollectorIntrospection {
+        &self.introspection
     }
 
     /// Resolves when the graph is synced as far as possible and the workers start.
@@ -118,20 +216,13 @@ impl ServedCollector {
 
     /// The annotations that the brake keeps on the Lease, which all replicas share.
     pub fn lease_annotations(&self) -> Arc<dyn LeaseAnnotations> {
-        Arc::new(self.controller.status().brake().clone())
-    }
-
-    /// Resolves when both listeners end without having been stopped.
-    pub async fn fails(&self) -> Error {
-        self.serving.wait().await;
-        Error::new(ErrorKind::Internal, "the HTTP servers ended unexpectedly")
+        Arc::new(self.controller.status().brake.clone())
     }
 
     /// Stops it. Returns whether all work under way finished within the grace period.
     pub async fn stop(self, grace: Duration) -> bool {
         let finished = self.controller.stop(grace).await;
-        self.closing.cancel();
-        self.serving.wait().await;
+        self.serving.stop().await;
         finished
     }
 }

@@ -16,8 +16,10 @@ use serde_json::Value;
 use super::Options;
 use super::recorder::{Recorder, Request};
 use crate::api::{Api, WriteGate};
-use crate::app::{Error, ErrorKind, Protections, ServedCollector, Threads, api_settings};
-use crate::http::{IdleQuery, Introspection};
+use crate::app::{
+    CollectorIntrospection, Error, ErrorKind, Protections, ServedCollector, Threads, api_settings,
+};
+use crate::http::IdleQuery;
 use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};
@@ -84,7 +86,7 @@ impl Cluster {
         Ok(Self { collector, serving, user, endpoints, _kubeconfig: kubeconfig })
     }
 
-    pub fn collector(&self) -> &dyn Introspection {
+    pub fn collector(&self) -> &CollectorIntrospection {
         self.collector.introspection()
     }
 

@@ -47,12 +47,9 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// The connections of one listener. Clones share everything.
-#[derive(Clone, Debug)]
-pub(super) struct Connections(Arc<Shared>);
-
+/// The connections of one listener.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Connections {
     listener: Listener,
     table: Mutex<Table>,
 }
@@ -84,53 +81,39 @@ struct Connection {
 }
 
 impl Connections {
-    pub(super) fn new(listener: Listener) -> Self {
-        Self(Arc::new(Shared { listener, table: Mutex::default() }))
+    pub(super) fn new(listener: Listener) -> Arc<Self> {
+        Arc::new(Self { listener, table: Mutex::default() })
     }
 
     /// A slot for a new connection. May evict another connection.
-    pub(super) fn admit(&self, source: Source) -> Arc<ConnectionSlot> {
+    pub(super) fn admit(self: &Arc<Self>, source: Source) -> Arc<ConnectionSlot> {
         let eviction = CancellationToken::new();
-        let mut table = self.0.table();
+        let mut table = self.table();
         let ticket = table.add(source, eviction.clone());
         if table.open.len() > MAX_CONNECTIONS {
             self.evict(&mut table);
         }
-        self.0.count(&table);
+        self.count(&table);
         drop(table);
-        Arc::new(ConnectionSlot {
-            shared: Arc::clone(&self.0),
-            source,
-            ticket,
-            eviction,
-            began: CancellationToken::new(),
-            answered: AtomicBool::new(false),
-        })
+        let (began, answered) = (CancellationToken::new(), AtomicBool::new(false));
+        Arc::new(ConnectionSlot { connections: Arc::clone(self), source, ticket, eviction, began, answered })
     }
 
     /// Evicts one connection, when the process has no file descriptors left.
     pub(super) fn make_room(&self) {
-        let mut table = self.0.table();
+        let mut table = self.table();
         self.evict(&mut table);
-        self.0.count(&table);
+        self.count(&table);
     }
 
     fn evict(&self, table: &mut Table) {
         let Some(ticket) = table.victim() else { return };
         if let Some(connection) = table.remove(ticket) {
             connection.eviction.cancel();
-            http_connection_evicted(self.0.listener.name());
+            http_connection_evicted(self.listener.name());
         }
     }
 
-    /// The number of open connections.
-    #[cfg(test)]
-    pub(super) fn open(&self) -> usize {
-        self.0.table().open.len()
-    }
-}
-
-impl Shared {
     fn table(&self) -> MutexGuard<'_, Table> {
         // A panic cannot leave the table half-changed.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
@@ -209,7 +192,7 @@ impl Table {
 /// The slot of one connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct ConnectionSlot {
-    shared: Arc<Shared>,
+    connections: Arc<Connections>,
     source: Source,
     ticket: u64,
     eviction: CancellationToken,
@@ -241,13 +224,13 @@ impl ConnectionSlot {
     pub(super) fn request_begins(&self) {
         self.began.cancel();
         self.answered.store(false, Ordering::Relaxed);
-        self.shared.table().touch(self.ticket);
+        self.connections.table().touch(self.ticket);
     }
 
     /// Protects the connection from eviction until the response is flushed: its request is
     /// not a probe. False if its source has too many such requests.
     pub(super) fn hold(&self, permit: OwnedSemaphorePermit) -> bool {
-        self.shared.table().begin_request(self.ticket, permit)
+        self.connections.table().begin_request(self.ticket, permit)
     }
 
     /// Records that the response is complete.
@@ -258,7 +241,7 @@ impl ConnectionSlot {
     /// Records that all data was passed to the operating system.
     pub(super) fn flushed(&self) {
         if self.answered.swap(false, Ordering::Relaxed) {
-            let mut table = self.shared.table();
+            let mut table = self.connections.table();
             table.end_request(self.ticket);
             table.touch(self.ticket);
         }
@@ -267,9 +250,9 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut table = self.shared.table();
+        let mut table = self.connections.table();
         drop(table.remove(self.ticket));
-        self.shared.count(&table);
+        self.connections.count(&table);
     }
 }
 

@@ -1,12 +1,13 @@
 //! The checks that every request passes before it reaches a page.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, AUTHORIZATION, CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{ALLOW, AUTHORIZATION, CONNECTION, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
@@ -14,12 +15,12 @@ use tokio::sync::Semaphore;
 
 use super::access::{Authorizer, Rejection, Token};
 use super::connections::{ConnectionSlot, Source};
-use super::host::Hosts;
 use super::page::text;
 use super::{stream, ui};
 use crate::config::Listener;
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
+use kube_gc_core::text::word;
 
 /// The most requests in flight, from the headers to the end of the response. Further ones
 /// are rejected. Probes do not count: if many scrapes could delay them, the kubelet would
@@ -182,6 +183,49 @@ fn token(request: &Request) -> Option<Token> {
     let (header, None) = (headers.next()?, headers.next()) else { return None };
     let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| Token::new(token.trim_start())).flatten()
+}
+
+/// The names of the listeners, besides IP addresses and `localhost`.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Arc<[String]>);
+
+impl Hosts {
+    /// These names.
+    #[must_use]
+    pub fn new(names: &[String]) -> Self {
+        Self(names.into())
+    }
+
+    /// Why a request is for another host. A request without a host is from no browser.
+    pub(super) fn refuse(&self, request: &Request) -> Option<String> {
+        let in_headers =
+            request.headers().get_all(HOST).iter().map(|value| value.to_str().unwrap_or("\u{fffd}"));
+        let in_target = request.uri().authority().map(axum::http::uri::Authority::as_str);
+        let stranger = in_headers.chain(in_target).find(|host| !self.admits(host))?;
+        Some(format!(
+            "these pages are not those of {:?}; ask for an IP address or localhost, or add the name to http.hosts",
+            word(stranger).to_string()
+        ))
+    }
+
+    fn admits(&self, host: &str) -> bool {
+        let Some(name) = name_of(host) else { return false };
+        let is = |known: &str| name.eq_ignore_ascii_case(known);
+        name.parse::<IpAddr>().is_ok() || is("localhost") || self.0.iter().any(|known| is(known))
+    }
+}
+
+/// The name or address of `HOST` or `HOST:PORT`, without the dot at the end of a full name.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            (address, if port.is_empty() { None } else { Some(port.strip_prefix(':')?) })
+        }
+        None => host.split_once(':').map_or((host, None), |(name, port)| (name, Some(port))),
+    };
+    let is_number = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    port.is_none_or(is_number).then(|| name.strip_suffix('.').unwrap_or(name))
 }
 
 #[cfg(test)]

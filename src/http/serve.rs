@@ -1,12 +1,11 @@
 //! Binds the listeners and serves their pages, with limits.
 
 use std::convert::Infallible;
-use std::fmt;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
@@ -17,10 +16,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -28,13 +27,12 @@ use tower::ServiceExt as _;
 
 use super::access::Authorizer;
 use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
-use super::host::Hosts;
-use super::middleware::Middleware;
-use super::stream::Closing;
-use super::tls::Certificates;
-use super::write_timeout::WriteTimeout;
 use crate::config::Listener;
 use crate::telemetry::record::{HttpRefusal, http_refused};
+
+use super::middleware::{Hosts, Middleware};
+use super::stream::Closing;
+use super::tls::Certificates;
 
 /// The most evicted connections that are not closed yet. A listener may have these open in
 /// addition to [`MAX_CONNECTIONS`].
@@ -89,50 +87,27 @@ const fn flag(listener: Listener) -> &'static str {
 }
 
 /// The error if a listener cannot bind its address.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} for {}: {}", purpose(*.listener), advice(*.listener, .error))]
 pub struct BindError {
     listener: Listener,
     address: SocketAddr,
+    #[source]
     error: io::Error,
 }
 
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { listener, address, error } = self;
-        let flag = flag(*listener);
-        write!(f, "cannot listen on {address} for {}: ", purpose(*listener))?;
-        match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                write!(
-                    f,
-                    "another process uses this address; choose another one with {flag} ADDRESS:PORT (port 0: any free one)"
-                )
-            }
-            io::ErrorKind::AddrNotAvailable => {
-                write!(
-                    f,
-                    "this machine does not have this address; choose another one with {flag} ADDRESS:PORT"
-                )
-            }
-            io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "permission denied; ports below 1024 need a privilege: choose another one with {flag} ADDRESS:PORT"
-                )
-            }
-            _ => write!(f, "{error}"),
-        }
-    }
-}
-
-impl std::error::Error for BindError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
+fn advice(listener: Listener, error: &io::Error) -> String {
+    let (problem, port) = match error.kind() {
+        io::ErrorKind::AddrInUse => ("another process uses this address;", " (port 0: any free one)"),
+        io::ErrorKind::AddrNotAvailable => ("this machine does not have this address;", ""),
+        io::ErrorKind::PermissionDenied => ("permission denied; ports below 1024 need a privilege:", ""),
+        _ => return error.to_string(),
+    };
+    format!("{problem} choose another one with {} ADDRESS:PORT{port}", flag(listener))
 }
 
 /// TLS, authorization and names of a listener.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Protection {
     /// The certificates for TLS; without them, connections are not encrypted.
     pub certificates: Option<Arc<Certificates>>,
@@ -143,7 +118,6 @@ pub struct Protection {
 }
 
 /// A bound address that is not served yet.
-#[derive(Debug)]
 pub struct Listening {
     purpose: Listener,
     listener: TcpListener,
@@ -165,14 +139,11 @@ pub async fn bind(listener: Listener, address: SocketAddr) -> Result<Listening, 
 
 impl Listening {
     /// The address with its actual port.
-    #[cfg_attr(not(feature = "demo"), allow(dead_code, reason = "the demo and tests ask for it"))]
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Adds TLS and authorization.
-    #[must_use]
     pub fn protected(self, protection: Protection) -> Self {
         Self { protection, ..self }
     }
@@ -352,4 +323,161 @@ pub(super) async fn serve_http(
     ConnectionHandler { listener, tls: None, pages }
         .serve_http(stream, &slot, CancellationToken::new())
         .await;
+}
+
+/// The bytes of a response that the peer must read within the timeout. Without a minimum, a
+/// peer that reads one byte now and then could hold a connection slot forever.
+const MIN_PROGRESS: usize = 64 << 10;
+
+/// Fails if the peer reads too little within the timeout. A response may take any time in
+/// total, as long as it makes progress.
+pub(super) struct WriteTimeout<S, F> {
+    inner: S,
+    timeout: Duration,
+    /// The bytes written since a write first blocked; `None` if no write blocks.
+    progress: Option<usize>,
+    timer: Pin<Box<Sleep>>,
+    /// Called after each complete flush.
+    flushed: F,
+}
+
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> WriteTimeout<S, F> {
+    pub(super) fn new(inner: S, timeout: Duration, flushed: F) -> Self {
+        Self { inner, timeout, progress: None, timer: Box::pin(sleep(timeout)), flushed }
+    }
+
+    /// Polls the connection; `written` returns the bytes that a result stands for.
+    fn poll<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
+        written: impl FnOnce(&T) -> usize,
+    ) -> Poll<io::Result<T>> {
+        if let Poll::Ready(done) = poll(Pin::new(&mut self.inner), context) {
+            let written = done.as_ref().map_or(0, written);
+            self.progress =
+                self.progress.map(|sum| sum.saturating_add(written)).filter(|sum| *sum < MIN_PROGRESS);
+            return Poll::Ready(done);
+        }
+        if self.progress.is_none() {
+            self.progress = Some(0);
+            self.timer.as_mut().reset(Instant::now() + self.timeout);
+        }
+        ready!(self.timer.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read the response")))
+    }
+}
+
+impl<S: AsyncRead + Unpin, F: Unpin> AsyncRead for WriteTimeout<S, F> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin, F: FnMut() + Unpin> AsyncWrite for WriteTimeout<S, F> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &[u8]) -> Poll<io::Result<usize>> {
+        self.get_mut().poll(context, |inner, context| inner.poll_write(context, buffer), |written| *written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.get_mut().poll(
+            context,
+            |inner, context| inner.poll_write_vectored(context, buffers),
+            |written| *written,
+        )
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let done = this.poll(context, |inner, context| inner.poll_flush(context), |()| MIN_PROGRESS);
+        if let Poll::Ready(Ok(())) = done {
+            (this.flushed)();
+        }
+        done
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll(context, |inner, context| inner.poll_shutdown(context), |()| MIN_PROGRESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
+
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Writes a response to a peer that reads at this rate; returns the result and the duration.
+    async fn taken(part: usize, pause: Duration) -> (io::Result<()>, Duration) {
+        let (ours, mut theirs) = duplex(MIN_PROGRESS);
+        let mut ours = WriteTimeout::new(ours, TIMEOUT, || ());
+        let start = Instant::now();
+        let takes = async {
+            let mut part = vec![0; part];
+            loop {
+                sleep(pause).await;
+                if theirs.read_exact(&mut part).await.is_err() {
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            sent = ours.write_all(&[b'x'; 10 * MIN_PROGRESS]) => (sent, start.elapsed()),
+            () = takes => unreachable!(),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_read_is_cancelled() {
+        tokio::time::pause();
+        let (sent, after) = taken(1, 10 * TIMEOUT).await;
+        assert_eq!((sent.unwrap_err().kind(), after.as_secs()), (io::ErrorKind::TimedOut, TIMEOUT.as_secs()));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_read_too_slowly_is_cancelled_as_soon() {
+        tokio::time::pause();
+        for part in [1, MIN_PROGRESS / 20] {
+            let (sent, after) = taken(part, TIMEOUT / 10).await;
+            assert_eq!(
+                (sent.unwrap_err().kind(), after.as_secs()),
+                (io::ErrorKind::TimedOut, TIMEOUT.as_secs())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_read_slowly_is_not_cancelled() {
+        tokio::time::pause();
+        let (sent, after) = taken(MIN_PROGRESS, TIMEOUT - Duration::from_secs(1)).await;
+        sent.unwrap();
+        assert!(after > 8 * TIMEOUT, "{after:?}");
+    }
+
+    #[tokio::test]
+    async fn the_end_of_an_answer_is_reported() {
+        let (ours, mut theirs) = duplex(4);
+        let mut flushes = 0;
+        let mut ours = WriteTimeout::new(ours, TIMEOUT, || flushes += 1);
+        let mut answer = [0; 8];
+        let (sent, read) = tokio::join!(ours.write_all(b"01234567"), theirs.read_exact(&mut answer));
+        sent.and(read).unwrap();
+        ours.flush().await.unwrap();
+        drop(ours);
+        assert_eq!(flushes, 1);
+    }
 }

@@ -10,21 +10,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Router};
+use futures::future::BoxFuture;
 use futures::stream::unfold;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::page::{TIMEOUT, json_line, text};
-use super::{Ended, Follow, Introspection, ObjectQuery};
+use super::page::{ObjectQuery, TIMEOUT, json_line, read, text};
+use super::view::{Ended, NeighbourhoodPage, SummaryPage};
 
 /// The path of the page.
 pub(super) const PATH: &str = "/debug/stream";
 /// The most streams at a time. They do not count as requests.
 pub(super) const MAX_STREAMS: usize = 8;
+/// Questions about objects that are answered at a time, those of streams among them, so that people
+/// do not keep the partitions from their work.
+pub const CONCURRENT_QUESTIONS: usize = 4;
 
 /// The time between two summaries, which all streams share.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
@@ -46,9 +52,36 @@ const RECONNECT: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub(super) struct Closing(pub CancellationToken);
 
+/// What streams show.
+pub trait Streamed: Send + Sync + 'static {
+    /// The collector at a glance.
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>>;
+
+    /// The owners and dependents of an object again and again, whenever they may have changed.
+    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow>;
+}
+
+/// An object that somebody follows.
+pub trait Follow: Send + Sync {
+    /// Its owners and dependents now; `None` if it is not in the graph.
+    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
+
+    /// Resolves when another look may show something else than the last one. Who waits for this has
+    /// to give up and ask again each second. Cancel safe.
+    fn outdated(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The page. Its questions take turns with others.
+pub fn routes(shown: Arc<dyn Streamed>, questions: Arc<Semaphore>) -> Router {
+    let (summary, hash_keys) = (Mutex::default(), RandomState::new());
+    let streams = Arc::new(Streams { shown, questions, summary, hash_keys });
+    let answer = async move |closing: Option<Extension<Closing>>, uri: Uri| streams.answer(&uri, closing);
+    Router::new().route(PATH, get(answer))
+}
+
 /// What all streams share.
-pub(super) struct Streams {
-    introspection: Arc<dyn Introspection>,
+struct Streams {
+    shown: Arc<dyn Streamed>,
     /// The questions that are answered at a time.
     questions: Arc<Semaphore>,
     /// The last summary, and when it was made.
@@ -57,28 +90,19 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    pub(super) fn new(introspection: Arc<dyn Introspection>, questions: Arc<Semaphore>) -> Self {
-        Self { introspection, questions, summary: Mutex::default(), hash_keys: RandomState::new() }
-    }
-
     /// The answer to a request.
-    pub(super) fn answer(
-        self: Arc<Self>,
-        parameters: Vec<(String, String)>,
-        closing: Option<Closing>,
-    ) -> Response {
-        let query = match query(parameters) {
+    fn answer(self: Arc<Self>, uri: &Uri, closing: Option<Extension<Closing>>) -> Response {
+        let query = match query(uri) {
             Ok(query) => query,
             Err(problem) => return text(StatusCode::BAD_REQUEST, problem),
         };
         let now = Instant::now();
-        let introspection = Arc::clone(&self.introspection);
         let following = Following {
-            streams: self,
-            closing: closing.map(|Closing(token)| token).unwrap_or_default(),
+            closing: closing.map(|Extension(Closing(token))| token).unwrap_or_default(),
             ends: now + LONGEST_STREAM,
             summary_due: now,
-            object: query.map(|query| Followed::new(introspection.follow(query), now)),
+            object: query.map(|query| Followed::new(self.shown.follow(query), now)),
+            streams: self,
         };
         let events = unfold(following, async |following| {
             let (event, following) = following.next().await?;
@@ -98,7 +122,7 @@ impl Streams {
         {
             return Some((*made, Arc::clone(summary)));
         }
-        let summary: Arc<str> = json_line(&in_time(self.introspection.summary()).await?)?.into();
+        let summary: Arc<str> = json_line(&in_time(self.shown.summary()).await?)?.into();
         // Not before it: one that takes longer than a second would be due again at once, always.
         let made = Instant::now();
         *shared = Some((made, Arc::clone(&summary)));
@@ -112,15 +136,15 @@ async fn in_time<T>(answer: impl Future<Output = Result<T, Ended>>) -> Option<T>
 }
 
 /// The object to follow, if there is one.
-fn query(parameters: Vec<(String, String)>) -> Result<Option<ObjectQuery>, String> {
-    if parameters.is_empty() {
+fn query(uri: &Uri) -> Result<Option<ObjectQuery>, String> {
+    if uri.query().unwrap_or_default().is_empty() {
         return Ok(None);
     }
-    match ObjectQuery::read_neighbourhood(parameters)? {
-        ObjectQuery { after: 1.., .. } => {
-            Err("a stream shows only the first page, without after=".to_owned())
-        }
-        query => Ok(Some(query)),
+    let query: ObjectQuery = read(uri)?;
+    match query.problem() {
+        Some(problem) => Err(problem),
+        None if query.after > 0 => Err("a stream shows only the first page, without after=".to_owned()),
+        None => Ok(Some(query)),
     }
 }
 

@@ -1,5 +1,3 @@
-mod idle;
-mod pages;
 mod readiness;
 mod streams;
 
@@ -11,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
-use futures::future::BoxFuture;
-use futures::{FutureExt as _, StreamExt as _, stream};
+use axum::response::Response;
+use futures::{StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -20,10 +18,9 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use super::absent::Absent;
 use super::*;
-use crate::telemetry::Exporter;
-use kube_gc_core::object::{GroupResource, ResourceVersion};
+use crate::telemetry::{Exporter, StuckReason};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 
 const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
 
@@ -53,225 +50,222 @@ fn things() -> Undiscovered {
     }
 }
 
-/// Returns fixed answers.
-struct Fake {
-    readiness: Readiness,
-    ready_keys: usize,
-    asked: Mutex<Vec<IdleQuery>>,
-}
-
-impl Fake {
-    fn new() -> Self {
-        Self { readiness: Readiness::default(), ready_keys: 0, asked: Mutex::default() }
-    }
-}
-
-impl Introspection for Fake {
-    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
-        async { vec![widgets()] }.boxed()
-    }
-
-    fn undiscovered(&self) -> Vec<Undiscovered> {
-        vec![things()]
-    }
-
-    fn graph(&self, format: GraphFormat) -> TextStream {
-        stream::iter([Ok(format!("{format:?} ")), Ok("0".to_owned())]).boxed()
-    }
-
-    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
-        async move {
-            let known = uids.contains(&Uid::parse(UID).unwrap());
-            Ok(known.then(|| format!("{format:?} {}", uids.len())))
-        }
-        .boxed()
-    }
-
-    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
-        async move { Ok(FoundPage { found: Vec::new(), more: query.limit == 1 }) }.boxed()
-    }
-
-    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        let is_known = query.uid == Uid::parse(UID).unwrap();
-        async move { Ok(is_known.then(NeighbourhoodPage::default)) }.boxed()
-    }
-
-    fn follow(&self, _: ObjectQuery) -> Box<dyn Follow> {
-        Box::new(Absent)
-    }
-
-    fn explain(&self, _: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
-        async { Err(Ended) }.boxed()
-    }
-
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
-        async { Ok(SummaryPage { role: "alone", ..SummaryPage::default() }) }.boxed()
-    }
-
-    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        pages::decisions(query)
-    }
-
-    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
-        async move { pages::stuck(&query) }.boxed()
-    }
-
-    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
-        async move {
-            self.asked.lock().unwrap().push(query.clone());
-            let counts = QueueCounts { ready: self.ready_keys, parked: 1, ..QueueCounts::default() };
-            let queues = BTreeMap::from([("garbage_collector_attempt_to_delete".to_owned(), counts)]);
-            IdleReport::judge(&query, queues, 0, &query.seen, Vec::new())
-        }
-        .boxed()
-    }
-
-    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
-        async {
-            vec![QueueStatus {
-                name: "q".to_owned(),
-                counts: QueueCounts { parked: 1, ..QueueCounts::default() },
-                adds_total: 3,
-                retries_total: 2,
-                oldest_ready_seconds: None,
-                longest_running_seconds: Some(0.5),
-                failing: vec![FailingItem {
-                    object: ObjectView {
-                        resource: "pods".to_owned(),
-                        namespace: Some("a".to_owned()),
-                        name: Some("b".to_owned()),
-                        uid: "u".to_owned(),
-                    },
-                    attempts: 2,
-                    since: noon(),
-                    last_error: "denied".to_owned(),
-                    next_retry_seconds: Some(1.5),
-                }],
-            }]
-        }
-        .boxed()
-    }
-
-    fn readiness(&self) -> Readiness {
-        self.readiness.clone()
-    }
-}
-
 /// Status, content type, body.
 type Answer = (StatusCode, String, String);
 
 async fn get(router: Router, path: &str) -> Answer {
     let request = Request::get(path).body(Body::empty()).unwrap();
-    let response = router.oneshot(request).await.unwrap();
+    read(router.oneshot(request).await.unwrap()).await
+}
+
+async fn read(response: Response) -> Answer {
     let status = response.status();
     let content_type = response.headers()["content-type"].to_str().unwrap().to_owned();
     let body = response.into_body().collect().await.unwrap().to_bytes();
     (status, content_type, String::from_utf8(body.to_vec()).unwrap())
 }
 
-async fn get_debug(path: &str) -> Answer {
-    get(debug_router(Arc::new(Fake::new())), path).await
-}
-
 fn health(readiness: Readiness) -> Router {
     let (_, exporter) = Exporter::local().unwrap();
-    health_router(Arc::new(Fake { readiness, ..Fake::new() }), exporter)
+    health_router(move || readiness.clone(), exporter)
 }
 
-fn json_of((status, content_type, body): Answer) -> (StatusCode, Value) {
-    assert_eq!(content_type, "application/json");
-    (status, serde_json::from_str(&body).unwrap())
-}
-
-#[tokio::test]
-async fn monitors_have_exactly_the_documented_fields() {
-    let answer = json_of(get_debug("/debug/monitors").await);
-    let expected = json!([{
-        "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
-        "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
-    }]);
-    assert_eq!(answer, (StatusCode::OK, expected));
-}
-
-#[tokio::test]
-async fn undiscovered_groups_have_exactly_the_documented_fields() {
-    let answer = json_of(get_debug("/debug/discovery").await);
-    let expected = json!([{
-        "group": "things.example.com", "version": "v1",
-        "since": "2026-11-20T12:00:00Z", "last_error": "service\nunavailable",
-    }]);
-    assert_eq!(answer, (StatusCode::OK, expected));
-}
-
-#[tokio::test]
-async fn the_graph_comes_as_dot_or_as_json() {
-    let (status, content_type, body) = get_debug("/debug/graph").await;
-    assert_eq!((status, body.as_str()), (StatusCode::OK, "Dot 0"));
-    assert_eq!(content_type, "text/vnd.graphviz; charset=utf-8");
-    let (_, content_type, body) = get_debug(&format!("/debug/graph?format=json&uid={UID}&uid=x")).await;
-    assert_eq!((content_type.as_str(), body.as_str()), ("application/json", "Json 2"));
-}
-
-#[tokio::test]
-async fn a_graph_of_unknown_uids_is_not_found() {
-    let (status, _, body) = get_debug("/debug/graph?uid=x").await;
-    assert_eq!((status, body.as_str()), (StatusCode::NOT_FOUND, "none of these uids is in the graph\n"));
-    assert_eq!(get_debug(&format!("/debug/graph?uid=x&uid={UID}")).await.0, StatusCode::OK);
-}
-
-#[tokio::test]
-async fn unknown_parameters_are_rejected() {
-    for path in [
-        "/debug/graph?uid=",
-        "/debug/graph?format=svg",
-        "/debug/graph?uids=x",
-        "/debug/idle?seen=pods",
-        "/debug/idle?seen=pods=",
-        "/debug/idle?seen==3",
-        "/debug/idle?seen=pods=newest",
-        "/debug/idle?seen=pods=0",
-        "/debug/idle?seen=pods=3&seen=pods=-3",
-        "/debug/idle?parked=no",
-        "/debug/idle?sen=pods=3",
-    ] {
-        assert_eq!(get_debug(path).await.0, StatusCode::BAD_REQUEST, "{path}");
+fn object() -> ObjectView {
+    ObjectView {
+        resource: "jobs.batch".to_owned(),
+        namespace: Some("a".to_owned()),
+        name: Some("b".to_owned()),
+        uid: UID.to_owned(),
     }
 }
 
-#[tokio::test]
-async fn queues_show_failing_objects() {
-    let answer = json_of(get_debug("/debug/queues").await);
-    let expected = json!([{
+/// The JSON fields are a public interface.
+#[test]
+fn pages_have_exactly_the_documented_fields() {
+    let object_fields = json!({ "resource": "jobs.batch", "namespace": "a", "name": "b", "uid": UID });
+    let monitors = json!({
+        "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
+        "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
+    });
+    assert_eq!(json!(widgets()), monitors);
+    let undiscovered = json!({
+        "group": "things.example.com", "version": "v1",
+        "since": "2026-11-20T12:00:00Z", "last_error": "service\nunavailable",
+    });
+    assert_eq!(json!(things()), undiscovered);
+
+    let queue = QueueStatus {
+        name: "q".to_owned(),
+        now: QueueSummary {
+            counts: QueueCounts { parked: 1, ..QueueCounts::default() },
+            oldest_ready_seconds: None,
+            longest_running_seconds: Some(0.5),
+        },
+        adds_total: 3,
+        retries_total: 2,
+        failing: vec![FailingItem {
+            object: object(),
+            attempts: 2,
+            since: noon(),
+            last_error: "denied".to_owned(),
+            next_retry_seconds: Some(1.5),
+        }],
+    };
+    let fields = json!({
         "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
         "adds_total": 3, "retries_total": 2, "oldest_ready_seconds": null, "longest_running_seconds": 0.5,
         "failing": [{
-            "object": {"resource": "pods", "namespace": "a", "name": "b", "uid": "u"}, "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
+            "object": object_fields, "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
             "next_retry_seconds": 1.5,
         }],
-    }]);
-    assert_eq!(answer, (StatusCode::OK, expected));
+    });
+    assert_eq!(json!(queue), fields);
+
+    let decision = DecisionView {
+        more_owners: 0,
+        at: noon(),
+        object: object(),
+        action: "delete",
+        policy: Some("Background"),
+        finalizer: None,
+        outcome: "denied",
+        error: Some("no".to_owned()),
+        owners: vec![OwnerView {
+            api_version: "v1".to_owned(),
+            kind: "Pod".to_owned(),
+            name: "owner".to_owned(),
+            uid: "u".to_owned(),
+            blocking: true,
+            controller: false,
+            class: "absent".to_owned(),
+            evidence: "live".to_owned(),
+            error: None,
+        }],
+        owner: None,
+    };
+    let page = DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], disagreements: None };
+    let fields = json!({
+        "total": 7, "capacity": 2,
+        "decisions": [{
+            "at": "2026-11-20T12:00:00Z", "object": object_fields,
+            "action": "delete", "policy": "Background", "finalizer": null, "outcome": "denied", "error": "no",
+            "owners": [{
+                "api_version": "v1", "kind": "Pod", "name": "owner", "uid": "u", "blocking": true,
+                "controller": false, "class": "absent", "evidence": "live", "error": null,
+            }],
+            "owner": null,
+        }],
+    });
+    assert_eq!(json!(page), fields);
+
+    let stuck = StuckItem {
+        object: object(),
+        reason: StuckReason::Denied.name(),
+        since: noon(),
+        waiting_seconds: 3.5,
+        attempts: Some(2),
+        next_retry_seconds: None,
+        message: "no".to_owned(),
+        blocked_by: Vec::new(),
+        hint: hint(StuckReason::Denied),
+    };
+    let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };
+    let fields = json!({
+        "standby": false, "totals": { "denied": 1 },
+        "stuck": [{
+            "object": object_fields, "reason": "denied", "since": "2026-11-20T12:00:00Z",
+            "waiting_seconds": 3.5, "attempts": 2, "next_retry_seconds": null, "message": "no",
+            "hint": hint(StuckReason::Denied),
+        }],
+    });
+    assert_eq!(json!(page), fields);
 }
 
 #[tokio::test]
-async fn the_index_names_every_page() {
-    let (status, _, index) = get_debug("/").await;
-    assert_eq!(status, StatusCode::OK);
-    let pages = ["monitors", "discovery", "graph", "queues", "idle", "stuck", "decisions"];
-    for path in pages.map(|page| format!("/debug/{page}")) {
-        let path = path.as_str();
-        assert!(index.contains(path));
-        assert_ne!(get_debug(path).await.0, StatusCode::NOT_FOUND);
+async fn a_page_cannot_control_the_terminal_that_shows_it() {
+    let harmful = "\u{7f}\u{9b}31m\u{1b}[2J\u{202e}\u{2028}\r\n";
+    let page = crate::http::page::json(StatusCode::OK, &json!({ "message": harmful }));
+    let body = axum::body::to_bytes(page.into_body(), usize::MAX).await.unwrap();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    assert_eq!(body.lines().count(), 3, "{body:?}");
+    assert!(body.chars().all(|c| c == '\n' || kube_gc_core::text::escape::is_printable(c)), "{body:?}");
+    assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["message"], harmful);
+}
+
+#[test]
+fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+    let long = "x".repeat(500_000);
+    let uid = Uid::parse(&long).unwrap();
+    let resource = Arc::new(ResourceType {
+        group_resource: GroupResource::parse("configmaps"),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        scope: Scope::Namespaced,
+    });
+    let namespace = Namespace::parse("a");
+    let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+    let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+    assert!(view.len() < 1024, "{} bytes", view.len());
+}
+
+#[tokio::test]
+async fn a_truncated_graph_is_recognizable() {
+    let broken = stream::iter([Ok("half".to_owned()), Err(Ended)]);
+    let answer = page::page(StatusCode::OK, "text/plain", Body::from_stream(broken));
+    assert_eq!(answer.status(), StatusCode::OK, "that it would break off was not known");
+    assert!(answer.into_body().collect().await.is_err());
+}
+
+#[tokio::test]
+async fn a_graph_is_generated_only_as_fast_as_it_is_read() {
+    let made = Arc::new(Mutex::new(0));
+    let counter = Arc::clone(&made);
+    let endless = stream::repeat_with(move || {
+        *counter.lock().unwrap() += 1;
+        Ok::<_, Ended>("piece".to_owned())
+    });
+    let mut body = Body::from_stream(endless);
+    assert_eq!(*made.lock().unwrap(), 0, "nothing is made for nobody");
+    for _ in 0..3 {
+        body.frame().await.unwrap().unwrap();
     }
-    assert_eq!(get_debug("/debug/nothing").await.0, StatusCode::NOT_FOUND);
-    // The limits of streams, and access to a page, go by the path as it was sent.
-    for path in ["/debug/strea%6d", "/debug/stuck%2Fcauses", "/debug/./summary", "/debug//summary", "/debug/"]
-    {
-        assert_eq!(get_debug(path).await.0, StatusCode::NOT_FOUND, "{path}");
+    assert_eq!(*made.lock().unwrap(), 3);
+}
+
+#[tokio::test]
+async fn answers_about_an_object_have_a_status() {
+    let kind = "Tree";
+    for (answer, expected) in [
+        (Ok(Some(NeighbourhoodPage::default())), StatusCode::OK),
+        (Ok(None), StatusCode::NOT_FOUND),
+        (Err(Ended), StatusCode::SERVICE_UNAVAILABLE),
+    ] {
+        assert_eq!(page::about_an_object(kind, answer).status(), expected);
     }
-    let (_, _, index) = get(health(Readiness::default()), "/").await;
-    for path in ["/livez", "/readyz", "/healthz", "/metrics"] {
-        assert!(index.contains(path));
-    }
+    tokio::time::pause();
+    let answer = page::within_timeout(std::future::pending()).await;
+    assert_eq!(answer.status(), StatusCode::GATEWAY_TIMEOUT);
+}
+
+#[test]
+fn any_work_is_a_reason_not_to_be_idle() {
+    let parked_ok = IdleQuery { parked_ok: true, ..IdleQuery::default() };
+    let judge = |counts, unseen, others| {
+        let queues = BTreeMap::from([("q".to_owned(), counts)]);
+        IdleReport::judge(&parked_ok, queues, unseen, &[], others).idle
+    };
+    let none = QueueCounts::default();
+    assert!(judge(none, 0, vec![]));
+    let parked = QueueCounts { parked: 1, ..none };
+    assert!(judge(parked, 0, vec![]));
+    let queues = BTreeMap::from([("q".to_owned(), parked)]);
+    let report = IdleReport::judge(&IdleQuery::default(), queues, 0, &[], Vec::new());
+    assert_eq!((report.idle, report.reasons), (false, vec!["q: 1 parked".to_owned()]));
+    assert!(!judge(QueueCounts { ready: 1, ..none }, 0, vec![]));
+    assert!(!judge(QueueCounts { processing: 1, ..none }, 0, vec![]));
+    assert!(!judge(QueueCounts { delayed: 1, ..none }, 0, vec![]));
+    assert!(!judge(none, 1, vec![]));
+    assert!(!judge(none, 0, vec!["syncing".to_owned()]));
 }
 
 #[tokio::test]
@@ -282,6 +276,10 @@ async fn liveness_does_not_depend_on_readiness() {
     assert_eq!(get(health(Readiness::default()), "/livez").await.2, "ok");
     let (_, _, verbose) = get(health(Readiness::default()), "/livez?verbose").await;
     assert_eq!(verbose, "[+]ping ok\nlivez check passed\n");
+    let (_, _, index) = get(health(Readiness::default()), "/").await;
+    for path in ["/livez", "/readyz", "/healthz", "/metrics"] {
+        assert!(index.contains(path));
+    }
 }
 
 #[tokio::test]
@@ -329,7 +327,7 @@ async fn a_listener_serves_until_it_is_stopped() {
 #[tokio::test]
 async fn a_taken_address_is_explained() {
     let first = bind(Listener::Health, "127.0.0.1:0".parse().unwrap()).await.unwrap();
-    let error = bind(Listener::Debug, first.address()).await.unwrap_err().to_string();
+    let error = bind(Listener::Debug, first.address()).await.err().unwrap().to_string();
     assert_eq!(
         error,
         format!(

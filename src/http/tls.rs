@@ -1,13 +1,11 @@
 //! The certificate of the listeners, and how it is reloaded.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use aws_lc_rs::digest::{Context, Digest, SHA256};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -77,6 +75,7 @@ pub enum TlsError {
 }
 
 /// The content of the files.
+#[derive(PartialEq, Eq)]
 struct Pem {
     certificate: Vec<u8>,
     key: Vec<u8>,
@@ -112,7 +111,6 @@ fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
 }
 
 /// The certificate of the listeners. [`keep`](Self::keep) reloads it.
-#[derive(Debug)]
 pub struct Certificates {
     files: TlsFiles,
     current: Arc<CurrentCertificate>,
@@ -134,39 +132,11 @@ impl ResolvesServerCert for CurrentCertificate {
 /// The result of the last check of the files.
 struct LastCheck {
     /// The files in use.
-    current: Fingerprint,
-    /// Files that cannot be used.
-    invalid: Option<Fingerprint>,
+    current: Pem,
+    /// Files that cannot be used, or why they cannot be read.
+    invalid: Option<Result<Pem, String>>,
     /// Whether the error was reported.
     reported: bool,
-}
-
-impl fmt::Debug for LastCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LastCheck").field("reported", &self.reported).finish_non_exhaustive()
-    }
-}
-
-type Fingerprint = [u8; 32];
-
-fn fingerprint(read: &Result<Pem, TlsError>) -> Fingerprint {
-    let digest = match read {
-        Ok(pem) => digest_of(&[&pem.certificate, &pem.key]),
-        Err(error) => digest_of(&[error.to_string().as_bytes()]),
-    };
-    let mut fingerprint = Fingerprint::default();
-    fingerprint.copy_from_slice(digest.as_ref());
-    fingerprint
-}
-
-fn digest_of(parts: &[&[u8]]) -> Digest {
-    let mut context = Context::new(&SHA256);
-    for part in parts {
-        // The length prevents two different splits from having the same fingerprint.
-        context.update(&part.len().to_be_bytes());
-        context.update(part);
-    }
-    context.finish()
 }
 
 impl Certificates {
@@ -176,9 +146,8 @@ impl Certificates {
     /// If they cannot be used.
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let provider = Arc::new(provider::default_provider());
-        let pem = files.read();
-        let fingerprint = fingerprint(&pem);
-        let key = files.parse(&pem?, &provider)?;
+        let pem = files.read()?;
+        let key = files.parse(&pem, &provider)?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(key))));
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
@@ -188,7 +157,7 @@ impl Certificates {
         // A resumed session would outlive its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
-        let last_check = Mutex::new(LastCheck { current: fingerprint, invalid: None, reported: false });
+        let last_check = Mutex::new(LastCheck { current: pem, invalid: None, reported: false });
         Ok(Self { files, current, last_check, config: Arc::new(config) })
     }
 
@@ -211,38 +180,41 @@ impl Certificates {
     fn reload(&self) {
         let mut last_check = self.last_check.lock().unwrap_or_else(PoisonError::into_inner);
         let read = self.files.read();
-        let found = fingerprint(&read);
-        if found == last_check.current {
+        if read.as_ref().is_ok_and(|pem| *pem == last_check.current) {
             if last_check.invalid.take().is_some() {
                 record::certificate_restored();
             }
             return;
         }
         let certificate = self.files.certificate.display();
-        match read.and_then(|pem| self.files.parse(&pem, self.config.crypto_provider())) {
-            Ok(key) => {
+        let parse = |pem| Ok((self.files.parse(&pem, self.config.crypto_provider()), pem));
+        let (error, found) = match read.and_then(parse) {
+            Ok((Ok(key), current)) => {
                 *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-                *last_check = LastCheck { current: found, invalid: None, reported: false };
-                record::certificate_loaded();
+                *last_check = LastCheck { current, invalid: None, reported: false };
+                record::certificate_reloaded(true);
                 tracing::info!(%certificate, "reloaded the certificate");
+                return;
             }
-            Err(error) if last_check.invalid == Some(found) => {
-                if !std::mem::replace(&mut last_check.reported, true) {
-                    record::certificate_failed();
-                    tracing::error!(
-                        %error,
-                        %certificate,
-                        "cannot use the new certificate; serving the last valid one until it is fixed"
-                    );
-                }
+            Ok((Err(error), pem)) => (error, Ok(pem)),
+            Err(error) => {
+                let why = error.to_string();
+                (error, Err(why))
             }
-            Err(_) => {
-                last_check.invalid = Some(found);
-                last_check.reported = false;
-            }
+        };
+        if last_check.invalid.as_ref() != Some(&found) {
+            last_check.invalid = Some(found);
+            last_check.reported = false;
+        } else if !std::mem::replace(&mut last_check.reported, true) {
+            record::certificate_reloaded(false);
+            tracing::error!(
+                %error,
+                %certificate,
+                "cannot use the new certificate; serving the last valid one until it is fixed"
+            );
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,4 +1,4 @@
-//! The content of the debug pages.
+//! What the debug pages show. The JSON fields are a public interface.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,8 +6,16 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use kube_gc_core::object::{GroupResource, Identity, Key, Namespace, ResourceVersion};
-use kube_gc_core::text::word;
+use super::page::IdleQuery;
+pub use crate::telemetry::ObjectView;
+use crate::telemetry::{Distribution, StuckReason};
+use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_insight::{Explanation, Neighbourhood, Plan, State, StuckReport, Unseen};
+
+/// An actor that should have answered has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a part of the collector has stopped; see its log")]
+pub struct Ended;
 
 /// A point in time, in RFC 3339 to the second, as in Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,7 +23,6 @@ pub struct Timestamp(pub SystemTime);
 
 impl Timestamp {
     /// Now.
-    #[must_use]
     pub fn now() -> Self {
         Self(SystemTime::now())
     }
@@ -33,39 +40,7 @@ impl Serialize for Timestamp {
     }
 }
 
-/// An object. The JSON fields are a public interface. Names and uids of owners come from
-/// references, where they can have any length, so they are truncated.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ObjectView {
-    /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
-    pub resource: String,
-    /// The namespace; `null` for cluster-scoped objects.
-    pub namespace: Option<String>,
-    /// The name; `null` if it is no longer known.
-    pub name: Option<String>,
-    /// The uid.
-    pub uid: String,
-}
-
-impl From<&Identity> for ObjectView {
-    fn from(identity: &Identity) -> Self {
-        Self { name: Some(word(&identity.name).to_string()), ..Self::from(&identity.key()) }
-    }
-}
-
-impl From<&Key> for ObjectView {
-    fn from(key: &Key) -> Self {
-        let Key { uid, resource, namespace } = key;
-        Self {
-            resource: resource.group_resource.to_string(),
-            namespace: namespace.as_ref().map(Namespace::to_string),
-            name: None,
-            uid: uid.shown().to_string(),
-        }
-    }
-}
-
-/// An owner reference and its classification, on `/debug/decisions`. The JSON fields are a public interface.
+/// An owner reference and its classification, on `/debug/decisions`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OwnerView {
     /// `apiVersion` of the reference.
@@ -88,7 +63,7 @@ pub struct OwnerView {
     pub error: Option<String>,
 }
 
-/// One monitor, on `/debug/monitors`. The JSON fields are a public interface.
+/// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MonitorStatus {
     /// The API group; empty for the core group.
@@ -111,14 +86,12 @@ pub struct MonitorStatus {
 
 impl MonitorStatus {
     /// Group and resource as kubectl writes them.
-    #[must_use]
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(&self.group, &self.resource)
     }
 }
 
-/// A part of the API that cannot be discovered, on `/debug/discovery`. The JSON
-/// fields are a public interface.
+/// A part of the API that cannot be discovered, on `/debug/discovery`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Undiscovered {
     /// The API group; empty for the core group, `*` for the list of groups.
@@ -129,26 +102,6 @@ pub struct Undiscovered {
     pub since: Timestamp,
     /// The last error, in the server's own words.
     pub last_error: String,
-}
-
-/// The format of `/debug/graph`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GraphFormat {
-    /// Graphviz.
-    #[default]
-    Dot,
-    /// JSON.
-    Json,
-}
-
-/// The parameters of `/debug/idle`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IdleQuery {
-    /// Versions that the watches must have reached, so that a client can wait until the
-    /// collector has seen its writes.
-    pub seen: Vec<(GroupResource, ResourceVersion)>,
-    /// Whether parked objects, which wait for a change in the cluster, count as idle.
-    pub parked_ok: bool,
 }
 
 /// The keys of a queue by state.
@@ -184,7 +137,6 @@ impl IdleReport {
     /// The collector is idle if all queues are empty, its watches have shown all of its writes,
     /// and `not_seen` is empty. `others` are further reasons why it is not idle, such as types
     /// that are still syncing.
-    #[must_use]
     pub fn judge(
         query: &IdleQuery,
         queues: BTreeMap<String, QueueCounts>,
@@ -222,17 +174,13 @@ impl IdleReport {
 pub struct QueueStatus {
     /// The queue, as in the label `name` of the workqueue metrics.
     pub name: String,
-    /// The keys by state.
+    /// Its state.
     #[serde(flatten)]
-    pub counts: QueueCounts,
+    pub now: QueueSummary,
     /// The number of additions.
     pub adds_total: u64,
     /// How often work on a key ended with a retry to come.
     pub retries_total: u64,
-    /// How long the oldest ready key has waited.
-    pub oldest_ready_seconds: Option<f64>,
-    /// How long the longest work in progress has taken so far.
-    pub longest_running_seconds: Option<f64>,
     /// The keys whose last attempt failed, the most attempts first.
     pub failing: Vec<FailingItem>,
 }
@@ -252,7 +200,297 @@ pub struct FailingItem {
     pub next_retry_seconds: Option<f64>,
 }
 
+/// The answer of `/debug/decisions`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DecisionsPage {
+    /// The number of decisions since the start.
+    pub total: u64,
+    /// The capacity of the decision log.
+    pub capacity: usize,
+    /// The matching decisions, newest first.
+    pub decisions: Vec<DecisionView>,
+    /// In a dry run: its decisions that nobody else has carried out, newest first, unfiltered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disagreements: Option<Vec<DisagreementView>>,
+}
+
+/// A decision, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DecisionView {
+    /// When it was carried out.
+    pub at: Timestamp,
+    /// The object.
+    pub object: ObjectView,
+    /// The action: `delete`, `remove_references`, `keep`, …
+    pub action: &'static str,
+    /// The propagation policy of a deletion.
+    pub policy: Option<&'static str>,
+    /// The finalizer that was to be removed.
+    pub finalizer: Option<&'static str>,
+    /// The outcome, as in the log and the metrics.
+    pub outcome: &'static str,
+    /// The error, in the server's own words.
+    pub error: Option<String>,
+    /// The owners of the object, each with its state; at most 16.
+    pub owners: Vec<OwnerView>,
+    /// The number of further owners.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
+    /// The owner that caused the decision, if there is one.
+    pub owner: Option<ObjectView>,
+}
+
+/// A decision of a dry run that nobody else has carried out, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DisagreementView {
+    /// The object.
+    pub object: ObjectView,
+    /// The action that the dry run decided.
+    pub action: &'static str,
+    /// The propagation policy; `null` unless the action is a deletion.
+    pub policy: Option<String>,
+    /// The owner references or the finalizer to remove; `null` if there are none.
+    pub detail: Option<String>,
+    /// The owners of the object, each with its state at the decision; at most 16.
+    pub owners: Vec<OwnerView>,
+    /// The number of further owners.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
+    /// When the dry run first decided it.
+    pub predicted: Timestamp,
+    /// When the re-evaluation found that nobody had done it.
+    pub found: Timestamp,
+    /// The state of the object at the re-evaluation.
+    pub now: String,
+}
+
+/// The answer of `/debug/stuck`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StuckPage {
+    /// Whether this replica is a standby, so that it does not process objects.
+    pub standby: bool,
+    /// The number of objects by reason that match namespace and type, including those beyond
+    /// the limit.
+    pub totals: BTreeMap<&'static str, usize>,
+    /// The matching objects, the longest wait first.
+    pub stuck: Vec<StuckItem>,
+}
+
+/// A stuck object, on `/debug/stuck`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StuckItem {
+    /// The object.
+    pub object: ObjectView,
+    /// The reason, as in the metrics.
+    pub reason: &'static str,
+    /// Since when it has been stuck.
+    pub since: Timestamp,
+    /// The time since then.
+    pub waiting_seconds: f64,
+    /// Failed attempts in a row; `null` if there is nothing to retry.
+    pub attempts: Option<u32>,
+    /// Seconds until the next retry; 0 if a worker processes it or it is queued, `null` if it
+    /// waits for a change in the cluster.
+    pub next_retry_seconds: Option<f64>,
+    /// The last error, in the server's own words, or what the object waits for.
+    pub message: String,
+    /// Some of the dependents that block it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub blocked_by: Vec<ObjectView>,
+    /// What a person can do about it.
+    pub hint: &'static str,
+}
+
+/// What a person can do about objects that are stuck for this reason.
+pub const fn hint(reason: StuckReason) -> &'static str {
+    match reason {
+        StuckReason::Conflict => {
+            "another client keeps changing this object; if this continues, find out which"
+        }
+        StuckReason::Denied => {
+            "allow the write in the role, webhook or policy that the message names; kube-gc retries automatically"
+        }
+        StuckReason::Failed => {
+            "the request failed: see the message, and the type in /debug/monitors; kube-gc retries \
+             automatically"
+        }
+        StuckReason::Throttled => {
+            "the API server is overloaded (429); kube-gc retries after the time in the response"
+        }
+        StuckReason::Panicked => "a bug in kube-gc: please report the panic in the log",
+        StuckReason::Unresolved => {
+            "make the API of the owner available again (/debug/discovery shows what fails), or remove \
+             the owner reference"
+        }
+        StuckReason::NotObserved => {
+            "the owner exists, but its monitor does not show it: see its type in /debug/monitors"
+        }
+        StuckReason::Blocked => {
+            "look at the dependents that block it: they must be gone first, and most wait for the \
+             finalizer of another controller"
+        }
+        StuckReason::Orphaning => {
+            "its dependents are being released; if the message names a part of the API, make that available again \
+             (see /debug/discovery and /debug/monitors)"
+        }
+        StuckReason::InvalidScope => {
+            "remove the owner reference or name a cluster-scoped owner: otherwise the object is never collected"
+        }
+        StuckReason::Braked => {
+            "find out what causes so many deletions; /readyz?verbose shows why the brake is engaged, and a person must resume deletion"
+        }
+        StuckReason::Deferred => {
+            "the API server is unreachable, or requests of this kind hang in this namespace, perhaps in a \
+             webhook, or the owner may still be in admission (graph.birth_grace): see the message; kube-gc \
+             retries automatically"
+        }
+        StuckReason::UnseenWrite => "see its type in /debug/monitors: the watch has not shown the last write",
+    }
+}
+
+/// The answer of `/debug/stuck/causes`: that of `kube-gc stuck -o json`.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CausesPage {
+    /// What holds the objects.
+    #[serde(flatten)]
+    pub report: StuckReport,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// As in the command's answer: no type is left out.
+    pub left_out: usize,
+}
+
+/// The answer of `/debug/plan`: that of `kube-gc plan -o json`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanPage {
+    /// The plan.
+    #[serde(flatten)]
+    pub plan: Plan,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// As in the command's answer: no type is left out.
+    pub left_out: usize,
+}
+
+/// The answer of `/debug/search`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FoundPage {
+    /// The objects, in no particular order.
+    pub found: Vec<FoundObject>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// An object that a search has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FoundObject {
+    /// The object.
+    #[serde(flatten)]
+    pub object: ObjectView,
+    /// The kind.
+    pub kind: String,
+    /// Its state.
+    pub state: State,
+}
+
+/// The answer of `/debug/neighbourhood`: that of `kube-gc tree -o json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NeighbourhoodPage {
+    /// Objects and references.
+    #[serde(flatten)]
+    pub shown: Neighbourhood,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// The parameter `after` of the next page, if there is one.
+    pub next: Option<String>,
+}
+
+/// The answer of `/debug/explain`: that of `kube-gc explain -o json`, with what the collector did.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplanationPage {
+    /// The explanation.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// What could not be looked at.
+    pub incomplete: Vec<Unseen>,
+    /// The last decisions about it, newest first.
+    pub decisions: Vec<DecisionView>,
+    /// What keeps the collector from finishing with it.
+    pub stuck: Option<StuckItem>,
+}
+
+/// The answer of `/debug/summary`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SummaryPage {
+    /// Whether the collector works: it has started, and every type is synced.
+    pub synced: bool,
+    /// The number of watched types.
+    pub types: usize,
+    /// Types that are not synced, up to 16 of them.
+    pub not_synced: Vec<String>,
+    /// `alone`, `leader` or `standby`.
+    pub role: &'static str,
+    /// Of a standby: the leader, if it is known.
+    pub leader: Option<String>,
+    /// Why the brake is engaged.
+    pub brake: Option<String>,
+    /// The objects of the graph, stubs of owners included.
+    pub objects: usize,
+    /// Their owner references.
+    pub references: usize,
+    /// The decisions since the start.
+    pub decisions_total: u64,
+    /// The work queues by name.
+    pub queues: BTreeMap<String, QueueSummary>,
+    /// The number of stuck objects by reason.
+    pub stuck: BTreeMap<&'static str, usize>,
+    /// How long things took since the start.
+    pub latencies: Latencies,
+}
+
+/// How long things took, as far as something has happened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Latencies {
+    /// From the event after which an object had to go to its deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_lag: Option<LatencyHistogram>,
+    /// Requests to the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<LatencyHistogram>,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LatencyHistogram {
+    /// The upper bounds of the buckets in seconds, ascending.
+    pub le: &'static [f64],
+    /// One count for each bound, and one for what took longer. They are not cumulative.
+    pub counts: Vec<u64>,
+}
+
+impl From<Distribution> for LatencyHistogram {
+    fn from(Distribution { bounds, counts }: Distribution) -> Self {
+        Self { le: bounds, counts }
+    }
+}
+
+/// A work queue at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct QueueSummary {
+    /// The keys by state.
+    #[serde(flatten)]
+    pub counts: QueueCounts,
+    /// How long the oldest ready key has waited.
+    pub oldest_ready_seconds: Option<f64>,
+    /// How long the longest work in progress has taken so far.
+    pub longest_running_seconds: Option<f64>,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-pub(super) const fn is_zero(count: &usize) -> bool {
+const fn is_zero(count: &usize) -> bool {
     *count == 0
 }

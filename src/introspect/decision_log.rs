@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::api::Finalizer;
-use crate::http::{DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp};
+use crate::http::{
+    DEFAULT_LIMIT, DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp,
+};
 use crate::telemetry::record;
 use crate::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
 use kube_gc_core::object::PropagationPolicy;
@@ -44,29 +46,26 @@ pub struct DecisionLogEntry {
 
 impl DecisionLog {
     /// A log of at most this many decisions.
-    #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self(Arc::new(Inner { capacity, entries: Mutex::default() }))
     }
 
     /// The maximum number of decisions.
-    #[must_use]
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
     /// The total number of decisions, and the last of them, newest first.
-    #[must_use]
     pub fn last(&self) -> (u64, Vec<Arc<DecisionLogEntry>>) {
         let entries = self.entries();
         (entries.total, entries.last.iter().rev().cloned().collect())
     }
 
     /// The page that answers a query.
-    #[must_use]
     pub fn page(&self, query: &DecisionQuery) -> DecisionsPage {
         let (total, last) = self.last();
-        let selected = last.iter().filter(|entry| matches(query, entry)).take(query.limit());
+        let selected =
+            last.iter().filter(|entry| matches(query, entry)).take(query.limit.unwrap_or(DEFAULT_LIMIT));
         let decisions = selected.map(|entry| view(entry)).collect();
         DecisionsPage { total, capacity: self.capacity(), decisions, disagreements: None }
     }

@@ -7,8 +7,8 @@ use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, EdgePage, Neighborhood, NodePage};
-use kube_gc_core::graph::{Cursor, Dump, PartitionId};
+use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, Neighborhood};
+use kube_gc_core::graph::{Cursor, Dump, Partition, PartitionId};
 use kube_gc_core::object::Uid;
 
 /// Node slots that a partition scans for one page: some milliseconds of its time, and less
@@ -19,79 +19,46 @@ type Answer<T> = Result<T, PartitionEnded>;
 
 type Nodes = Vec<(DumpId, DumpNode)>;
 
-/// What an export reads of the partitions.
-pub trait PartitionReader: Clone + Send + Sync + 'static {
+/// Whom an export asks.
+pub trait Partitions: Clone + Send + Sync + 'static {
     /// The number of partitions.
     fn count(&self) -> u16;
 
-    /// A page of one partition's nodes.
-    fn nodes(
-        &self,
-        of: PartitionId,
-        after: Option<Cursor>,
-        slots: usize,
-    ) -> impl Future<Output = Answer<NodePage>> + Send;
+    /// How many node slots, nodes or ids a question is about at most.
+    fn page(&self) -> usize {
+        PAGE_SLOTS
+    }
 
-    /// A page of one partition's edges.
-    fn edges(
-        &self,
-        of: PartitionId,
-        after: Option<Cursor>,
-        slots: usize,
-    ) -> impl Future<Output = Answer<EdgePage>> + Send;
-
-    /// For each of the asker's nodes: does this partition know it better?
-    fn better(
+    /// Asks one partition.
+    fn ask<A: Send + 'static>(
         &self,
         at: PartitionId,
-        asker: PartitionId,
-        shown: Arc<Nodes>,
-    ) -> impl Future<Output = Answer<Vec<bool>>> + Send;
-
-    /// The nodes of a partition that have one of these uids.
-    fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> impl Future<Output = Answer<Nodes>> + Send;
-
-    /// These nodes and their edges, as far as a partition knows them.
-    fn around(
-        &self,
-        at: PartitionId,
-        ids: Arc<Vec<DumpId>>,
-    ) -> impl Future<Output = Answer<Neighborhood>> + Send;
+        question: impl FnOnce(&Partition) -> A + Send + 'static,
+    ) -> impl Future<Output = Answer<A>> + Send;
 }
 
-impl PartitionReader for GraphHandle {
+impl Partitions for GraphHandle {
     fn count(&self) -> u16 {
         u16::try_from(self.partitions().count()).unwrap_or(u16::MAX)
     }
 
-    async fn nodes(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<NodePage> {
-        self.ask(of, move |partition, _| partition.page_of_nodes(after, slots)).await
-    }
-
-    async fn edges(&self, of: PartitionId, after: Option<Cursor>, slots: usize) -> Answer<EdgePage> {
-        self.ask(of, move |partition, _| partition.page_of_edges(after, slots)).await
-    }
-
-    async fn better(
+    async fn ask<A: Send + 'static>(
         &self,
         at: PartitionId,
-        asker: PartitionId,
-        shown: Arc<Vec<(DumpId, DumpNode)>>,
-    ) -> Answer<Vec<bool>> {
-        self.ask(at, move |partition, _| partition.shows_better(asker, &shown)).await
-    }
-
-    async fn nodes_of(&self, at: PartitionId, uids: Vec<Uid>) -> Answer<Vec<(DumpId, DumpNode)>> {
-        self.ask(at, move |partition, _| partition.nodes_of(&uids)).await
-    }
-
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Answer<Neighborhood> {
-        self.ask(at, move |partition, _| partition.neighborhood(&ids)).await
+        question: impl FnOnce(&Partition) -> A + Send + 'static,
+    ) -> Answer<A> {
+        Self::ask(self, at, |partition, _| question(partition)).await
     }
 }
 
-fn all<R: PartitionReader>(partitions: &R) -> impl Iterator<Item = PartitionId> + use<R> {
-    (0..partitions.count()).map(PartitionId)
+/// Asks every partition but one.
+async fn ask_all<A: Send + 'static>(
+    partitions: &impl Partitions,
+    but: Option<PartitionId>,
+    question: impl Fn(&Partition) -> A + Clone + Send + 'static,
+) -> Answer<Vec<A>> {
+    let all = (0..partitions.count()).map(PartitionId).filter(|at| Some(*at) != but);
+    try_join_all(all.map(|at| partitions.ask(at, question.clone()))).await
 }
 
 /// The next page to write.
@@ -105,8 +72,8 @@ enum Next {
 
 /// The position of an export: all that is kept between two pages.
 #[derive(Debug)]
-struct GraphExport<R> {
-    partitions: R,
+struct GraphExport<P> {
+    partitions: P,
     writer: DumpWriter,
     next: Next,
 }
@@ -116,8 +83,8 @@ struct GraphExport<R> {
 ///
 /// The export is no consistent snapshot: each object is shown as it was at some moment, and
 /// objects that come or go during the export may be missing.
-pub fn whole<R: PartitionReader>(
-    partitions: R,
+pub fn whole<P: Partitions>(
+    partitions: P,
     language: DumpFormat,
 ) -> impl Stream<Item = Answer<String>> + Send + 'static {
     // The first step creates the writer again, with the text that it begins with.
@@ -136,16 +103,17 @@ pub fn whole<R: PartitionReader>(
     })
 }
 
-impl<R: PartitionReader> GraphExport<R> {
+impl<P: Partitions> GraphExport<P> {
     async fn step(&mut self, language: DumpFormat, text: &mut String) -> Answer<()> {
-        let first = PartitionId(0);
+        let (first, slots) = (PartitionId(0), self.partitions.page());
         self.next = match self.next {
             Next::Begin => {
                 self.writer = DumpWriter::new(language, text);
                 Next::Nodes(first, None)
             }
             Next::Nodes(of, after) => {
-                let page = self.partitions.nodes(of, after, PAGE_SLOTS).await?;
+                let page =
+                    self.partitions.ask(of, move |partition| partition.page_of_nodes(after, slots)).await?;
                 let nodes = best(&self.partitions, of, page.nodes).await?;
                 self.writer.nodes(nodes.iter().map(|(id, node)| (id, node)), text);
                 match (page.next, self.following(of)) {
@@ -155,7 +123,8 @@ impl<R: PartitionReader> GraphExport<R> {
                 }
             }
             Next::Edges(of, after) => {
-                let page = self.partitions.edges(of, after, PAGE_SLOTS).await?;
+                let page =
+                    self.partitions.ask(of, move |partition| partition.page_of_edges(after, slots)).await?;
                 self.writer.edges(&page.edges, text);
                 match (page.next, self.following(of)) {
                     (Some(after), _) => Next::Edges(of, Some(after)),
@@ -178,15 +147,15 @@ impl<R: PartitionReader> GraphExport<R> {
 
 /// The nodes of a partition that no other partition knows better. A node that a monitor observed is
 /// always the best one.
-async fn best(partitions: &impl PartitionReader, asker: PartitionId, nodes: Nodes) -> Answer<Nodes> {
+async fn best(partitions: &impl Partitions, asker: PartitionId, nodes: Nodes) -> Answer<Nodes> {
     let (mut nodes, unobserved): (Nodes, Nodes) = nodes.into_iter().partition(|(_, node)| node.is_observed());
     if unobserved.is_empty() {
         return Ok(nodes);
     }
     let unobserved = Arc::new(unobserved);
-    let others = all(partitions).filter(|other| *other != asker);
-    let answers =
-        try_join_all(others.map(|other| partitions.better(other, asker, Arc::clone(&unobserved)))).await?;
+    let shown = Arc::clone(&unobserved);
+    let better = move |partition: &Partition| partition.shows_better(asker, &shown);
+    let answers = ask_all(partitions, Some(asker), better).await?;
     let is_known_better = |index: usize| answers.iter().any(|better| better.get(index) == Some(&true));
     let kept = unobserved.iter().enumerate().filter(|(index, _)| !is_known_better(*index));
     nodes.extend(kept.map(|(_, node)| node.clone()));
@@ -195,15 +164,16 @@ async fn best(partitions: &impl PartitionReader, asker: PartitionId, nodes: Node
 
 /// The connected component of the objects with these uids. Only the component is held in
 /// memory.
-pub async fn component(partitions: &impl PartitionReader, uids: &[Uid]) -> Answer<Dump> {
-    let roots = try_join_all(all(partitions).map(|at| partitions.nodes_of(at, uids.to_vec()))).await?;
+pub async fn component(partitions: &impl Partitions, uids: &[Uid]) -> Answer<Dump> {
+    let uids = uids.to_vec();
+    let roots = ask_all(partitions, None, move |partition| partition.nodes_of(&uids)).await?;
     let mut dump = Dump::default();
     roots.into_iter().flatten().for_each(|node| take_in(&mut dump, node));
     let mut reached: BTreeSet<DumpId> = dump.nodes.keys().cloned().collect();
     let mut open: Vec<DumpId> = reached.iter().cloned().collect();
     while !open.is_empty() {
-        let ids = Arc::new(open.split_off(open.len().saturating_sub(PAGE_SLOTS)));
-        let answers = try_join_all(all(partitions).map(|at| partitions.around(at, Arc::clone(&ids)))).await?;
+        let ids = Arc::new(open.split_off(open.len().saturating_sub(partitions.page())));
+        let answers = ask_all(partitions, None, move |partition| partition.neighborhood(&ids)).await?;
         for Neighborhood { nodes, edges } in answers {
             nodes.into_iter().for_each(|node| take_in(&mut dump, node));
             for edge in edges {

@@ -3,21 +3,21 @@
 use std::time::{Duration, SystemTime};
 
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{FutureExt as _, Stream, TryStreamExt as _};
 
 use crate::actors::discovery::DiscoveryFailure;
 use crate::actors::graph_handle::PartitionEnded;
+use crate::actors::pool::PoolStatus;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
-    CausesPage, CausesQuery, DecisionQuery, DecisionsPage, DisagreementView, Ended, ExplanationPage, Facts,
-    FailingItem, FindQuery, Follow, FoundObject, FoundPage, GraphFormat, IdleQuery, IdleReport,
-    Introspection, Latencies, LatencyHistogram, Leadership, MonitorStatus, NeighbourhoodPage, ObjectQuery,
-    ObjectView, PlanPage, PlanRequest, QueueStatus, QueueSummary, Readiness, StuckPage, StuckQuery,
-    SummaryPage, TextStream, Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, Follow,
+    FoundObject, FoundPage, IdleQuery, IdleReport, Latencies, LatencyHistogram, MonitorStatus,
+    NeighbourhoodPage, ObjectQuery, ObjectView, QueueStatus, QueueSummary, Readiness, Streamed, StuckPage,
+    StuckQuery, SummaryPage, Timestamp, Undiscovered,
 };
+use crate::introspect::answers::FollowedObject;
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
-use crate::introspect::neighbourhoods::FollowedObject;
 use crate::introspect::questions::Questions;
 use crate::introspect::status::{CollectorStatus, counts};
 use crate::telemetry::Exporter;
@@ -45,7 +45,6 @@ pub struct CollectorIntrospection {
 impl CollectorIntrospection {
     /// Serves this status, this decision log and latencies of these metrics, with warnings about
     /// ignored types. The API server is asked sparingly for what the graph does not know.
-    #[must_use]
     pub fn new(
         status: CollectorStatus,
         api: Api,
@@ -53,12 +52,13 @@ impl CollectorIntrospection {
         exporter: Exporter,
         ignored: Vec<String>,
     ) -> Self {
-        let questions = Questions::new(status.graph().clone(), api.clone());
+        let questions = Questions::new(status.graph.clone(), api.clone());
         Self { status, questions, decision_log, exporter, api, ignored, since: Timestamp::now() }
     }
 
-    fn monitor_statuses(&self) -> Vec<MonitorStatus> {
-        let monitors = self.status.registry().all().into_iter();
+    /// Every monitor, ordered by group and resource.
+    pub fn monitors(&self) -> Vec<MonitorStatus> {
+        let monitors = self.status.registry.all().into_iter();
         monitors
             .map(|monitor| MonitorStatus {
                 group: monitor.resource.group_resource.group.to_string(),
@@ -72,7 +72,16 @@ impl CollectorIntrospection {
             .collect()
     }
 
-    fn undiscovered_parts(&self) -> Vec<Undiscovered> {
+    /// The object of a key, with its name if the graph knows it.
+    async fn object(&self, key: &Key) -> ObjectView {
+        match self.status.graph.identify(key).await {
+            Ok(Some(identity)) => ObjectView::from(&identity),
+            Ok(None) | Err(_) => ObjectView::from(key),
+        }
+    }
+
+    /// The parts of the API that cannot be discovered.
+    pub fn undiscovered(&self) -> Vec<Undiscovered> {
         let failing = self.status.discovery().failing.into_iter();
         failing
             .map(|DiscoveryFailure { failure, since, is_logged: _ }| Undiscovered {
@@ -84,45 +93,21 @@ impl CollectorIntrospection {
             .collect()
     }
 
-    async fn queue_statuses(&self) -> Vec<QueueStatus> {
-        let now = SystemTime::now();
-        let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
-        let mut queues = Vec::new();
-        for (queue, status) in self.status.pools(FAILING).await {
-            let mut failing = Vec::new();
-            for item in &status.failing {
-                failing.push(FailingItem {
-                    object: self.object(&item.key).await,
-                    attempts: item.attempts,
-                    since: ago(item.failing_for),
-                    last_error: format!("{}: {}", item.reason.as_str(), item.error),
-                    next_retry_seconds: Some(item.next_retry.as_secs_f64()),
-                });
-            }
-            queues.push(QueueStatus {
-                name: queue.name().to_owned(),
-                counts: counts(&status),
-                adds_total: status.adds,
-                retries_total: status.retries,
-                oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
-                longest_running_seconds: (status.processing > 0)
-                    .then_some(status.longest_running.as_secs_f64()),
-                failing,
-            });
-        }
-        queues
+    /// The whole graph (nodes that have an edge), generated while it is read.
+    pub fn graph(&self, format: DumpFormat) -> impl Stream<Item = Result<String, Ended>> + Send + 'static {
+        whole(self.status.graph.clone(), format).map_err(Ended::from)
     }
 
-    /// The object of a key, with its name if the graph knows it.
-    async fn object(&self, key: &Key) -> ObjectView {
-        match self.status.graph().identify(key).await {
-            Ok(Some(identity)) => ObjectView::from(&identity),
-            Ok(None) | Err(_) => ObjectView::from(key),
-        }
+    /// The connected components of the objects with these uids; `None` if none of them is in the graph.
+    pub async fn component(&self, uids: Vec<Uid>, format: DumpFormat) -> Result<Option<String>, Ended> {
+        let component = component(&self.status.graph, &uids).await?;
+        Ok((!component.nodes.is_empty()).then(|| component.written(format)))
     }
 
-    async fn found(&self, query: FindQuery) -> Result<FoundPage, PartitionEnded> {
-        let (found, more) = self.questions.search(query.search, query.limit).await?;
+    /// Objects by a part of their kind and name.
+    pub async fn search(&self, query: FindQuery) -> Result<FoundPage, Ended> {
+        let limit = query.limit;
+        let (found, more) = self.questions.search(query.into(), limit).await?;
         let found = found.into_iter().map(|(identity, deletion)| FoundObject {
             object: ObjectView::from(&identity),
             kind: identity.resource.kind.to_string(),
@@ -131,31 +116,23 @@ impl CollectorIntrospection {
         Ok(FoundPage { found: found.collect(), more })
     }
 
-    async fn planned(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref(), None).await? else {
-            return Ok(None);
-        };
-        self.questions.plan(root, &request, self.status.brake()).await.map(Some)
+    /// The owners and dependents of an object; `None` if it is not in the graph.
+    pub async fn neighbourhood(&self, query: ObjectQuery) -> Result<Option<NeighbourhoodPage>, Ended> {
+        Ok(self.neighbourhood_of(&query, None).await?.page)
     }
 
-    async fn at_a_glance(&self) -> Result<SummaryPage, PartitionEnded> {
-        let monitors = self.status.registry().all();
+    /// The collector at a glance.
+    pub async fn at_a_glance(&self) -> Result<SummaryPage, Ended> {
+        let monitors = self.status.registry.all();
         let not_synced = monitors.iter().filter(|monitor| !monitor.synced);
         let partitions = self.status.partitions().await?;
-        let (role, leader) = match self.status.gate().role().borrow().clone() {
+        let (role, leader) = match self.status.gate.role().borrow().clone() {
             ReplicaRole::Alone => ("alone", None),
             ReplicaRole::Leading { .. } => ("leader", None),
             ReplicaRole::Standby { holder } => ("standby", holder.as_deref().map(str::to_owned)),
         };
-        let queues = self.status.pools(0).await.into_iter().map(|(queue, status)| {
-            let summary = QueueSummary {
-                counts: counts(&status),
-                oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
-                longest_running_seconds: (status.processing > 0)
-                    .then_some(status.longest_running.as_secs_f64()),
-            };
-            (queue.name().to_owned(), summary)
-        });
+        let queues = self.status.pools(0).await.into_iter();
+        let queues = queues.map(|(queue, status)| (queue.name().to_owned(), at_present(&status)));
         let stuck = self.status.stuck(&StuckQuery { limit: Some(1), ..StuckQuery::default() }).await?;
         let only_totals = DecisionQuery { limit: Some(1), ..DecisionQuery::default() };
         Ok(SummaryPage {
@@ -167,7 +144,7 @@ impl CollectorIntrospection {
                 .collect(),
             role,
             leader,
-            brake: self.status.brake().warning(),
+            brake: self.status.brake.warning(),
             objects: partitions.iter().map(|partition| partition.stats.nodes).sum(),
             references: partitions.iter().map(|partition| partition.stats.edges).sum(),
             decisions_total: self.decision_log.page(&only_totals).total,
@@ -180,20 +157,89 @@ impl CollectorIntrospection {
         })
     }
 
-    async fn component_as_text(
-        &self,
-        uids: &[Uid],
-        format: GraphFormat,
-    ) -> Result<Option<String>, PartitionEnded> {
-        let component = component(self.status.graph(), uids).await?;
-        Ok((!component.nodes.is_empty()).then(|| component.written(language(format))))
+    /// The last decisions.
+    pub fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
+        self.decision_log.page(query)
+    }
+
+    /// The stuck objects.
+    pub async fn stuck(&self, query: StuckQuery) -> Result<StuckPage, Ended> {
+        Ok(self.status.stuck(&query).await?)
+    }
+
+    /// Whether any work is left.
+    pub async fn idle(&self, query: IdleQuery) -> IdleReport {
+        self.status.idleness(&query).await
+    }
+
+    /// Every work queue.
+    pub async fn queues(&self) -> Vec<QueueStatus> {
+        let now = SystemTime::now();
+        let ago = |duration: Duration| Timestamp(now.checked_sub(duration).unwrap_or(now));
+        let mut queues = Vec::new();
+        for (queue, status) in self.status.pools(FAILING).await {
+            let mut failing = Vec::new();
+            for item in &status.failing {
+                failing.push(FailingItem {
+                    object: self.object(&item.key).await,
+                    attempts: item.attempts,
+                    since: ago(item.failing_for),
+                    last_error: format!("{}: {}", item.reason.name(), item.error),
+                    next_retry_seconds: Some(item.next_retry.as_secs_f64()),
+                });
+            }
+            queues.push(QueueStatus {
+                name: queue.name().to_owned(),
+                now: at_present(&status),
+                adds_total: status.adds,
+                retries_total: status.retries,
+                failing,
+            });
+        }
+        queues
+    }
+
+    /// Decisions of a dry run that nobody else has carried out, newest first; `None` if this is not a dry
+    /// run.
+    pub async fn disagreements(&self) -> Option<Vec<DisagreementView>> {
+        match &self.status.comparison {
+            Some(comparison) => Some(comparison.disagreements(&self.status.graph).await),
+            None => None,
+        }
+    }
+
+    /// Whether the collector can work. This is not a future, because probes must be answered even if an
+    /// actor is busy.
+    pub fn readiness(&self) -> Readiness {
+        let status = self.status.discovery();
+        let discovery = match (&status.last_error, status.discovered) {
+            (_, true) => Ok(()),
+            (Some(error), false) => Err(error.as_str()),
+            (None, false) => Err("the first discovery has not ended yet"),
+        };
+        let undiscovered = self.undiscovered();
+        let role = self.status.gate.role().borrow().clone();
+        Readiness::assess(&Facts {
+            discovery,
+            started: self.status.is_collecting(),
+            since: self.since,
+            monitors: &self.monitors(),
+            // Before the first discovery, a failure is the reason why the collector is not ready.
+            undiscovered: if status.discovered { &undiscovered } else { &[] },
+            ignored: &self.ignored,
+            compared: self.status.comparison.as_ref().map(Comparison::compared),
+            refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
+            brake: self.status.brake.warning().as_deref(),
+            role: &role,
+        })
     }
 }
 
-const fn language(format: GraphFormat) -> DumpFormat {
-    match format {
-        GraphFormat::Dot => DumpFormat::Dot,
-        GraphFormat::Json => DumpFormat::Json,
+fn at_present(status: &PoolStatus) -> QueueSummary {
+    QueueSummary {
+        counts: counts(status),
+        oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
+        longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
     }
 }
 
@@ -203,102 +249,12 @@ impl From<PartitionEnded> for Ended {
     }
 }
 
-impl Introspection for CollectorIntrospection {
-    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
-        std::future::ready(self.monitor_statuses()).boxed()
-    }
-
-    fn undiscovered(&self) -> Vec<Undiscovered> {
-        self.undiscovered_parts()
-    }
-
-    fn graph(&self, format: GraphFormat) -> TextStream {
-        whole(self.status.graph().clone(), language(format)).map_err(Ended::from).boxed()
-    }
-
-    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
-        async move { Ok(self.component_as_text(&uids, format).await?) }.boxed()
-    }
-
-    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
-        async move { Ok(self.found(query).await?) }.boxed()
-    }
-
-    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        async move { Ok(self.neighbourhood_of(&query, None).await?.page) }.boxed()
+impl Streamed for CollectorIntrospection {
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        self.at_a_glance().boxed()
     }
 
     fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
         Box::new(FollowedObject::new(self.clone(), query))
-    }
-
-    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
-        async move { Ok(self.explanation_of(query).await?) }.boxed()
-    }
-
-    fn plan(&self, request: PlanRequest) -> BoxFuture<'_, Result<Option<PlanPage>, Ended>> {
-        async move { Ok(self.planned(request).await?) }.boxed()
-    }
-
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
-        async move { Ok(self.at_a_glance().await?) }.boxed()
-    }
-
-    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        self.decision_log.page(query)
-    }
-
-    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
-        async move { Ok(self.status.stuck(&query).await?) }.boxed()
-    }
-
-    fn causes(&self, query: CausesQuery) -> BoxFuture<'_, Result<CausesPage, Ended>> {
-        async move { Ok(self.causes_of(query).await?) }.boxed()
-    }
-
-    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
-        async move { self.status.idleness(&query).await }.boxed()
-    }
-
-    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
-        self.queue_statuses().boxed()
-    }
-
-    fn disagreements(&self) -> BoxFuture<'_, Option<Vec<DisagreementView>>> {
-        async move {
-            match self.status.comparison() {
-                Some(comparison) => Some(comparison.disagreements(self.status.graph()).await),
-                None => None,
-            }
-        }
-        .boxed()
-    }
-
-    fn readiness(&self) -> Readiness {
-        let status = self.status.discovery();
-        let discovery = match (&status.last_error, status.discovered) {
-            (_, true) => Ok(()),
-            (Some(error), false) => Err(error.as_str()),
-            (None, false) => Err("the first discovery has not ended yet"),
-        };
-        let undiscovered = self.undiscovered_parts();
-        let role = self.status.gate().role().borrow().clone();
-        Readiness::assess(&Facts {
-            discovery,
-            started: self.status.is_collecting(),
-            since: self.since,
-            monitors: &self.monitor_statuses(),
-            // Before the first discovery, a failure is the reason why the collector is not ready.
-            undiscovered: if status.discovered { &undiscovered } else { &[] },
-            ignored: &self.ignored,
-            compared: self.status.comparison().map(Comparison::compared),
-            refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
-            brake: self.status.brake().warning().as_deref(),
-            leadership: match &role {
-                ReplicaRole::Alone => None,
-                ReplicaRole::Leading { .. } => Some(Leadership::Leader),
-                ReplicaRole::Standby { holder } => Some(Leadership::Standby { leader: holder.as_deref() }),
-            },
-        })
     }
 }

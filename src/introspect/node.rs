@@ -1,9 +1,18 @@
-//! The read model of node collection.
+//! The read model of node collection, and its page `/debug/node`.
 
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
 use tokio::sync::watch;
 
 use crate::actors::node::NodeStatus;
-use crate::http::{Check, NodeIntrospection, Readiness};
+use crate::http::page::{json_text, not_found, text};
+use crate::http::{Check, Readiness};
+
+const INDEX: &str = "\
+/debug/node      the last plan for this node, and what came of it
+";
 
 /// What `/readyz` and `/debug/node` show.
 #[derive(Clone, Debug)]
@@ -13,20 +22,36 @@ pub struct NodeView {
 
 impl NodeView {
     /// Shows what the actor publishes.
-    #[must_use]
     pub const fn new(status: watch::Receiver<NodeStatus>) -> Self {
         Self { status }
     }
-}
 
-impl NodeIntrospection for NodeView {
-    fn readiness(&self) -> Readiness {
+    /// Whether the node can be collected.
+    pub fn readiness(&self) -> Readiness {
         assess(&self.status.borrow())
     }
 
-    fn last(&self) -> Option<Result<String, serde_json::Error>> {
+    /// The last plan, and what came of it, as indented JSON; nothing before the first one.
+    pub fn last(&self) -> Option<Result<String, serde_json::Error>> {
         let report = self.status.borrow().report.clone();
         report.map(|report| report.to_json())
+    }
+
+    /// The pages of the debug listener.
+    pub fn debug_router(self) -> Router {
+        Router::new()
+            .route("/debug/node", get(async move || self.page()))
+            .route("/", get(async || text(StatusCode::OK, INDEX)))
+            .route("/debug", get(async || text(StatusCode::OK, INDEX)))
+            .fallback(not_found)
+    }
+
+    fn page(&self) -> Response {
+        match self.last() {
+            Some(Ok(report)) => json_text(StatusCode::OK, &report),
+            Some(Err(error)) => text(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "the node has not been looked at yet"),
+        }
     }
 }
 

@@ -1,19 +1,23 @@
 //! Answers the questions of people from the graph of the running collector, and from a few live
 //! reads where the graph does not know.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{FutureExt as _, StreamExt as _};
+use futures::StreamExt as _;
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::{Api, ApiError};
-use crate::introspect::recent_reads::RecentReads;
+use crate::http::{Answer, Cache};
 use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
-use kube_gc_core::object::{DeletionState, Identity, Namespace};
-use kube_gc_insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, OwnerReference, Uid};
+use kube_gc_insight::{
+    AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, ObjectName,
+    Unseen, ask,
+};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
@@ -22,6 +26,13 @@ const READ_INTERVAL: Duration = Duration::from_millis(50);
 const MOST_READS: usize = 128;
 /// The live reads of one question at the same time.
 const AT_ONCE: usize = 4;
+/// How long a read counts, so that pages that are asked again and again do not keep the API server
+/// busy.
+const RECENT: Duration = Duration::from_secs(2);
+/// The most reads that are kept.
+const MOST_KEPT: usize = 256;
+/// The most bytes of a read that is kept. Names and uids of references can have any length.
+const MOST_BYTES: usize = 8 << 10;
 /// The slots of a page of a search: less than 5 ms of a partition's time.
 const SEARCH_SLOTS: usize = 10_000;
 
@@ -31,7 +42,7 @@ pub struct Questions {
     graph: GraphHandle,
     api: Api,
     pace: Arc<Mutex<Option<Interval>>>,
-    recent: RecentReads,
+    recent: Cache<Identity, Live, Infallible>,
 }
 
 /// Which live reads count.
@@ -39,7 +50,7 @@ pub struct Questions {
 pub enum Freshness {
     /// Those that are made for this question.
     Now,
-    /// Also those of other questions in the last two seconds. They have no details.
+    /// Also those of other such questions in the last two seconds. They have no details.
     Recent,
 }
 
@@ -61,14 +72,8 @@ impl std::fmt::Debug for Questions {
 
 impl Questions {
     /// Questions to this graph and this API server.
-    #[must_use]
     pub fn new(graph: GraphHandle, api: Api) -> Self {
-        Self { graph, api, pace: Arc::default(), recent: RecentReads::default() }
-    }
-
-    /// The graph.
-    pub(super) const fn graph(&self) -> &GraphHandle {
-        &self.graph
+        Self { graph, api, pace: Arc::default(), recent: Cache::new(MOST_KEPT) }
     }
 
     /// Asks a question until it has an answer. Also returns what could not be read.
@@ -104,8 +109,7 @@ impl Questions {
                     let (unseen, rests_on_reads) = (unseen(&known), known.has_reads());
                     return Ok(Answered { answer, unseen, rests_on_reads });
                 }
-                // Boxed, and so compiled once and not for each question.
-                Err(needs) => self.find_out(needs, &mut known, follower, limits, freshness).boxed().await?,
+                Err(needs) => self.find_out(needs, &mut known, follower, limits, freshness).await?,
             }
         }
     }
@@ -136,15 +140,26 @@ impl Questions {
     }
 
     async fn read(&self, identity: Identity, freshness: Freshness) -> Fact {
-        if freshness == Freshness::Recent
-            && let Some(live) = self.recent.get(&identity)
-        {
-            return Fact::Live(identity, live);
-        }
-        self.turn().await;
-        let live = self.api.read_live(&identity).await;
-        self.recent.put(&identity, &live);
+        let (questions, of) = (self.clone(), identity.clone());
+        let ask = || async move {
+            let value = without_details(questions.read_now(&of).await);
+            let keep = if bytes(&of, &value) > MOST_BYTES { Duration::ZERO } else { RECENT };
+            Ok(Answer { value, keep })
+        };
+        let recent = match freshness {
+            Freshness::Now => None,
+            Freshness::Recent => self.recent.get(identity.clone(), ask).await.ok(),
+        };
+        let live = match recent {
+            Some(Ok(live)) => live,
+            None => self.read_now(&identity).await,
+        };
         Fact::Live(identity, live)
+    }
+
+    async fn read_now(&self, identity: &Identity) -> Live {
+        self.turn().await;
+        self.api.read_live(identity).await
     }
 
     /// Waits for the turn of a live read.
@@ -234,8 +249,8 @@ impl Questions {
     /// When a partition has ended.
     pub async fn find(
         &self,
-        uid: &kube_gc_core::object::Uid,
-        resource: Option<&kube_gc_core::object::GroupResource>,
+        uid: &Uid,
+        resource: Option<&GroupResource>,
         follower: Option<&Follower>,
     ) -> Result<Option<Identity>, PartitionEnded> {
         let found = self.graph.locate_for(uid, follower).await?;
@@ -254,4 +269,55 @@ fn unseen(known: &Knowledge) -> Vec<Unseen> {
     let mut unseen: Vec<Unseen> = failed.collect();
     unseen.sort();
     unseen
+}
+
+fn without_details(live: Live) -> Live {
+    match live {
+        Live::Found(object) => Live::Found(Box::new(LiveObject { details: Details::default(), ..*object })),
+        other => other,
+    }
+}
+
+/// About how many bytes a read takes.
+fn bytes(identity: &Identity, live: &Live) -> usize {
+    let text = |uid: &Uid| uid.to_string().len();
+    let named = size_of::<(Identity, Live)>() + identity.name.len() + text(&identity.uid);
+    named
+        + match live {
+            Live::Found(object) => {
+                let owners = object.facts.owners.iter().map(|owner| {
+                    let texts = owner.api_version.len() + owner.kind.len() + owner.name.len();
+                    size_of::<OwnerReference>() + texts + text(&owner.uid)
+                });
+                size_of::<LiveObject>() + object.facts.name.len() + owners.sum::<usize>()
+            }
+            Live::Absent(AbsenceEvidence::OtherUid(uid)) => text(uid),
+            Live::Failed(why) => why.len(),
+            Live::Absent(AbsenceEvidence::NotFound) | Live::NotAsked => 0,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_gc_core::object::{ResourceType, Scope};
+
+    use super::*;
+
+    fn identity(name: &str) -> Identity {
+        let resource = ResourceType {
+            group_resource: GroupResource::new("", "events"),
+            version: "v1".into(),
+            kind: "Event".into(),
+            scope: Scope::Cluster,
+        };
+        let uid = Uid::parse(name).unwrap();
+        Identity { resource: Arc::new(resource), namespace: None, name: name.into(), uid }
+    }
+
+    #[test]
+    fn a_read_is_as_large_as_its_texts() {
+        let (name, why) = ("x".repeat(MOST_BYTES / 4), "y".repeat(MOST_BYTES));
+        assert!(bytes(&identity(&name), &Live::Absent(AbsenceEvidence::NotFound)) < MOST_BYTES);
+        assert!(bytes(&identity(&name), &Live::Failed(why)) > MOST_BYTES);
+    }
 }

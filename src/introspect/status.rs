@@ -1,26 +1,35 @@
 //! A read-only view of the whole collector, for HTTP and metrics.
 
+use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Addr, MailboxError};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::discovery::DiscoveryStatus;
+use crate::actors::discovery::{DiscoveryFailure, DiscoveryStatus};
 use crate::actors::graph::PartitionStatus;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lifecycle::Phase;
 use crate::actors::pool::{AskPool, Pool, PoolStatus};
+use crate::actors::registry;
 use crate::actors::registry::Registry;
+use crate::actors::supervision::task;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
-use crate::telemetry::Queue;
+use crate::telemetry::{
+    Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
+};
 use crate::worker::brake::Brake;
 use crate::worker::comparison::Comparison;
 use crate::worker::delete::{DeleteWork, LargeWork};
 use crate::worker::orphan::OrphanWork;
+use kube_gc_core::object::GroupResource;
 
 /// The number of pools.
 const POOLS: usize = Queue::POOLS.len();
@@ -44,45 +53,9 @@ pub struct CollectorStatus {
 
 impl CollectorStatus {
     /// The state of every monitor.
-    #[must_use]
+    #[cfg(feature = "internals")]
     pub const fn registry(&self) -> &Registry {
         &self.registry
-    }
-
-    /// Owners that were proved absent, and owners whose dependents were orphaned.
-    #[must_use]
-    pub fn absent_owners(&self) -> &AbsentOwnerCache {
-        &self.absent_owners
-    }
-
-    /// The changes that wait for the graph.
-    #[must_use]
-    pub const fn graph_queue(&self) -> &GraphQueue {
-        &self.graph_queue
-    }
-
-    /// The graph.
-    #[must_use]
-    pub const fn graph(&self) -> &GraphHandle {
-        &self.graph
-    }
-
-    /// The write gate, which knows the role of this replica.
-    #[must_use]
-    pub const fn gate(&self) -> &WriteGate {
-        &self.gate
-    }
-
-    /// In a dry run, the comparison of decisions with the writes of the other collector.
-    #[must_use]
-    pub const fn comparison(&self) -> Option<&Comparison> {
-        self.comparison.as_ref()
-    }
-
-    /// The brake.
-    #[must_use]
-    pub const fn brake(&self) -> &Brake {
-        &self.brake
     }
 
     /// Resolves when the workers may start: everything is synced, or the start-up timeout is over.
@@ -97,19 +70,16 @@ impl CollectorStatus {
     }
 
     /// The status of discovery.
-    #[must_use]
     pub fn discovery(&self) -> DiscoveryStatus {
         self.discovery.borrow().clone()
     }
 
     /// Whether the start-up phase is over, and no rebuild is under way.
-    #[must_use]
     pub fn is_collecting(&self) -> bool {
         *self.phase.borrow() == Phase::Collecting
     }
 
     /// Whether a discovery has succeeded and the workers have started.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.discovery.borrow().discovered && self.is_collecting()
     }
@@ -205,4 +175,144 @@ impl CollectorStatus {
 pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
     let PoolStatus { ready, processing, delayed, parked, .. } = *status;
     QueueCounts { ready, processing, delayed, parked }
+}
+
+/// The interval at which gauges are set. Prometheus scrapes less often.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The number of samples after which the series of types that are gone are removed.
+const CLEANUP_INTERVAL: usize = 30;
+
+/// Types that are reported as not synced, with their versions.
+type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
+
+/// Exports queue depths, the size of the graph and the state of the monitors, again and again.
+pub async fn sample(collector: CollectorStatus, exporter: Exporter) {
+    let queues: Arc<[_]> = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
+    let mut unsynced = Unsynced::new();
+    for samples in 1_usize.. {
+        // A delay, not a fixed schedule: samples that were missed during a pause are not made up for.
+        sleep(EVERY).await;
+        let (collector, exporter, queues) = (collector.clone(), exporter.clone(), Arc::clone(&queues));
+        let mut reported = std::mem::take(&mut unsynced);
+        let sampled = task(async move {
+            set_gauges(&collector, &queues, &mut reported).await;
+            if samples.is_multiple_of(CLEANUP_INTERVAL) {
+                keep_series(&collector, &exporter);
+            }
+            reported
+        });
+        unsynced = sampled.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot sample the metrics of queues, types and graph; kube-gc tries again");
+            Unsynced::new()
+        });
+    }
+}
+
+async fn set_gauges(collector: &CollectorStatus, metrics: &[(Queue, QueueMetrics)], reported: &mut Unsynced) {
+    let pools = collector.pools(0).await;
+    for (queue, metrics) in metrics {
+        let Some((_, status)) = pools.iter().find(|(of, _)| of == queue) else { continue };
+        metrics.sample(&QueueSample {
+            ready: status.ready,
+            processing: status.processing,
+            delayed: status.delayed,
+            parked: status.parked,
+            error_bytes: status.error_bytes,
+            unfinished: status.unfinished,
+            longest_running: status.longest_running,
+        });
+    }
+    collector.brake.sample(pools.iter().map(|(_, status)| status.braked).sum());
+    collector.graph_queue.sample();
+    // An error means that the process is ending.
+    for (reason, tally) in collector.stuck_tallies().await.unwrap_or_default() {
+        record::stuck(reason, tally.count, tally.oldest);
+    }
+    for (partition, status) in collector.partitions().await.unwrap_or_default().iter().enumerate() {
+        record::graph(
+            partition,
+            &GraphSize {
+                nodes: status.stats.nodes,
+                virtual_nodes: status.stats.virtual_nodes,
+                edges: status.stats.edges,
+                bytes: status.stats.bytes,
+                unresolved: status.stats.unresolved,
+                outbox: status.outbox,
+            },
+        );
+    }
+    let all = collector.registry.all();
+    for state in MonitorState::ALL {
+        record::monitors(state, all.iter().filter(|monitor| state_of(monitor) == state).count());
+    }
+    let unsynced: Unsynced = all
+        .iter()
+        .filter(|monitor| is_incomplete(monitor))
+        .map(|monitor| (monitor.resource.group_resource.clone(), monitor.resource.version.clone()))
+        .collect();
+    // Only types that are or were unsynced have a series. A type that is gone needs none.
+    for (resource, version) in reported.difference(&unsynced) {
+        record::resource_synced(&resource.group, version, &resource.resource, true);
+    }
+    for (resource, version) in &unsynced {
+        record::resource_synced(&resource.group, version, &resource.resource, false);
+    }
+    *reported = unsynced;
+    // Repeated, because the exporter drops series that are not updated.
+    for DiscoveryFailure { failure, .. } in collector.discovery().failing {
+        record::undiscovered(&failure.group, failure.version.as_deref(), true);
+    }
+    record::lease_remaining(collector.gate.time_left().unwrap_or_default());
+    record::ready(collector.is_ready());
+    record::lease_age(collector.gate.lease_age().unwrap_or_default());
+    record::tasks(Handle::current().metrics().num_alive_tasks());
+    record::log_waiting(logging::waiting());
+    record::absent_owner_entries(collector.absent_owners.absent.len());
+    record::orphaned_owner_entries(collector.absent_owners.orphaned.len());
+}
+
+/// Keeps the series of watched types, and those without a watched type: discovery, and events.
+fn keep_series(collector: &CollectorStatus, exporter: &Exporter) {
+    let all = collector.registry.all();
+    let watched: BTreeSet<String> =
+        all.iter().map(|monitor| monitor.resource.group_resource.to_string()).collect();
+    exporter.keep(|resource| matches!(resource, "" | "events") || watched.contains(resource));
+}
+
+/// Whether the graph may lack changes of a type. A watch that cannot be opened counts, too: its
+/// type may have been synced long ago.
+const fn is_incomplete(monitor: &registry::MonitorState) -> bool {
+    !monitor.synced || monitor.last_error.is_some()
+}
+
+const fn state_of(monitor: &registry::MonitorState) -> MonitorState {
+    match monitor {
+        monitor if monitor.draining => MonitorState::Draining,
+        monitor if monitor.last_error.is_some() => MonitorState::Failing,
+        monitor if monitor.synced => MonitorState::Synced,
+        _ => MonitorState::Syncing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::registry::Registry;
+    use crate::actors::tests::identity;
+
+    #[test]
+    fn a_type_whose_watch_fails_counts_as_not_synced() {
+        let registry = Registry::default();
+        let resource = identity("a", "x").resource;
+        let is_incomplete = || registry.all().iter().any(is_incomplete);
+        registry.started(&resource);
+        assert!(is_incomplete());
+        registry.synced(&resource.group_resource, None);
+        assert!(!is_incomplete());
+        registry.failed(&resource.group_resource, "403 Forbidden".to_owned());
+        assert!(is_incomplete());
+        registry.synced(&resource.group_resource, None);
+        assert!(!is_incomplete());
+    }
 }

@@ -1,18 +1,20 @@
 //! Stuck objects, collected from the pools and the graph.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
 use actix::MailboxError;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
 
+use super::status::CollectorStatus;
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
-use crate::api::ReplicaRole;
-use crate::http::{ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::introspect::status::CollectorStatus;
-use crate::telemetry::StuckReason;
+use crate::api::{Api, ErrorClass, ReplicaRole};
+use crate::http::{DEFAULT_LIMIT, ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
+use crate::telemetry::{Structured, StuckReason};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
-use kube_gc_core::object::{Identity, OwnerReference};
+use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
 
 impl From<StuckCause> for StuckReason {
@@ -47,12 +49,12 @@ impl CollectorStatus {
     /// # Errors
     /// When a part of the collector has ended.
     pub async fn stuck(&self, query: &StuckQuery) -> Result<StuckPage, PartitionEnded> {
-        let limit = query.limit();
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
         let StuckQuery { namespace, resource, reason, .. } = query.clone();
         let ask = AskStuck { limit, per_namespace: None, namespace, resource, only: reason };
         let (pools, graph) = self.stuck_parts(ask).await?;
         let totals = tallies(&pools, &graph);
-        let totals = totals.into_iter().map(|(reason, tally)| (reason.as_str(), tally.count)).collect();
+        let totals = totals.into_iter().map(|(reason, tally)| (reason.name(), tally.count)).collect();
 
         let stuck = self.described(merged(pools, graph, limit)).await?;
         let standby = self.is_standby();
@@ -84,7 +86,7 @@ impl CollectorStatus {
 
     /// Whether another replica works.
     pub fn is_standby(&self) -> bool {
-        matches!(*self.gate().role().borrow(), ReplicaRole::Standby { .. })
+        matches!(*self.gate.role().borrow(), ReplicaRole::Standby { .. })
     }
 
     async fn stuck_parts(
@@ -109,7 +111,7 @@ impl CollectorStatus {
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
         let large: Result<_, MailboxError> = self.large.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&filter).await?))
+        Ok((vec![delete?, large?, orphan?], self.graph.waiting(&filter).await?))
     }
 
     /// Adds the names of objects. Keys do not contain them.
@@ -119,7 +121,7 @@ impl CollectorStatus {
     ) -> Result<Vec<(Option<Identity>, StuckItem)>, PartitionEnded> {
         let now = SystemTime::now();
         let keys: Vec<_> = stuck.iter().filter_map(Stuck::key).cloned().collect();
-        let mut identities = self.graph().identify_all(&keys).await?.into_iter();
+        let mut identities = self.graph.identify_all(&keys).await?.into_iter();
         let describe = |stuck: Stuck| match stuck {
             Stuck::InQueue(stuck) => {
                 let identity = identities.next().flatten();
@@ -208,7 +210,7 @@ fn in_queue(object: ObjectView, stuck: StuckKey, now: SystemTime) -> StuckItem {
     };
     StuckItem {
         object,
-        reason: reason.as_str(),
+        reason: reason.name(),
         since: since(now, waited),
         waiting_seconds: waited.as_secs_f64(),
         attempts,
@@ -246,7 +248,7 @@ fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
     };
     StuckItem {
         object: object.into(),
-        reason: reason.as_str(),
+        reason: reason.name(),
         since: since(now, *waited),
         waiting_seconds: waited.as_secs_f64(),
         attempts: None,
@@ -254,5 +256,199 @@ fn in_graph(stuck: &StuckObject, now: SystemTime) -> StuckItem {
         message,
         blocked_by,
         hint: hint(reason),
+    }
+}
+
+/// The longest time between two looks at what is stuck.
+const LOOKS_EVERY: Duration = Duration::from_secs(30);
+/// The shortest time between two looks.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// When an event about the same object is sent again. By default, an API server keeps events for
+/// an hour.
+const AGAIN_AFTER: Duration = Duration::from_secs(3600);
+/// The most objects that are looked at for each reason.
+const LOOKED_AT: usize = 1000;
+/// The most of these in one namespace, so that no tenant hides the objects of another.
+const IN_A_NAMESPACE: usize = 16;
+/// The most events after one look.
+const AT_ONCE: usize = 20;
+
+/// What people see as the reason of the event, and the beginning of its message.
+const fn wording(reason: StuckReason) -> Option<(&'static str, &'static str)> {
+    match reason {
+        StuckReason::Blocked => Some(("ForegroundDeletionBlocked", "its foreground deletion has to wait")),
+        StuckReason::Denied => {
+            Some(("GarbageCollectionDenied", "the API server denies a write of the garbage collector"))
+        }
+        StuckReason::Unresolved | StuckReason::NotObserved => {
+            Some(("OwnerRefUnresolved", "the garbage collector cannot resolve an owner of this object"))
+        }
+        StuckReason::Conflict
+        | StuckReason::Failed
+        | StuckReason::Throttled
+        | StuckReason::Panicked
+        | StuckReason::Orphaning
+        | StuckReason::InvalidScope
+        | StuckReason::UnseenWrite
+        | StuckReason::Braked
+        | StuckReason::Deferred => None,
+    }
+}
+
+/// Sends warning events until the collector ends. Objects count that have been stuck for `after`.
+pub async fn warn(collector: CollectorStatus, api: Api, after: Duration, ending: CancellationToken) {
+    let mut looks = interval(after.clamp(SHORTEST_PAUSE, LOOKS_EVERY));
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut recent = RecentWarnings::default();
+    let warning = async {
+        loop {
+            looks.tick().await;
+            if look(&collector, &api, after, &mut recent).await.is_err() {
+                // A part of the collector has ended, and the process is about to.
+                return;
+            }
+        }
+    };
+    ending.run_until_cancelled(warning).await;
+}
+
+async fn look(
+    collector: &CollectorStatus,
+    api: &Api,
+    after: Duration,
+    recent: &mut RecentWarnings,
+) -> Result<(), PartitionEnded> {
+    if collector.is_standby() {
+        return Ok(());
+    }
+    let mut stuck = Vec::new();
+    for reason in StuckReason::ALL.into_iter().filter(|reason| wording(*reason).is_some()) {
+        let named = collector.named_stuck(reason, LOOKED_AT, IN_A_NAMESPACE).await?;
+        stuck.extend(named.into_iter().filter(|object| object.waited >= after));
+    }
+    for object in recent.due(stuck, Instant::now()) {
+        if send(api, &object).await == Delivery::Retry {
+            recent.forget(&object);
+        }
+    }
+    Ok(())
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    /// It was recorded, or sending it again would not help.
+    Done,
+    /// It could not be recorded now.
+    Retry,
+}
+
+async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
+    let Some((reason, beginning)) = wording(stuck.reason) else { return Delivery::Done };
+    let message = format!("{beginning}: {}", stuck.message);
+    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return Delivery::Done };
+    let object = Structured::object(&stuck.object);
+    match error.class {
+        ErrorClass::DryRun => Delivery::Done,
+        ErrorClass::GateClosed
+        | ErrorClass::Transient
+        | ErrorClass::Throttled { .. }
+        | ErrorClass::Deferred { .. } => {
+            tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object; kube-gc retries");
+            Delivery::Retry
+        }
+        _ => {
+            tracing::warn!(
+                object = object.logged(),
+                %error,
+                "cannot create the Warning event about this object; check that kube-gc may create events"
+            );
+            Delivery::Done
+        }
+    }
+}
+
+/// The events that were sent about objects that are still stuck.
+#[derive(Debug, Default)]
+struct RecentWarnings(HashMap<(Uid, StuckReason), Instant>);
+
+impl RecentWarnings {
+    /// The objects about which an event is due, those that are stuck longest first. What is no
+    /// longer stuck is forgotten, which bounds the memory.
+    fn due(&mut self, mut stuck: Vec<NamedStuck>, now: Instant) -> Vec<NamedStuck> {
+        let before = std::mem::take(&mut self.0);
+        stuck.sort_by(|a, b| b.waited.cmp(&a.waited).then_with(|| a.object.uid.cmp(&b.object.uid)));
+        let mut due = Vec::new();
+        for object in stuck {
+            let key = Self::key(&object.object, object.reason);
+            match before.get(&key) {
+                Some(at) if now.saturating_duration_since(*at) < AGAIN_AFTER => {
+                    self.0.insert(key, *at);
+                }
+                Some(_) | None if due.len() < AT_ONCE => {
+                    self.0.insert(key, now);
+                    due.push(object);
+                }
+                Some(_) | None => {}
+            }
+        }
+        due
+    }
+
+    fn forget(&mut self, stuck: &NamedStuck) {
+        self.0.remove(&Self::key(&stuck.object, stuck.reason));
+    }
+
+    fn key(object: &Identity, reason: StuckReason) -> (Uid, StuckReason) {
+        (object.uid.clone(), reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::tests::identity;
+
+    fn stuck(number: usize, waited: u64) -> NamedStuck {
+        NamedStuck {
+            object: identity("ns", &format!("object-{number}")),
+            reason: StuckReason::Blocked,
+            waited: Duration::from_secs(waited),
+            message: "something".to_owned(),
+        }
+    }
+
+    fn names(due: &[NamedStuck]) -> Vec<&str> {
+        due.iter().map(|stuck| &*stuck.object.name).collect()
+    }
+
+    #[test]
+    fn one_event_an_hour_is_due_about_each_object_and_reason() {
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
+        let both = || vec![stuck(1, 10), stuck(2, 20)];
+        assert_eq!(names(&recent.due(both(), now)), ["object-2", "object-1"]);
+        assert!(recent.due(both(), now + AGAIN_AFTER / 2).is_empty());
+        let other = NamedStuck { reason: StuckReason::Denied, ..stuck(1, 10) };
+        assert_eq!(recent.due(vec![other, stuck(1, 10)], now + AGAIN_AFTER / 2).len(), 1);
+        assert_eq!(names(&recent.due(both(), now + AGAIN_AFTER)), ["object-2", "object-1"]);
+    }
+
+    #[test]
+    fn few_events_are_due_at_a_time_and_the_others_follow() {
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
+        let all = || (0..AT_ONCE + 3).map(|number| stuck(number, 10)).collect();
+        assert_eq!(recent.due(all(), now).len(), AT_ONCE);
+        assert_eq!(recent.due(all(), now).len(), 3);
+        assert_eq!(recent.due(all(), now).len(), 0);
+    }
+
+    #[test]
+    fn what_was_not_sent_is_due_again_and_what_is_done_is_forgotten() {
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
+        recent.due(vec![stuck(1, 10)], now);
+        recent.forget(&stuck(1, 10));
+        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
+        assert!(recent.due(Vec::new(), now).is_empty() && recent.0.is_empty());
+        assert_eq!(recent.due(vec![stuck(1, 10)], now).len(), 1);
     }
 }

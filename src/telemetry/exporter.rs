@@ -1,18 +1,51 @@
-//! Exports the metrics in Prometheus' text format.
+//! Exports the metrics in Prometheus' text format, and drops the series of removed resource types.
+//!
+//! A test cluster may create and remove thousands of CRDs with different names, each of
+//! which would leave its series behind. So series with a type in their labels are stored
+//! separately. They stay as long as their type is watched and expire afterwards. All other
+//! series stay as long as the process, including zeros, on which alerts rely.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use dashmap::DashMap;
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Label, Metadata, Recorder as Record, SharedString, Unit,
+};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
+use metrics_util::MetricKindMask;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::histogram::Distribution;
+use super::histogram::{Distribution, Histograms};
+use super::labels::THREADS;
 use super::names::{ALL, DELETION_LAG, Kind, Metric, REQUEST_DURATION, THREAD_CPU};
 use super::record;
-use super::recorder::{IDLE_TIMEOUT, PROCESS_CPU, Recorder};
-use super::threads::ThreadTimes;
+
+/// How long the series of a removed type stay. Prometheus must scrape the last values, and a
+/// type that is only reinstalled must continue its counters.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// `metrics_process` counts this in whole seconds; [`Exporter::render`] replaces it with fractions.
+const PROCESS_CPU: &str = "process_cpu_seconds_total";
+
+/// Stores all metrics. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Recorder(Arc<Recorders>);
+
+#[derive(Debug)]
+struct Recorders {
+    permanent: PrometheusRecorder,
+    by_type: PrometheusRecorder,
+    /// The series of `by_type`, so that they can be kept alive.
+    counters: DashMap<Key, Counter>,
+    gauges: DashMap<Key, Gauge>,
+    histograms: Histograms,
+}
 
 /// Renders `/metrics`. Clones share everything.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Exporter {
     recorder: Recorder,
     process: metrics_process::Collector,
@@ -30,10 +63,8 @@ impl Exporter {
     /// # Errors
     /// If the process has a recorder already.
     pub fn install() -> Result<Self, InstallError> {
-        let recorder = Recorder::new(IDLE_TIMEOUT);
-        let exporter = Self::of(&recorder);
+        let (recorder, exporter) = Self::local()?;
         metrics::set_global_recorder(recorder).map_err(|error| InstallError(error.to_string()))?;
-        exporter.describe();
         Ok(exporter)
     }
 
@@ -44,17 +75,10 @@ impl Exporter {
     /// Never.
     pub fn local() -> Result<(Recorder, Self), InstallError> {
         let recorder = Recorder::new(IDLE_TIMEOUT);
-        let exporter = Self::of(&recorder);
+        let (process, threads) = (metrics_process::Collector::default(), Arc::default());
+        let exporter = Self { recorder: recorder.clone(), process, threads };
         metrics::with_local_recorder(&recorder, || exporter.describe());
         Ok((recorder, exporter))
-    }
-
-    fn of(recorder: &Recorder) -> Self {
-        Self {
-            recorder: recorder.clone(),
-            process: metrics_process::Collector::default(),
-            threads: Arc::default(),
-        }
     }
 
     fn describe(&self) {
@@ -70,7 +94,6 @@ impl Exporter {
     }
 
     /// Renders the page in Prometheus' text format.
-    #[must_use]
     pub fn render(&self) -> String {
         self.process.collect();
         let mut page = self.recorder.render();
@@ -80,15 +103,13 @@ impl Exporter {
 
     /// How long it took from the end of an owner to the DELETE of its dependent; `None` if there
     /// was none.
-    #[must_use]
     pub fn deletion_lag(&self) -> Option<Distribution> {
-        self.recorder.distribution(&DELETION_LAG)
+        self.recorder.0.histograms.total(&DELETION_LAG)
     }
 
     /// How long the requests of all kinds took; `None` if there was none.
-    #[must_use]
     pub fn requests(&self) -> Option<Distribution> {
-        self.recorder.distribution(&REQUEST_DURATION)
+        self.recorder.0.histograms.total(&REQUEST_DURATION)
     }
 
     /// Renders CPU times in fractions of seconds, because the recorder's counters are integers.
@@ -121,17 +142,181 @@ impl Exporter {
     }
 }
 
-impl std::fmt::Debug for Exporter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Exporter").finish_non_exhaustive()
+impl Recorder {
+    /// A recorder in which the series of a removed type stay for this long.
+    fn new(idle_timeout: Duration) -> Self {
+        let by_type = PrometheusBuilder::new().idle_timeout(MetricKindMask::ALL, Some(idle_timeout));
+        Self(Arc::new(Recorders {
+            permanent: PrometheusBuilder::new().build_recorder(),
+            by_type: by_type.build_recorder(),
+            counters: DashMap::new(),
+            gauges: DashMap::new(),
+            histograms: Histograms::default(),
+        }))
     }
+
+    fn render(&self) -> String {
+        let mut page = self.0.permanent.handle().render() + &self.0.by_type.handle().render();
+        self.0.histograms.render(&mut page);
+        page
+    }
+
+    /// Keeps the series of the watched types alive. Drops the series of other types that have expired.
+    fn keep(&self, is_watched: impl Fn(&str) -> bool) {
+        let keeps = |key: &Key| type_of(key).is_some_and(|resource| is_watched(&resource));
+        self.0.counters.retain(|key, counter| {
+            counter.increment(0);
+            keeps(key)
+        });
+        self.0.gauges.retain(|key, gauge| {
+            gauge.increment(0.0);
+            keeps(key)
+        });
+        // The crate drops expired series when it renders.
+        drop(self.0.by_type.handle().render());
+    }
+}
+
+/// Whether a series belongs to a resource type or an API group, which can be removed.
+fn is_of_type(key: &Key) -> bool {
+    key.labels().any(|label| matches!(label.key(), "resource" | "group"))
+}
+
+/// The resource type of a series, as `resource.group`.
+fn type_of(key: &Key) -> Option<String> {
+    let value = |name: &str| key.labels().find(|label| label.key() == name).map(Label::value);
+    let resource = value("resource")?;
+    Some(match value("group") {
+        None | Some("") => resource.to_owned(),
+        Some(group) => format!("{resource}.{group}"),
+    })
+}
+
+impl Record for Recorder {
+    fn describe_counter(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.permanent.describe_counter(name.clone(), unit, help.clone());
+        self.0.by_type.describe_counter(name, unit, help);
+    }
+
+    fn describe_gauge(&self, name: KeyName, unit: Option<Unit>, help: SharedString) {
+        self.0.permanent.describe_gauge(name.clone(), unit, help.clone());
+        self.0.by_type.describe_gauge(name, unit, help);
+    }
+
+    // Histograms take the help text from their declaration.
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, metadata: &Metadata<'_>) -> Counter {
+        if key.name() == PROCESS_CPU {
+            return Counter::noop();
+        }
+        if !is_of_type(key) {
+            return self.0.permanent.register_counter(key, metadata);
+        }
+        let new = || self.0.by_type.register_counter(key, metadata);
+        self.0.counters.entry(key.to_retained()).or_insert_with(new).clone()
+    }
+
+    fn register_gauge(&self, key: &Key, metadata: &Metadata<'_>) -> Gauge {
+        if !is_of_type(key) {
+            return self.0.permanent.register_gauge(key, metadata);
+        }
+        let new = || self.0.by_type.register_gauge(key, metadata);
+        self.0.gauges.entry(key.to_retained()).or_insert_with(new).clone()
+    }
+
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        self.0.histograms.get(key)
+    }
+}
+
+/// The group of a thread.
+fn group_of(name: &str, is_main: bool) -> usize {
+    // The threads of a pool have a number at the end of their names.
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', ' ']);
+    let name = match name {
+        // Runs the actors and all requests about single objects.
+        _ if is_main => "requests",
+        // The background thread of jemalloc.
+        "jemalloc_bg_thd" => "allocator",
+        name => name,
+    };
+    THREADS.iter().position(|group| *group == name).unwrap_or(THREADS.len() - 1)
+}
+
+/// The CPU time of one thread at one point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading {
+    thread: u32,
+    group: usize,
+    nanoseconds: u64,
+}
+
+/// The CPU time by group. Threads that have ended still count, so it never falls.
+#[derive(Debug, Default)]
+pub(super) struct ThreadTimes {
+    last: HashMap<u32, u64>,
+    /// In nanoseconds, by group.
+    sums: [u64; THREADS.len()],
+    /// Whether the operating system reports CPU times of threads.
+    known: bool,
+}
+
+impl ThreadTimes {
+    /// Reads the CPU times. Does nothing if the operating system does not report them.
+    pub(super) fn update(&mut self) {
+        self.add(&read());
+    }
+
+    /// Seconds by group; empty if the operating system does not report them.
+    pub(super) fn seconds(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let groups = THREADS.into_iter().zip(self.sums).filter(|_| self.known);
+        #[allow(clippy::cast_precision_loss)]
+        groups.map(|(group, sum)| (group, sum as f64 / 1e9))
+    }
+
+    fn add(&mut self, readings: &[Reading]) {
+        self.known |= !readings.is_empty();
+        let mut now = HashMap::with_capacity(readings.len());
+        for &Reading { thread, group, nanoseconds } in readings {
+            // A lower number means that a new thread reuses the id of one that has ended.
+            let before = self.last.get(&thread).copied().filter(|before| *before <= nanoseconds);
+            self.sums[group] += nanoseconds - before.unwrap_or(0);
+            now.insert(thread, nanoseconds);
+        }
+        self.last = now;
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn read() -> Vec<Reading> {
+    let threads = procfs::process::Process::myself().and_then(|process| process.tasks());
+    let Ok(threads) = threads else { return Vec::new() };
+    let ticks_per_second = procfs::ticks_per_second();
+    // A thread that cannot be read has just ended.
+    let readings = threads.filter_map(|task| {
+        let task = task.ok()?;
+        let stat = task.stat().ok()?;
+        // Not every kernel has `schedstat`, which counts nanoseconds.
+        let nanoseconds = match task.schedstat() {
+            Ok(precise) => precise.sum_exec_runtime,
+            Err(_) => (stat.utime + stat.stime).checked_mul(1_000_000_000)?.checked_div(ticks_per_second)?,
+        };
+        let thread = u32::try_from(task.tid).ok()?;
+        let group = group_of(&stat.comm, thread == std::process::id());
+        Some(Reading { thread, group, nanoseconds })
+    });
+    readings.collect()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read() -> Vec<Reading> {
+    Vec::new()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::super::{Queue, QueueMetrics};
+    use super::super::{Queue, QueueMetrics, QueueSample};
     use super::*;
     use kube_gc_core::object::GroupResource;
 
@@ -141,6 +326,7 @@ mod tests {
         let page = metrics::with_local_recorder(&recorder, || {
             let queue = QueueMetrics::new(Queue::AttemptToDelete);
             queue.added(1);
+            queue.sample(&QueueSample::default());
             queue.waited(Duration::from_millis(3));
             record::request(
                 "delete",
@@ -194,7 +380,7 @@ mod tests {
             }
         });
         assert_eq!(page.matches("# TYPE process_cpu_seconds_total counter").count(), 1, "{page}");
-        let groups = super::super::threads::GROUPS.into_iter().filter(|_| cfg!(target_os = "linux"));
+        let groups = THREADS.into_iter().filter(|_| cfg!(target_os = "linux"));
         for thread in groups {
             value(&page, &format!("kube_gc_thread_cpu_seconds_total{{thread=\"{thread}\"}}"));
         }
@@ -218,5 +404,129 @@ mod tests {
             let declared = name.starts_with("process_") || ALL.iter().any(|metric| metric.name == name);
             assert!(declared, "{name} is not declared");
         }
+    }
+
+    /// The number of series on a page.
+    fn series(page: &str) -> usize {
+        page.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).count()
+    }
+
+    fn happens_to(group_resource: &GroupResource) {
+        let GroupResource { group, resource } = group_resource;
+        record::request("list", group_resource, "200", Duration::from_millis(1));
+        record::resource_sync_error(group, "v1", resource);
+        record::resource_synced(group, "v1", resource, false);
+        record::undiscovered(group, Some("v1"), true);
+        record::decision("delete", "deleted", group_resource);
+    }
+
+    /// Fails if the series of removed types accumulate.
+    #[test]
+    fn types_that_come_and_go_leave_nothing_behind() {
+        let recorder = Recorder::new(Duration::ZERO);
+        metrics::with_local_recorder(&recorder, || {
+            record::zeros();
+            happens_to(&GroupResource::parse("pods"));
+            let mut sizes = Vec::new();
+            for round in 0..300 {
+                let of_a_test = GroupResource::parse(&format!("things-{round}.test-{round}.example.com"));
+                happens_to(&of_a_test);
+                recorder.keep(|resource| resource == "pods" || resource == of_a_test.to_string());
+                recorder.keep(|resource| resource == "pods");
+                sizes.push(series(&recorder.render()));
+            }
+            assert_eq!(sizes[10], sizes[299], "{sizes:?}");
+            assert_eq!(recorder.0.counters.len(), 3, "those of pods");
+        });
+    }
+
+    #[test]
+    fn the_series_of_a_type_that_is_watched_count_on_however_quiet_it_is() {
+        let recorder = Recorder::new(Duration::ZERO);
+        metrics::with_local_recorder(&recorder, || {
+            let pods = GroupResource::parse("pods");
+            record::decision("delete", "deleted", &pods);
+            let counter = recorder.0.counters.iter().next().map(|entry| entry.value().clone()).unwrap();
+            (0..10).for_each(|_| recorder.keep(|resource| resource == "pods"));
+            counter.increment(1);
+            record::decision("delete", "deleted", &pods);
+            let page = recorder.render();
+            assert!(page.contains(r#"outcome="deleted",resource="pods"} 3"#), "{page}");
+        });
+    }
+
+    /// Alerts rely on zeros: `increase` misses the first event of a series that starts with it.
+    #[test]
+    fn zeros_stay() {
+        let recorder = Recorder::new(Duration::ZERO);
+        metrics::with_local_recorder(&recorder, || {
+            record::zeros();
+            let before = series(&recorder.render());
+            (0..10).for_each(|_| recorder.keep(|_| false));
+            assert_eq!(series(&recorder.render()), before);
+        });
+    }
+
+    fn group(name: &str) -> &'static str {
+        THREADS[group_of(name, false)]
+    }
+
+    fn sums(times: &ThreadTimes) -> Vec<(&'static str, u64)> {
+        let used = times.seconds().filter(|(_, seconds)| *seconds > 0.0);
+        used.map(|(group, seconds)| (group, seconds as u64)).collect()
+    }
+
+    fn reading(thread: u32, group: &str, seconds: u64) -> Reading {
+        Reading { thread, group: group_of(group, false), nanoseconds: seconds * 1_000_000_000 }
+    }
+
+    #[test]
+    fn threads_are_grouped_by_what_they_are_for() {
+        assert_eq!(THREADS[group_of("kube-gc", true)], "requests");
+        for (name, of) in [
+            ("watches", "watches"),
+            ("lease", "lease"),
+            ("lists", "lists"),
+            ("lists-3", "lists"),
+            ("graph", "graph"),
+            ("graph 12", "graph"),
+            ("log", "log"),
+            ("jemalloc_bg_thd", "allocator"),
+            ("kube-gc", "other"),
+            ("anything else", "other"),
+            ("", "other"),
+            ("7", "other"),
+        ] {
+            assert_eq!(group(name), of, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_sum_of_a_group_never_falls() {
+        let mut times = ThreadTimes::default();
+        times.add(&[]);
+        assert_eq!(times.seconds().count(), 0, "the system does not tell");
+        times.add(&[reading(1, "watches", 5), reading(2, "lists", 1), reading(3, "lists", 2)]);
+        assert_eq!(sums(&times), [("watches", 5), ("lists", 3)]);
+        times.add(&[reading(1, "watches", 7), reading(3, "lists", 2)]);
+        assert_eq!(sums(&times), [("watches", 7), ("lists", 3)], "one has ended");
+        times.add(&[reading(1, "watches", 7), reading(3, "lists", 1)]);
+        assert_eq!(sums(&times), [("watches", 7), ("lists", 4)], "another one has its id");
+        times.add(&[]);
+        times.add(&[reading(1, "watches", 1)]);
+        assert_eq!(sums(&times), [("watches", 8), ("lists", 4)]);
+        assert_eq!(times.last.len(), 1, "those that have ended are forgotten");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_has_threads() {
+        let work = || {
+            let mut times = ThreadTimes::default();
+            while !times.seconds().any(|(group, seconds)| group == "watches" && seconds > 0.0) {
+                times.update();
+            }
+        };
+        std::thread::Builder::new().name("watches".to_owned()).spawn(work).unwrap().join().unwrap();
     }
 }

@@ -1,10 +1,210 @@
 //! The values of labels that have a fixed set of values.
 
+use std::time::Duration;
+
 use super::names::{self, Metric};
-use super::record::{
-    ApiSide, EventKind, HttpRefusal, InvalidReference, LeaseTransition, MonitorState, PatchConflict, Queue,
-    StuckReason,
-};
+
+/// Enums whose variants are the values of a label.
+macro_rules! labels {
+    ($($(#[doc = $about:literal])+ $name:ident { $($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+ })+) => {
+        $(
+            $(#[doc = $about])+
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+            pub enum $name {
+                $($(#[doc = $doc])+ $variant,)+
+            }
+
+            impl $name {
+                /// All variants.
+                pub const ALL: [Self; [$($text),+].len()] = [$(Self::$variant),+];
+
+                /// The word for it in metrics, in the log and on the debug pages.
+                pub const fn name(self) -> &'static str {
+                    match self {
+                        $(Self::$variant => $text,)+
+                    }
+                }
+            }
+        )+
+    };
+}
+
+labels! {
+    /// A work queue, with Kubernetes' name for it.
+    Queue {
+        /// Changes from the watches that the graph has not applied.
+        GraphChanges = "garbage_collector_graph_changes",
+        /// The queue of the delete pool.
+        AttemptToDelete = "garbage_collector_attempt_to_delete",
+        /// The queue of the delete pool for objects with very many owners.
+        AttemptToDeleteLarge = "garbage_collector_attempt_to_delete_large",
+        /// The queue of the orphan pool.
+        AttemptToOrphan = "garbage_collector_attempt_to_orphan",
+    }
+
+    /// The kind of an incoming event.
+    EventKind {
+        /// An object in a list.
+        Listed = "listed",
+        /// ADDED.
+        Added = "added",
+        /// MODIFIED.
+        Modified = "modified",
+        /// DELETED.
+        Deleted = "deleted",
+        /// BOOKMARK.
+        Bookmark = "bookmark",
+    }
+
+    /// The state of a monitor.
+    MonitorState {
+        /// The first list is in progress, without an error so far.
+        Syncing = "syncing",
+        /// The graph contains its list and all later events.
+        Synced = "synced",
+        /// Its type cannot be listed or watched.
+        Failing = "failing",
+        /// Its type is no longer served, and the graph is applying the last events.
+        Draining = "draining",
+    }
+
+    /// Why an owner reference is invalid.
+    InvalidReference {
+        /// The owner is in another namespace.
+        NamespaceMismatch = "namespace_mismatch",
+        /// A cluster-scoped object names a namespaced kind of owner.
+        InvalidScope = "invalid_scope",
+    }
+
+    /// The server whose 429 lowers a concurrency limit.
+    ApiSide {
+        /// The API server itself.
+        Kubernetes = "kubernetes",
+        /// An aggregated API.
+        Aggregated = "aggregated",
+        /// The API server, when it limits the writing of events.
+        Events = "events",
+    }
+
+    /// What follows a conflict of a patch.
+    PatchConflict {
+        /// The object is read and patched again.
+        Retry = "retry",
+        /// The object is re-evaluated.
+        Requeue = "requeue",
+    }
+
+    /// A change of leadership of this replica.
+    LeaseTransition {
+        /// This replica acquired the Lease.
+        Acquired = "acquired",
+        /// It could not renew the Lease, or another replica holds it.
+        Lost = "lost",
+        /// It released the Lease at shutdown.
+        Released = "released",
+    }
+
+    /// Why a connection or a request was rejected.
+    HttpRefusal {
+        /// The TLS handshake failed or timed out.
+        Handshake = "handshake",
+        /// No request arrived in time.
+        Silent = "silent",
+        /// The headers of the request are too large.
+        Head = "head",
+        /// The request is for another host.
+        Host = "host",
+        /// The method is neither GET nor HEAD.
+        Method = "method",
+        /// The request has a body.
+        Body = "body",
+        /// Too many requests were in flight.
+        Busy = "busy",
+        /// The token is missing or unknown to the API server.
+        Unauthenticated = "unauthenticated",
+        /// The user lacks permission.
+        Forbidden = "forbidden",
+        /// The API server could not review the request.
+        Unavailable = "unavailable",
+        /// The response took too long.
+        Timeout = "timeout",
+    }
+
+    /// Why an object is not finished yet. A worker gives one of these when it puts a key back, and
+    /// the graph gives the ones that no worker retries.
+    StuckReason {
+        /// The object changed between the decision and the write.
+        Conflict = "conflict",
+        /// The API server, RBAC or an admission webhook denies the write.
+        Denied = "denied",
+        /// The API server failed or did not answer.
+        Failed = "failed",
+        /// The API server answered with 429 and asked for a later retry.
+        Throttled = "throttled",
+        /// The worker panicked on it.
+        Panicked = "panicked",
+        /// The kind or version of an owner is not served, or the lookup of the owner failed.
+        Unresolved = "unresolved",
+        /// An owner exists that no monitor has shown yet.
+        NotObserved = "not_observed",
+        /// Dependents block its foreground deletion.
+        Blocked = "blocked",
+        /// Its dependents are being orphaned.
+        Orphaning = "orphaning",
+        /// A cluster-scoped object that names a namespaced kind of owner.
+        InvalidScope = "invalid_scope",
+        /// kube-gc wrote the object, and the watch has not shown that write.
+        UnseenWrite = "unseen_write",
+        /// The brake is engaged. Nothing is deleted until a person resumes deletion.
+        Braked = "braked",
+        /// The request was not sent: the API server is unreachable, or requests of this kind hang.
+        Deferred = "deferred",
+    }
+}
+
+impl Queue {
+    /// The queues that have workers.
+    pub const POOLS: [Self; 3] = [Self::AttemptToDelete, Self::AttemptToDeleteLarge, Self::AttemptToOrphan];
+}
+
+impl StuckReason {
+    /// Whether the object waits for something else to change, and not for a request to succeed.
+    pub const fn is_parked(self) -> bool {
+        match self {
+            Self::Unresolved
+            | Self::NotObserved
+            | Self::Blocked
+            | Self::Orphaning
+            | Self::InvalidScope
+            | Self::UnseenWrite
+            | Self::Braked => true,
+            Self::Conflict
+            | Self::Denied
+            | Self::Failed
+            | Self::Throttled
+            | Self::Panicked
+            | Self::Deferred => false,
+        }
+    }
+
+    /// How long an object must have been in this state to count as stuck. A single conflict, a
+    /// late list or a successful orphaning ends within moments; a denial does not.
+    pub const fn patience(self) -> Duration {
+        match self {
+            Self::Denied | Self::Panicked | Self::Blocked | Self::InvalidScope | Self::Braked => {
+                Duration::ZERO
+            }
+            Self::Conflict
+            | Self::Failed
+            | Self::Deferred
+            | Self::Throttled
+            | Self::Unresolved
+            | Self::NotObserved
+            | Self::Orphaning
+            | Self::UnseenWrite => Duration::from_secs(2),
+        }
+    }
+}
 
 /// The actions of decisions.
 const ACTIONS: &[&str] =
@@ -32,52 +232,70 @@ const OUTCOMES: &[&str] = &[
     "unneeded",
 ];
 
-/// The verbs of requests to the API server.
-const VERBS: &[&str] =
-    &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"];
+/// The purposes of threads, however many threads there are.
+pub(super) const THREADS: [&str; 9] =
+    ["requests", "watches", "lists", "lease", "graph", "log", "supervisor", "allocator", "other"];
 
 /// All values that a label of a metric may have; `None` if the values come from the cluster,
 /// such as a resource type, a group or a status code.
-#[must_use]
 pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
     let is = |other: &Metric| metric.name == other.name;
-    let pools = Queue::POOLS.map(Queue::name);
-    match label {
-        "name" if is(&names::WORKER_RESTARTS) => Some(pools.to_vec()),
-        "name" => Some(Queue::ALL.map(Queue::name).to_vec()),
-        "kind" => Some(EventKind::ALL.map(EventKind::label).to_vec()),
-        "state" if is(&names::MONITORS) => Some(MonitorState::ALL.map(MonitorState::label).to_vec()),
-        "transition" => Some(LeaseTransition::ALL.map(LeaseTransition::label).to_vec()),
-        "server" => Some(ApiSide::ALL.map(ApiSide::name).to_vec()),
-        "verb" => Some(VERBS.to_vec()),
-        "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => Some(ACTIONS.to_vec()),
-        "action" if is(&names::COMPARISONS) => Some(super::record::COMPARED_ACTIONS.to_vec()),
-        "result" if is(&names::COMPARISONS) => Some(super::record::COMPARISON_RESULTS.to_vec()),
-        "outcome" if is(&names::NODE_REMOVALS) => Some(super::record::NODE_OUTCOMES.to_vec()),
-        "outcome" if is(&names::NAMESPACE_TURNS) => Some(super::record::NAMESPACE_OUTCOMES.to_vec()),
-        "outcome" => Some(OUTCOMES.to_vec()),
-        "what" => Some(super::record::NODE_ITEMS.to_vec()),
-        "scope" => Some(super::record::PASS_SCOPES.to_vec()),
-        "state" if is(&names::NODE_FILESYSTEM_BYTES) => Some(super::record::FILESYSTEM_STATES.to_vec()),
-        "reason" if is(&names::IMAGE_GARBAGE_COLLECTED) => Some(super::record::IMAGE_REASONS.to_vec()),
-        "list" => Some(super::record::LISTS.to_vec()),
-        "next" if is(&names::PATCH_CONFLICTS) => Some(PatchConflict::ALL.map(PatchConflict::label).to_vec()),
-        "next" if is(&names::DELETE_CONFLICTS) => Some(super::record::AFTER_CONFLICT.to_vec()),
-        "reason" if is(&names::GATE_REFUSALS) => Some(super::record::GATE_REASONS.to_vec()),
-        "reason" if is(&names::REQUESTS_DEFERRED) => Some(super::record::DEFERRED_FOR.to_vec()),
-        "reason" if is(&names::HTTP_REFUSALS) => Some(HttpRefusal::ALL.map(HttpRefusal::label).to_vec()),
-        "thread" => Some(super::threads::GROUPS.to_vec()),
-        "limit" => Some(super::record::LIMITS.to_vec()),
-        "listener" => Some(super::record::LISTENERS.to_vec()),
-        "result" if is(&names::TLS_RELOADS) => Some(super::record::RELOADS.to_vec()),
+    let words: &[&str] = match label {
+        "name" if is(&names::WORKER_RESTARTS) => return Some(Queue::POOLS.map(Queue::name).to_vec()),
+        "name" => return Some(Queue::ALL.map(Queue::name).to_vec()),
+        "kind" => return Some(EventKind::ALL.map(EventKind::name).to_vec()),
+        "state" if is(&names::MONITORS) => return Some(MonitorState::ALL.map(MonitorState::name).to_vec()),
+        "transition" => return Some(LeaseTransition::ALL.map(LeaseTransition::name).to_vec()),
+        "server" => return Some(ApiSide::ALL.map(ApiSide::name).to_vec()),
+        "next" if is(&names::PATCH_CONFLICTS) => {
+            return Some(PatchConflict::ALL.map(PatchConflict::name).to_vec());
+        }
+        "reason" if is(&names::HTTP_REFUSALS) => {
+            return Some(HttpRefusal::ALL.map(HttpRefusal::name).to_vec());
+        }
         "reason" if is(&names::STUCK_OBJECTS) || is(&names::STUCK_OLDEST_AGE) => {
-            Some(StuckReason::ALL.map(StuckReason::as_str).to_vec())
+            return Some(StuckReason::ALL.map(StuckReason::name).to_vec());
         }
         "reason" if is(&names::INVALID_REFERENCES) => {
-            Some(InvalidReference::ALL.map(InvalidReference::label).to_vec())
+            return Some(InvalidReference::ALL.map(InvalidReference::name).to_vec());
         }
-        _ => None,
-    }
+        "verb" => {
+            &["create", "delete", "deletecollection", "discover", "get", "list", "patch", "update", "watch"]
+        }
+        "action" if is(&names::DECISIONS) || is(&names::DENIED_WRITES) => ACTIONS,
+        "action" if is(&names::COMPARISONS) => {
+            &["delete", "orphan", "remove_finalizer", "remove_references", "stop_blocking"]
+        }
+        "result" if is(&names::COMPARISONS) => &["agreed", "disagreed", "dropped", "overtaken"],
+        "outcome" if is(&names::NODE_REMOVALS) => &["failed", "refused", "removed"],
+        "outcome" if is(&names::NAMESPACE_TURNS) => {
+            &["dry_run", "empty", "failed", "finalized", "gone", "held", "progress"]
+        }
+        "outcome" => OUTCOMES,
+        "what" => &["container", "image", "log_directory", "log_symlink", "sandbox"],
+        "scope" => &["containers", "images"],
+        "state" if is(&names::NODE_FILESYSTEM_BYTES) => {
+            &["dead_containers", "free", "in_use", "kept", "other", "unused"]
+        }
+        "reason" if is(&names::IMAGE_GARBAGE_COLLECTED) => &["age", "space"],
+        "list" => &["ownerReferences", "finalizers"],
+        "next" if is(&names::DELETE_CONFLICTS) => &[
+            "absent",
+            "backoff",
+            "being_deleted",
+            "delete_with_new_version",
+            "delete_with_uid_alone",
+            "reevaluate",
+        ],
+        "reason" if is(&names::GATE_REFUSALS) => &["standby", "expired", "rebuilding", "dry_run"],
+        "reason" if is(&names::REQUESTS_DEFERRED) => &["unreachable", "hanging"],
+        "thread" => &THREADS,
+        "limit" => &["deletions_per_minute", "namespace_deletions_per_minute", "percent"],
+        "listener" => &["health", "debug"],
+        "result" if is(&names::TLS_RELOADS) => &["loaded", "failed"],
+        _ => return None,
+    };
+    Some(words.to_vec())
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Sets up the log: `tracing` to standard error, as text or JSON.
 
-use std::io::IsTerminal as _;
-use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use std::{mem, thread};
 
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
@@ -9,9 +11,7 @@ use tracing_subscriber::fmt::format::JsonFields;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 
-use super::format::EscapedFields;
-use super::json::JsonLine;
-use super::log_writer::LogWriter;
+use super::lines::{EscapedFields, JsonLine};
 use crate::config::{LogFormat, LogSettings};
 
 /// The writer of this process's log.
@@ -92,7 +92,6 @@ pub fn flush() {
 }
 
 /// The number of bytes that wait to be written.
-#[must_use]
 pub fn waiting() -> usize {
     WRITER.get().map_or(0, LogWriter::buffered)
 }
@@ -115,7 +114,7 @@ where
 ///
 /// # Errors
 /// It is not a list of levels and modules.
-pub fn targets(filter: &str) -> Result<Targets, ParseError> {
+fn targets(filter: &str) -> Result<Targets, ParseError> {
     filter.split(',').map(str::trim).collect::<Vec<_>>().join(",").parse()
 }
 
@@ -128,13 +127,122 @@ fn with_quiet_client(filter: &str) -> String {
 }
 
 /// The filter for `-v`, `-vv` and `-vvv`; `None` without the flag.
-#[must_use]
 pub const fn verbose_filter(count: u8) -> Option<&'static str> {
     match count {
         0 => None,
         1 => Some("info,kube_gc=debug"),
         2 => Some("info,kube_gc=trace"),
         _ => Some("debug,kube_gc=trace"),
+    }
+}
+
+/// The capacity of the buffer. If it is full, logging blocks; no line is lost.
+const MAX_BUFFERED_BYTES: usize = 256 * 1024;
+/// How long [`LogWriter::flush`] waits if nobody reads standard error.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A buffer of lines and the thread that writes them. Clones share both.
+#[derive(Clone, Debug, Default)]
+pub struct LogWriter(Arc<Shared>);
+
+#[derive(Debug, Default)]
+pub struct Shared {
+    buffer: Mutex<Buffer>,
+    /// Lines were added or written.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Buffer {
+    bytes: Vec<u8>,
+    /// The bytes added and the bytes written since the start.
+    added: u64,
+    written: u64,
+}
+
+impl LogWriter {
+    /// Starts the thread, which lives as long as the process.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn to(output: impl Write + Send + 'static) -> io::Result<Self> {
+        let lines = Self::default();
+        let shared = Arc::clone(&lines.0);
+        thread::Builder::new().name("log".to_owned()).spawn(move || shared.write_to(output))?;
+        Ok(lines)
+    }
+
+    /// Waits until all earlier lines are written, but at most two seconds.
+    pub fn flush(&self) {
+        self.flush_for(FLUSH_TIMEOUT);
+    }
+
+    fn flush_for(&self, timeout: Duration) {
+        let buffer = self.0.lock();
+        let goal = buffer.added;
+        drop(self.0.changed.wait_timeout_while(buffer, timeout, |buffer| buffer.written < goal));
+    }
+
+    /// The number of bytes in the buffer.
+    pub fn buffered(&self) -> usize {
+        self.0.lock().bytes.len()
+    }
+}
+
+impl Shared {
+    /// The loop of the thread.
+    fn write_to(&self, mut output: impl Write) {
+        let mut taken = Vec::new();
+        let mut buffer = self.lock();
+        loop {
+            buffer = self.wait_while(buffer, |buffer| buffer.bytes.is_empty());
+            mem::swap(&mut buffer.bytes, &mut taken);
+            drop(buffer);
+            // If the log cannot be written, there is nowhere to report it.
+            let _ = output.write_all(&taken).and_then(|()| output.flush());
+            buffer = self.lock();
+            buffer.written += taken.len() as u64;
+            taken.clear();
+            self.changed.notify_all();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Buffer> {
+        // A panic cannot leave a half-written line in the buffer.
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while<'b>(
+        &self,
+        buffer: MutexGuard<'b, Buffer>,
+        condition: impl Fn(&mut Buffer) -> bool,
+    ) -> MutexGuard<'b, Buffer> {
+        self.changed.wait_while(buffer, condition).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for &Shared {
+    /// Adds one line, or several that belong together.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let is_full = |buffer: &mut Buffer| buffer.bytes.len() >= MAX_BUFFERED_BYTES;
+        let mut buffer = self.wait_while(self.lock(), is_full);
+        buffer.bytes.extend_from_slice(bytes);
+        buffer.added += bytes.len() as u64;
+        self.changed.notify_all();
+        Ok(bytes.len())
+    }
+
+    /// Does not wait, because the thread writes the lines soon.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'w> MakeWriter<'w> for LogWriter {
+    type Writer = &'w Shared;
+
+    fn make_writer(&'w self) -> Self::Writer {
+        &self.0
     }
 }
 

@@ -289,31 +289,4 @@ metrics! {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    #[test]
-    fn names_follow_the_conventions_of_prometheus() {
-        let unique: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
-        assert_eq!(unique.len(), ALL.len());
-        for Metric { name, kind, unit, labels, help } in ALL {
-            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
-            assert_eq!(
-                name.trim_end_matches("_total").ends_with("_seconds"),
-                *unit == Unit::Seconds,
-                "{name}"
-            );
-            assert!(help.ends_with('.') || help.ends_with("_total."), "{name}: {help}");
-            assert!(!help.starts_with(' '), "{name}: {help}");
-            // Labelling by object would grow without bound.
-            for label in *labels {
-                assert!(!["uid", "namespace", "object"].contains(label), "{name}");
-            }
-            if let Kind::Histogram(buckets) = kind {
-                assert!(buckets.is_sorted());
-            }
-        }
-    }
-}
+mod tests;

@@ -3,9 +3,8 @@
 mod access;
 mod certificates;
 pub mod client;
-mod limits;
 
 use kube_gc_testkit::harness::Module;
 
 /// All scenarios.
-pub const ALL: &[Module] = &[access::SCENARIOS, certificates::SCENARIOS, limits::SCENARIOS];
+pub const ALL: &[Module] = &[access::SCENARIOS, certificates::SCENARIOS];

@@ -26,6 +26,7 @@ async fn the_example_tests_a_controller() {
 /// The test that `docs/testing.md` leads to.
 mod cascade;
 mod followed;
+mod pages;
 
 #[test]
 fn the_test_of_the_page_is_the_one_that_runs_here() {

@@ -3,20 +3,18 @@
 
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 
 use crate::actors::{GraphThreads, Placement, on_fatal};
 use crate::api::Api;
-use crate::app::connect;
 use crate::app::controller::Controller;
-use crate::app::election::gate;
-use crate::app::error::{Error, ErrorKind};
-use crate::app::settings;
-use crate::app::threads::{list_runtime, no_threads, watch_runtime};
+use crate::app::process::runtime;
+use crate::app::run::gate;
+use crate::app::{Error, ErrorKind, connect, settings};
 use crate::config::{Settings, available_cores};
-use crate::introspect::{CollectorIntrospection, DecisionLog};
+use crate::introspect::CollectorIntrospection;
 use crate::telemetry::Exporter;
 
 /// The state of a collector.
@@ -48,10 +46,16 @@ pub fn ended() -> Error {
 
 /// Starts the thread. The receiver of `started` learns whether the collector runs.
 pub fn spawn(task: Task) -> std::io::Result<()> {
-    let Runtimes { actors, lists, watches } = Runtimes::new(&task)?;
-    let state = task.state.clone();
+    let report = || {
+        let state = task.state.clone();
+        move || report_failures(&state)
+    };
+    let actors = Builder::new_current_thread().enable_all().build()?;
+    let lists = runtime("lists", task.settings.watch.list_thread_count(available_cores()), report())?;
+    let watches = runtime("watches", 1, report())?;
+    let report = report();
     std::thread::Builder::new().name("kube-gc".to_owned()).spawn(move || {
-        report_failures(&state);
+        report();
         let placement = Placement::OwnThreads {
             graph: GraphThreads::Callers,
             lists: lists.handle().clone(),
@@ -63,26 +67,6 @@ pub fn spawn(task: Task) -> std::io::Result<()> {
         watches.shutdown_background();
     })?;
     Ok(())
-}
-
-struct Runtimes {
-    actors: Runtime,
-    lists: Runtime,
-    watches: Runtime,
-}
-
-impl Runtimes {
-    fn new(task: &Task) -> std::io::Result<Self> {
-        let report = || {
-            let state = task.state.clone();
-            move || report_failures(&state)
-        };
-        Ok(Self {
-            actors: Builder::new_current_thread().enable_all().build()?,
-            lists: list_runtime(task.settings.watch.list_thread_count(available_cores()), report())?,
-            watches: watch_runtime(report())?,
-        })
-    }
 }
 
 /// A fatal failure on this thread ends the collector instead of the process.
@@ -131,18 +115,7 @@ async fn start(
 ) -> Result<(Controller, CollectorIntrospection), Error> {
     let api = Api::from_clients(client, settings::api(settings), gate(settings));
     connect::check(&api, "the API server", settings).await?;
-    let decision_log = DecisionLog::new(settings.debug.decisions);
-    let decisions = vec![std::sync::Arc::new(decision_log.clone()) as _];
     // The exporter only forgets series of types that are gone, which is up to the application here.
     let (_, exporter) = Exporter::local().map_err(|error| Error::new(ErrorKind::Internal, error))?;
-    let controller = Controller::start(
-        api.clone(),
-        settings::controller(settings, placement, decisions),
-        exporter.clone(),
-    );
-    let controller = controller.map_err(no_threads)?;
-    let ignored = settings.ignored_type_warnings();
-    let status = controller.status().clone();
-    let introspection = CollectorIntrospection::new(status, api, decision_log, exporter, ignored);
-    Ok((controller, introspection))
+    Controller::configured(api, settings, placement, Vec::new(), exporter)
 }

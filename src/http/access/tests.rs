@@ -1,6 +1,6 @@
-use std::sync::Mutex;
+mod cache;
 
-use futures::FutureExt as _;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
 
@@ -24,24 +24,20 @@ impl Fake {
 }
 
 impl Reviewer for Fake {
-    fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
-        let known = token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst);
-        let bearer = if known {
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
+        let bearer = if token.reveal() == "good" && !self.revoked.load(Ordering::SeqCst) {
             Bearer::Known(Arc::new(User { username: "prometheus".to_owned(), ..User::default() }))
         } else {
             Bearer::Unknown("no such token".to_owned())
         };
-        let answer = self.ask(token.reveal().to_owned()).map(|()| bearer);
-        async { answer }.boxed()
+        let asked = self.ask(token.reveal().to_owned());
+        async { asked.map(|()| bearer) }.boxed()
     }
 
-    fn may_get(&self, user: Arc<User>, path: String) -> BoxFuture<'static, Result<Access, ReviewError>> {
-        let access = match path.as_str() {
-            "/metrics" => Access::Allowed,
-            _ => Access::Denied(String::new()),
-        };
-        let answer = self.ask(format!("{} {path}", user.username)).map(|()| access);
-        async { answer }.boxed()
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
+        let access = if path == "/metrics" { Access::Allowed } else { Access::Denied(String::new()) };
+        let asked = self.ask(format!("{} {path}", user.username));
+        async { asked.map(|()| access) }.boxed()
     }
 }
 
@@ -50,13 +46,8 @@ async fn admit(authorizer: &Authorizer, token: &str, path: &str) -> Result<(), R
 }
 
 async fn admit_from(authorizer: &Authorizer, token: &str, path: &str, host: u8) -> Result<(), Rejection> {
-    let source = std::net::IpAddr::from([10, 0, 0, host]).into();
-    let answer = authorizer.admit(Token::new(token).unwrap(), path, source).await;
-    // Waits until the answer is in the cache.
-    for _ in 0..10 {
-        tokio::task::yield_now().await;
-    }
-    answer
+    let source = IpAddr::from([10, 0, 0, host]).into();
+    authorizer.admit(Token::new(token).unwrap(), path, source).await
 }
 
 fn unavailable() -> Result<(), Rejection> {
@@ -113,8 +104,7 @@ async fn users_of_one_name_and_different_groups_are_different() {
     };
     for _ in 0..2 {
         for group in ["a", "b"] {
-            assert_eq!(authorizer.may_get(user(group), "/metrics").await, Ok(Ok(Access::Allowed)));
-            tokio::task::yield_now().await;
+            assert_eq!(authorizer.may_get(user(group), "/metrics".to_owned()).await, Ok(Ok(Access::Allowed)));
         }
     }
 }
@@ -133,7 +123,7 @@ async fn made_up_tokens_cost_the_api_server_little_and_block_no_other_client() {
         let answer = admit_from(&authorizer, &format!("made-up-{number}"), "/metrics", 2).await;
         refused += usize::from(matches!(answer, Err(Rejection::Busy(_))));
     }
-    assert_eq!((fake.asked().len(), refused), (rate::BURST as usize, 1000 - rate::BURST as usize));
+    assert_eq!((fake.asked().len(), refused), (BURST as usize, 1000 - BURST as usize));
     assert_eq!(admit_from(&authorizer, "good", "/metrics", 2).await, Ok(()), "it is known");
     tokio::time::advance(ALLOWED_FOR).await;
     assert_eq!(admit_from(&authorizer, "good", "/metrics", 1).await, Ok(()), "reviewed again");
@@ -150,8 +140,7 @@ async fn no_more_than_1024_answers_of_reviews_are_in_memory() {
                 .await
                 .is_err()
         );
-        assert_eq!(authorizer.may_get(user(number), "/metrics").await, Ok(Ok(Access::Allowed)));
-        tokio::task::yield_now().await;
+        assert_eq!(authorizer.may_get(user(number), "/metrics".to_owned()).await, Ok(Ok(Access::Allowed)));
     }
     assert_eq!((authorizer.tokens.len(), authorizer.rights.len()), (1024, 1024));
 }
@@ -170,7 +159,7 @@ async fn paths_that_are_no_pages_are_neither_reviewed_nor_cached() {
     for number in 0..1000 {
         assert!(admit(&authorizer, "good", &format!("/{number}")).await.is_err());
     }
-    assert_eq!(fake.asked().len() + 2, rate::BURST as usize);
+    assert_eq!(fake.asked().len() + 2, BURST as usize);
 }
 
 #[test]
@@ -178,4 +167,33 @@ fn a_token_is_never_printed() {
     let token = Token::new("secret").unwrap();
     assert_eq!(format!("{token:?}"), "Token(…)");
     assert!(Token::new("").is_none() && Token::new("a b").is_none() && Token::new("ä").is_none());
+}
+
+fn source(number: u32) -> Source {
+    IpAddr::V4(Ipv4Addr::from_bits(number)).into()
+}
+
+#[tokio::test]
+async fn a_source_has_a_burst_and_then_a_steady_rate() {
+    tokio::time::pause();
+    let rate = RateLimiter::default();
+    assert_eq!((BURST, REFILL, SOURCES), (20, Duration::from_millis(200), 4096), "the documented limits");
+    let asks = |times: u32| (0..times).filter(|_| rate.try_acquire(source(1))).count();
+    assert_eq!(asks(1000), BURST as usize);
+    assert!(rate.try_acquire(source(2)), "another one may");
+    tokio::time::advance(REFILL).await;
+    assert_eq!(asks(1000), 1);
+    tokio::time::advance(Duration::from_secs(3600)).await;
+    assert_eq!(asks(1000), BURST as usize);
+}
+
+#[tokio::test]
+async fn the_number_of_remembered_sources_is_bounded() {
+    tokio::time::pause();
+    let rate = RateLimiter::default();
+    let asks = |from: u32| (from..from + 10_000).filter(|number| rate.try_acquire(source(*number))).count();
+    assert_eq!(asks(0), SOURCES);
+    assert_eq!(rate.0.lock().unwrap().len(), SOURCES);
+    tokio::time::advance(REFILL).await;
+    assert_eq!(asks(20_000), SOURCES);
 }

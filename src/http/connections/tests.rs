@@ -9,7 +9,7 @@ fn address(number: u32) -> Source {
 }
 
 /// The connection slot of the kubelet's probe.
-fn probe(connections: &Connections) -> Arc<ConnectionSlot> {
+fn probe(connections: &Arc<Connections>) -> Arc<ConnectionSlot> {
     connections.admit(Source::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
@@ -28,7 +28,7 @@ fn one_source_evicts_its_own_connections_oldest_first() {
     let mut slots = Vec::new();
     for number in 1..=10_000 {
         slots.push(connections.admit(address(1)));
-        assert!(connections.open() <= MAX_CONNECTIONS);
+        assert!(connections.table().open.len() <= MAX_CONNECTIONS);
         let evicted = (number + 1_usize).saturating_sub(MAX_CONNECTIONS);
         let oldest = slots.get(evicted).is_none_or(|slot| !is_evicted(slot));
         assert!(oldest && slots[..evicted].last().is_none_or(|slot| is_evicted(slot)), "{number}");
@@ -48,7 +48,7 @@ fn a_new_connection_is_evicted_after_as_many_others_as_there_are_places() {
     }
     held.push(connections.admit(address(20_000)));
     assert!(is_evicted(&probe));
-    assert_eq!(connections.open(), MAX_CONNECTIONS);
+    assert_eq!(connections.table().open.len(), MAX_CONNECTIONS);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_source_has_a_limited_number_of_requests_in_flight() {
     others[0].flushed();
     assert!(last.hold(permit()));
     drop(slots);
-    let table = connections.0.table();
+    let table = connections.table();
     assert!(table.open.is_empty() && table.sources.is_empty(), "{table:?}");
 }
 

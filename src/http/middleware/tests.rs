@@ -1,4 +1,5 @@
 mod connections;
+mod hosts;
 mod server;
 
 use axum::body::Body;

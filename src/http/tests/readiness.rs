@@ -1,6 +1,7 @@
 //! Tests of `/readyz`.
 
 use super::*;
+use crate::api::ReplicaRole;
 
 fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
     let monitors = [MonitorStatus { synced: true, last_error: None, ..widgets() }, widgets()];
@@ -15,14 +16,14 @@ fn assess(discovery: Result<(), &str>, started: bool) -> Readiness {
         ignored: &ignored,
         brake: None,
         refused: None,
-        leadership: None,
+        role: &ReplicaRole::Alone,
         compared: None,
     })
 }
 
 #[tokio::test]
 async fn a_standby_is_ready_and_says_who_leads() {
-    let ready = |leadership| {
+    let ready = |role: &ReplicaRole| {
         Readiness::assess(&Facts {
             discovery: Ok(()),
             started: true,
@@ -32,16 +33,16 @@ async fn a_standby_is_ready_and_says_who_leads() {
             ignored: &[],
             brake: None,
             refused: None,
-            leadership: Some(leadership),
+            role,
             compared: None,
         })
     };
-    for (leadership, line) in [
-        (Leadership::Leader, "[+]leadership: leader ok\n"),
-        (Leadership::Standby { leader: Some("other_1") }, "[+]leadership: standby of other_1 ok\n"),
-        (Leadership::Standby { leader: None }, "[+]leadership: standby, leader unknown ok\n"),
+    for (role, line) in [
+        (ReplicaRole::Leading { term: 1 }, "[+]leadership: leader ok\n"),
+        (ReplicaRole::Standby { holder: Some("other_1".into()) }, "[+]leadership: standby of other_1 ok\n"),
+        (ReplicaRole::Standby { holder: None }, "[+]leadership: standby, leader unknown ok\n"),
     ] {
-        let (status, _, body) = get(health(ready(leadership)), "/readyz?verbose").await;
+        let (status, _, body) = get(health(ready(&role)), "/readyz?verbose").await;
         assert_eq!(status, StatusCode::OK, "{body}");
         assert!(body.contains(line), "{body}");
     }

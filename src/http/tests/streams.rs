@@ -6,12 +6,12 @@ use std::sync::atomic::Ordering;
 
 use axum::Extension;
 use axum::body::BodyDataStream;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use live::Live;
 
 use super::*;
-use crate::http::debug::CONCURRENT_QUESTIONS;
 use crate::http::stream::{Closing, MAX_STREAMS};
 
 /// An open stream.
@@ -58,7 +58,7 @@ impl Open {
 }
 
 fn pages(live: &Arc<Live>) -> Router {
-    debug_router(Arc::clone(live) as Arc<dyn Introspection>)
+    stream_routes(Arc::clone(live) as Arc<dyn Streamed>, Arc::new(Semaphore::new(CONCURRENT_QUESTIONS)))
 }
 
 fn of_object() -> String {
@@ -269,6 +269,7 @@ async fn a_stream_ends_with_the_listener_and_after_half_an_hour() {
 #[tokio::test]
 async fn the_parameters_are_those_of_a_neighbourhood() {
     for wrong in ["?up=1", "?uid=", "?uid=a&up=65", "?uid=a&q=b", "?x=1", "?uid=a&after=5"] {
-        assert_eq!(get_debug(&format!("/debug/stream{wrong}")).await.0, StatusCode::BAD_REQUEST, "{wrong}");
+        let (status, ..) = get(pages(&Live::new()), &format!("/debug/stream{wrong}")).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}");
     }
 }

@@ -10,7 +10,7 @@ use crate::telemetry::Exporter;
 struct Volume(TempDir);
 
 /// Certificate and key, in PEM.
-fn pair() -> (String, String) {
+pub fn pair() -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
     (certificate.pem(), key.serialize_pem())
@@ -108,16 +108,16 @@ fn unusable_certificate_files_are_named_with_their_setting() {
         (&certificate, &other_key, "cannot be used with the certificate in"),
     ] {
         let volume = Volume::new(certificate, key);
-        let error = Certificates::load(volume.files()).unwrap_err().to_string();
+        let error = Certificates::load(volume.files()).err().unwrap().to_string();
         assert!(error.contains(message), "{error}");
         assert!(error.contains(volume.0.path().to_str().unwrap()), "{error}");
         assert!(!error.contains("c2VjcmV0"), "{error}");
     }
     let volume = Volume::new(&certificate, &key);
     let files = TlsFiles { key: "/nonexistent.key".into(), ..volume.files() };
-    let error = Certificates::load(files).unwrap_err().to_string();
+    let error = Certificates::load(files).err().unwrap().to_string();
     assert!(error.starts_with("cannot read /nonexistent.key (`tls.key`): "), "{error}");
     std::fs::write(volume.0.path().join("long"), vec![b'x'; 2 << 20]).unwrap();
     let files = TlsFiles { certificate: volume.0.path().join("long"), ..volume.files() };
-    assert!(Certificates::load(files).unwrap_err().to_string().contains("(`tls.certificate`): "));
+    assert!(Certificates::load(files).err().unwrap().to_string().contains("(`tls.certificate`): "));
 }

@@ -7,89 +7,49 @@ use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::actors::graph_handle::PartitionEnded;
-use crate::introspect::graph_export::{PartitionReader, component, whole};
-use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, EdgePage, Neighborhood, NodePage};
+use crate::introspect::graph_export::{PAGE_SLOTS, Partitions, component, whole};
+use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::graph::testing::histories::{played, steps};
 use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};
-use kube_gc_core::graph::{Cursor, Dump, Intake, PartitionId, WatchEvent};
+use kube_gc_core::graph::{Dump, Intake, Partition, PartitionId, WatchEvent};
 use kube_gc_core::object::Uid;
 
-/// The maximum number of slots, nodes or ids in one question.
-const MAX_PER_QUESTION: usize = 1000;
 /// The size of a small page, so that a small graph has many pages.
 const SMALL_PAGE: usize = 2;
 
 /// Partitions that answer at once.
 #[derive(Clone)]
-struct Partitions {
+struct Played {
     world: Arc<World>,
-    /// Scans this many slots for a page instead of as many as the question asks for.
-    page: Option<usize>,
+    /// The size of a page.
+    page: usize,
 }
 
-impl Partitions {
+impl Played {
     fn with_small_pages(world: World) -> Self {
-        Self { world: Arc::new(world), page: Some(SMALL_PAGE) }
-    }
-
-    fn of(&self, PartitionId(id): PartitionId) -> &kube_gc_core::graph::Partition {
-        &self.world.partitions[usize::from(id)]
-    }
-
-    fn slots(&self, asked: usize) -> usize {
-        assert!(asked <= MAX_PER_QUESTION);
-        self.page.unwrap_or(asked)
+        Self { world: Arc::new(world), page: SMALL_PAGE }
     }
 }
 
-impl PartitionReader for Partitions {
+impl Partitions for Played {
     fn count(&self) -> u16 {
         u16::try_from(self.world.partitions.len()).unwrap()
     }
 
-    async fn nodes(
-        &self,
-        of: PartitionId,
-        after: Option<Cursor>,
-        slots: usize,
-    ) -> Result<NodePage, PartitionEnded> {
-        Ok(self.of(of).page_of_nodes(after, self.slots(slots)))
+    fn page(&self) -> usize {
+        self.page
     }
 
-    async fn edges(
+    async fn ask<A: Send + 'static>(
         &self,
-        of: PartitionId,
-        after: Option<Cursor>,
-        slots: usize,
-    ) -> Result<EdgePage, PartitionEnded> {
-        Ok(self.of(of).page_of_edges(after, self.slots(slots)))
-    }
-
-    async fn better(
-        &self,
-        at: PartitionId,
-        asker: PartitionId,
-        shown: Arc<Vec<(DumpId, DumpNode)>>,
-    ) -> Result<Vec<bool>, PartitionEnded> {
-        assert!(shown.len() <= MAX_PER_QUESTION);
-        Ok(self.of(at).shows_better(asker, &shown))
-    }
-
-    async fn nodes_of(
-        &self,
-        at: PartitionId,
-        uids: Vec<Uid>,
-    ) -> Result<Vec<(DumpId, DumpNode)>, PartitionEnded> {
-        Ok(self.of(at).nodes_of(&uids))
-    }
-
-    async fn around(&self, at: PartitionId, ids: Arc<Vec<DumpId>>) -> Result<Neighborhood, PartitionEnded> {
-        assert!(ids.len() <= MAX_PER_QUESTION);
-        Ok(self.of(at).neighborhood(&ids))
+        PartitionId(at): PartitionId,
+        question: impl FnOnce(&Partition) -> A + Send + 'static,
+    ) -> Result<A, PartitionEnded> {
+        Ok(question(&self.world.partitions[usize::from(at)]))
     }
 }
 
-fn pieces(partitions: &impl PartitionReader, language: DumpFormat) -> Vec<String> {
+fn pieces(partitions: &Played, language: DumpFormat) -> Vec<String> {
     whole(partitions.clone(), language).try_collect().now_or_never().unwrap().unwrap()
 }
 
@@ -113,7 +73,7 @@ fn sorted_lines(text: &str) -> Vec<&str> {
 proptest! {
     #[test]
     fn the_pieces_form_the_whole_graph(steps in steps(false), namespaced in 1..4_u16, picks in prop::collection::vec(0..9_usize, 0..3)) {
-        let partitions = Partitions::with_small_pages(played(&steps, namespaced));
+        let partitions = Played::with_small_pages(played(&steps, namespaced));
         let model = partitions.world.dump();
         prop_assert_eq!(
             sorted(&pieces(&partitions, DumpFormat::Json).concat()),
@@ -137,12 +97,12 @@ fn a_node_that_several_partitions_know_is_shown_once_by_the_best_source() {
     let far = node("far").foreground();
     let pods: Vec<_> = ["a", "b", "c"].map(|place| obj("pods", place, place).owned(&far)).into();
     w.see(&pods.iter().collect::<Vec<_>>());
-    let partitions = Partitions::with_small_pages(w);
+    let partitions = Played::with_small_pages(w);
     let dot = pieces(&partitions, DumpFormat::Dot).concat();
     assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
     let mut w = Arc::into_inner(partitions.world).unwrap();
     w.see(&[&far]);
-    let dot = pieces(&Partitions::with_small_pages(w), DumpFormat::Dot).concat();
+    let dot = pieces(&Played::with_small_pages(w), DumpFormat::Dot).concat();
     assert_eq!(dot.matches("  \"far/nodes\" [").count(), 1, "{dot}");
     assert!(dot.contains("missing=\"false\" beingDeleted=\"true\" deletingDependents=\"true\""), "{dot}");
     assert_eq!(dot.matches(" -> \"far/nodes\";").count(), 3, "{dot}");
@@ -152,7 +112,7 @@ fn a_node_that_several_partitions_know_is_shown_once_by_the_best_source() {
 fn an_object_without_edges_is_its_own_component_and_not_exported() {
     let mut w = World::new(2);
     w.see(&[&pod("lonely"), &pod("a").owned(&config("b"))]);
-    let partitions = Partitions::with_small_pages(w);
+    let partitions = Played::with_small_pages(w);
     let lonely = Uid::parse("lonely").unwrap();
     let found = component(&partitions, &[lonely]).now_or_never().unwrap().unwrap();
     assert_eq!((found.nodes.len(), found.edges.len()), (1, 0));
@@ -167,7 +127,7 @@ fn every_piece_is_one_page() {
     let owner = config("owner");
     let pods: Vec<_> = (0..40).map(|n| pod(&format!("p{n}")).owned(&owner)).collect();
     w.see(&pods.iter().collect::<Vec<_>>());
-    let partitions = Partitions::with_small_pages(w);
+    let partitions = Played::with_small_pages(w);
     let pieces = pieces(&partitions, DumpFormat::Dot);
     assert!(pieces.len() > 40, "{}", pieces.len());
     for piece in &pieces {
@@ -193,7 +153,7 @@ fn an_export_never_holds_the_whole_graph() {
     }
     let (resource, epoch) = (resource("pods"), w.epoch);
     w.intake(PartitionId(1), Intake::Events { resource, epoch, events: changes });
-    let partitions = Partitions { world: Arc::new(w), page: None };
+    let partitions = Played { world: Arc::new(w), page: PAGE_SLOTS };
     let pieces = pieces(&partitions, DumpFormat::Dot);
     let text: usize = pieces.iter().map(String::len).sum();
     let longest = pieces.iter().map(String::len).max().unwrap();

@@ -7,7 +7,6 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
-use crate::http::NodeIntrospection as _;
 use crate::introspect::node::NodeView;
 
 /// A running actor.

@@ -1,5 +1,7 @@
 //! What the log looks like, in both formats.
 
+mod writer;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;

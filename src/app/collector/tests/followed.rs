@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::{Collector, Settings, server};
-use crate::http::{Follow, Introspection as _, NeighbourhoodPage, ObjectQuery};
+use crate::http::{Follow, NeighbourhoodPage, ObjectQuery, Streamed as _};
 use kube_gc_core::object::{GroupResource, Uid};
 
 /// Far longer than anything that a stream waits for.

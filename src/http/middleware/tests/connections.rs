@@ -4,15 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::routing::get;
-use rcgen::{CertificateParams, KeyPair};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::server::{Server, exchange, is};
+use super::server::{Server, is};
 use crate::http::connections::{Connections, MAX_CONNECTIONS};
 use crate::http::middleware::*;
 use crate::http::{Certificates, Protection, TlsFiles};
@@ -109,46 +104,16 @@ async fn a_connection_is_closed_when_it_was_idle_for_30_seconds() {
     assert_eq!(idle_time(3, Duration::from_secs(29)).await.as_secs(), 30, "each request begins a new time");
 }
 
-/// A self-signed certificate, and a client that trusts it.
-fn tls() -> (Protection, TlsConnector) {
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| directory.path().join(name);
-    std::fs::write(path("tls.crt"), certificate.pem()).unwrap();
-    std::fs::write(path("tls.key"), key.serialize_pem()).unwrap();
-    let files = TlsFiles { certificate: path("tls.crt"), key: path("tls.key") };
-    let certificates = Some(Arc::new(Certificates::load(files).unwrap()));
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from(certificate.der().to_vec())).unwrap();
-    let client = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    (Protection { certificates, ..Protection::default() }, TlsConnector::from(Arc::new(client)))
-}
-
-#[tokio::test]
-async fn with_tls_nothing_is_served_unencrypted() {
-    let (protection, connector) = tls();
-    let server = Server::start(Listener::Debug, protection).await;
-    let name = ServerName::try_from("localhost").unwrap();
-    let stream = connector.connect(name, server.connect().await).await.unwrap();
-    let answer =
-        exchange(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await;
-    assert!(is(&answer, "200 ") && answer.ends_with("numbers"), "{answer}");
-    let mut stream = server.connect().await;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-    let mut answer = Vec::new();
-    let _ = stream.read_to_end(&mut answer).await;
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
-}
-
 #[tokio::test]
 async fn a_connection_without_a_handshake_is_closed() {
-    let (protection, _) = tls();
-    let server = Server::start(Listener::Debug, protection).await;
+    let (certificate, key) = crate::http::tls::tests::pair();
+    let directory = tempfile::tempdir().unwrap();
+    let files =
+        TlsFiles { certificate: directory.path().join("tls.crt"), key: directory.path().join("tls.key") };
+    std::fs::write(&files.certificate, certificate).unwrap();
+    std::fs::write(&files.key, key).unwrap();
+    let certificates = Some(Arc::new(Certificates::load(files).unwrap()));
+    let server = Server::start(Listener::Debug, Protection { certificates, ..Protection::default() }).await;
     let mut stream = server.connect().await.into_std().unwrap();
     stream.set_nonblocking(false).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();

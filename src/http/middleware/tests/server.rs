@@ -24,15 +24,13 @@ pub static LONG: [u8; 16 << 20] = [b'x'; 16 << 20];
 struct Fake;
 
 impl Reviewer for Fake {
-    fn identify(&self, token: Token) -> BoxFuture<'static, Result<Bearer, ReviewError>> {
-        let good = token.reveal() == "good";
-        async move {
-            Ok(if good { Bearer::Known(Arc::new(User::default())) } else { Bearer::Unknown(String::new()) })
-        }
-        .boxed()
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
+        let is_known = token.reveal() == "good";
+        let bearer = if is_known { Bearer::Known(Arc::default()) } else { Bearer::Unknown(String::new()) };
+        async { Ok(bearer) }.boxed()
     }
 
-    fn may_get(&self, _: Arc<User>, _: String) -> BoxFuture<'static, Result<Access, ReviewError>> {
+    fn may_get<'a>(&'a self, _: &'a User, _: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
         async { Ok(Access::Allowed) }.boxed()
     }
 }

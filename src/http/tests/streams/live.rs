@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 
 use super::super::*;
@@ -9,7 +11,6 @@ use kube_gc_insight::{Neighbourhood, ObjectName, Shown, State};
 
 /// A graph with one object, and how often it was asked.
 pub struct Live {
-    pub fake: Fake,
     pub graph: Arc<Graph>,
     /// How long a summary takes.
     pub summary_takes: Duration,
@@ -36,7 +37,7 @@ struct Eye {
 impl Follow for Eye {
     fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
         self.changed.mark_unchanged();
-        async move {
+        async {
             let page = self.graph.page();
             tokio::time::sleep(self.graph.takes).await;
             self.graph.looks.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl Live {
     pub fn slow(takes: Duration) -> Self {
         let [waits_for, summaries, looks] = [(); 3].map(|()| AtomicUsize::new(0));
         let graph = Graph { changed: watch::Sender::default(), waits_for, takes, looks };
-        Self { fake: Fake::new(), graph: Arc::new(graph), summary_takes: Duration::ZERO, summaries }
+        Self { graph: Arc::new(graph), summary_takes: Duration::ZERO, summaries }
     }
 
     /// The object changes, perhaps.
@@ -90,67 +91,16 @@ impl Graph {
     }
 }
 
-impl Introspection for Live {
-    fn monitors(&self) -> BoxFuture<'_, Vec<MonitorStatus>> {
-        self.fake.monitors()
-    }
-
-    fn undiscovered(&self) -> Vec<Undiscovered> {
-        self.fake.undiscovered()
-    }
-
-    fn graph(&self, format: GraphFormat) -> TextStream {
-        self.fake.graph(format)
-    }
-
-    fn component(&self, uids: Vec<Uid>, format: GraphFormat) -> BoxFuture<'_, Result<Option<String>, Ended>> {
-        self.fake.component(uids, format)
-    }
-
-    fn search(&self, query: FindQuery) -> BoxFuture<'_, Result<FoundPage, Ended>> {
-        self.fake.search(query)
-    }
-
-    fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        self.fake.neighbourhood(query)
+impl Streamed for Live {
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+        self.summaries.fetch_add(1, Ordering::Relaxed);
+        let summary = SummaryPage { role: "alone", ..SummaryPage::default() };
+        tokio::time::sleep(self.summary_takes).map(|()| Ok(summary)).boxed()
     }
 
     fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
         let is_known = query.uid == Uid::parse(UID).unwrap();
         let changed = self.graph.changed.subscribe();
         Box::new(Eye { graph: Arc::clone(&self.graph), changed, is_known })
-    }
-
-    fn explain(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<ExplanationPage>, Ended>> {
-        self.fake.explain(query)
-    }
-
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
-        self.summaries.fetch_add(1, Ordering::Relaxed);
-        async move {
-            tokio::time::sleep(self.summary_takes).await;
-            self.fake.summary().await
-        }
-        .boxed()
-    }
-
-    fn decisions(&self, query: &DecisionQuery) -> DecisionsPage {
-        self.fake.decisions(query)
-    }
-
-    fn stuck(&self, query: StuckQuery) -> BoxFuture<'_, Result<StuckPage, Ended>> {
-        self.fake.stuck(query)
-    }
-
-    fn idle(&self, query: IdleQuery) -> BoxFuture<'_, IdleReport> {
-        self.fake.idle(query)
-    }
-
-    fn queues(&self) -> BoxFuture<'_, Vec<QueueStatus>> {
-        self.fake.queues()
-    }
-
-    fn readiness(&self) -> Readiness {
-        self.fake.readiness()
     }
 }

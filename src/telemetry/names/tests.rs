@@ -1,12 +1,15 @@
-//! Generates `docs/metrics.md` from the declarations of the metrics.
+//! The names, and `docs/metrics.md`, which is made from the declarations of the metrics.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Mutex;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString};
 
-use super::labels::values;
-use super::names::{self, ALL, Kind, Metric};
+use super::super::labels::values;
+use super::super::names;
+use super::*;
 
 /// The sections, each with its first metric. The metrics declared after it belong to the
 /// same section, up to the first metric of the next one.
@@ -39,8 +42,7 @@ Series that alerts use start at zero.
 ";
 
 /// The page, in Markdown.
-#[must_use]
-pub fn markdown() -> String {
+fn markdown() -> String {
     let mut page = HEAD.to_owned();
     for metric in ALL {
         if let Some((title, _)) = SECTIONS.iter().find(|(_, first)| first.name == metric.name) {
@@ -102,7 +104,7 @@ fn cell(text: &str) -> String {
 fn process_metrics() -> Vec<(String, &'static str, String)> {
     let descriptions = Descriptions::default();
     metrics::with_local_recorder(&descriptions, || metrics_process::Collector::default().describe());
-    let mut all = descriptions.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut all = descriptions.0.into_inner().unwrap();
     all.sort();
     all
 }
@@ -113,7 +115,7 @@ struct Descriptions(Mutex<Vec<(String, &'static str, String)>>);
 
 impl Descriptions {
     fn add(&self, name: &KeyName, kind: &'static str, help: &SharedString) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock().unwrap();
         all.push((name.as_str().to_owned(), kind, help.to_string()));
     }
 }
@@ -144,36 +146,46 @@ impl Recorder for Descriptions {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-
-    /// Writes the page first if `KUBE_GC_WRITE_DOCS` is set (`make docs-metrics`).
-    #[test]
-    fn the_page_is_up_to_date() {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
-        if std::env::var_os("KUBE_GC_WRITE_DOCS").is_some() {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, markdown()).unwrap();
-        }
-        let found = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(found == markdown(), "docs/metrics.md is not up to date: run `make docs-metrics`");
+/// Writes the page first if `KUBE_GC_WRITE_DOCS` is set (`make docs-metrics`).
+#[test]
+fn the_page_is_up_to_date() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/metrics.md");
+    if std::env::var_os("KUBE_GC_WRITE_DOCS").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, markdown()).unwrap();
     }
+    let found = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == markdown(), "docs/metrics.md is not up to date: run `make docs-metrics`");
+}
 
-    #[test]
-    fn every_metric_is_on_it_once_and_in_a_section() {
-        let page = markdown();
-        for Metric { name, .. } in ALL {
-            assert_eq!(page.matches(&format!("\n| `{name}` |")).count(), 1, "{name}");
+#[test]
+fn every_metric_is_on_it_once_and_in_a_section() {
+    let page = markdown();
+    for Metric { name, .. } in ALL {
+        assert_eq!(page.matches(&format!("\n| `{name}` |")).count(), 1, "{name}");
+    }
+    assert_eq!(SECTIONS.first().unwrap().1.name, ALL.first().unwrap().name);
+    assert_eq!(page.matches("\n## ").count(), SECTIONS.len() + 1);
+    for name in ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "threads", "start_time_seconds"] {
+        assert!(page.contains(&format!("\n| `process_{name}` |")), "{name}");
+    }
+}
+
+#[test]
+fn names_follow_the_conventions_of_prometheus() {
+    let unique: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
+    assert_eq!(unique.len(), ALL.len());
+    for Metric { name, kind, unit, labels, help } in ALL {
+        assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+        assert_eq!(name.trim_end_matches("_total").ends_with("_seconds"), *unit == Unit::Seconds, "{name}");
+        assert!(help.ends_with('.') || help.ends_with("_total."), "{name}: {help}");
+        assert!(!help.starts_with(' '), "{name}: {help}");
+        // Labelling by object would grow without bound.
+        for label in *labels {
+            assert!(!["uid", "namespace", "object"].contains(label), "{name}");
         }
-        assert_eq!(SECTIONS.first().unwrap().1.name, ALL.first().unwrap().name);
-        assert_eq!(page.matches("\n## ").count(), SECTIONS.len() + 1);
-        for name in
-            ["cpu_seconds_total", "resident_memory_bytes", "open_fds", "threads", "start_time_seconds"]
-        {
-            assert!(page.contains(&format!("\n| `process_{name}` |")), "{name}");
+        if let Kind::Histogram(buckets) = kind {
+            assert!(buckets.is_sorted());
         }
     }
 }

@@ -1,0 +1,270 @@
+//! The process of `kube-gc node`: one look, one pass, or the loop with its listeners.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Actor as _;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::connect::{self, advice};
+use super::process::{Threads, block_on_one_thread, termination};
+use super::run::Target;
+use super::served::{Bound, Protections, certificates};
+use super::{Error, ErrorKind, settings};
+use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
+use crate::api::{Api, ApiError, Connection, WriteGate};
+use crate::config::{PodKnowledge, Settings};
+use crate::http::health_router;
+use crate::introspect::node::NodeView;
+use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Problem, Report, now, why_dry};
+use crate::telemetry::{Exporter, logging, record};
+use kube_gc_node::Ledger;
+use kube_gc_node::pass::Scope;
+
+/// How often gauges of the process are set. Prometheus scrapes less often.
+const SAMPLE: Duration = Duration::from_secs(5);
+
+/// Looks once and plans. Writes nothing, not even the state file.
+///
+/// # Errors
+/// The container runtime or the API server cannot be used.
+pub fn plan(target: &Target, settings: &Settings) -> Result<Report, Error> {
+    block_on_one_thread(|_| async {
+        let mut node = Node::connect(target, settings, None).await?;
+        node.look().await.map(|(report, _)| report)
+    })?
+}
+
+/// One pass. In a dry run, only the plan of it.
+///
+/// # Errors
+/// The container runtime or the API server cannot be used.
+pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Report, Error> {
+    block_on_one_thread(|_| async {
+        let terminated = termination()?;
+        let mut node = Node::connect(target, settings, free).await?;
+        let (report, look) = node.look().await?;
+        if report.dry_run.is_some() {
+            return Ok(report);
+        }
+        node.remember();
+        let cancel = CancellationToken::new();
+        let guard = cancel.clone();
+        let ending = tokio::spawn(async move {
+            let signal = terminated.await;
+            tracing::info!(signal, "ending after the removal in progress");
+            guard.cancel();
+        });
+        let carried = node.collector.carry_out(&look, Scope::All, &cancel).await;
+        ending.abort();
+        Ok(report.with(&carried.map_err(|error| node_error(&error))?))
+    })?
+}
+
+/// One node, and how it is collected.
+struct Node {
+    options: NodeOptions,
+    collector: NodeCollector,
+    server: String,
+}
+
+impl Node {
+    async fn connect(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
+        Self::from(Begun::new(target, settings, free).await?).await
+    }
+
+    async fn from(begun: Begun) -> Result<Self, Error> {
+        let server = begun.server();
+        let Begun { options, pods, .. } = begun;
+        let ledger = options.state.read().unwrap_or_else(|problem| {
+            tracing::warn!("{problem}");
+            Ledger::default()
+        });
+        let connected = NodeCollector::connect(&options, client_settings(), pods, ledger).await;
+        let collector = connected.map_err(|error| node_error(&error))?;
+        Ok(Self { options, collector, server })
+    }
+
+    /// One look. Somebody waits for it, so an API server that does not answer is an error.
+    async fn look(&mut self) -> Result<(Report, Look), Error> {
+        let look = self.collector.look(now()).await.map_err(|error| node_error(&error))?;
+        if let Some(error) = &look.api_error {
+            return Err(rejected(&self.server, error));
+        }
+        Ok((Report::new(&self.options, self.collector.runtime(), &look), look))
+    }
+
+    /// Writes the ages of images.
+    fn remember(&self) {
+        if let Err(problem) = self.options.state.write(self.collector.ledger()) {
+            tracing::warn!("{problem}");
+        }
+    }
+}
+
+/// What to do without an API server.
+const WITHOUT: &str = "or set `node.pods` to \"none\" to collect without an API server";
+
+/// What is known before the container runtime is connected to.
+struct Begun {
+    /// How this node is collected.
+    options: NodeOptions,
+    /// Who knows its pods.
+    pods: PodSource,
+    /// How the API server is reached; nothing without one.
+    connection: Option<Connection>,
+}
+
+impl Begun {
+    /// Reads the kubeconfig and finds the socket. Sends nothing yet.
+    async fn new(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Self, Error> {
+        let options = NodeOptions::new(settings, free);
+        let options = options.map_err(|error| node_error(&error))?;
+        let (pods, connection) = match settings.node.pods {
+            PodKnowledge::None => (PodSource::None, None),
+            PodKnowledge::Api => {
+                let (connection, api) = api(target, settings).await?;
+                (PodSource::Api { api, node: options.name.clone() }, Some(connection))
+            }
+        };
+        Ok(Self { options, pods, connection })
+    }
+
+    /// The API server in messages.
+    fn server(&self) -> String {
+        self.connection
+            .as_ref()
+            .map(|connection| connection.config().cluster_url.to_string())
+            .unwrap_or_default()
+    }
+}
+
+/// The client of the API server. Sends nothing yet.
+async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error> {
+    let gate = if all.dry_run { WriteGate::dry_run() } else { WriteGate::open() };
+    let connected = connect::client(target, settings::api(all), gate).await;
+    connected.map_err(|error| Error::new(error.kind(), format!("{error}; {WITHOUT}")))
+}
+
+/// The settings of the client of the container runtime: each call is counted.
+fn client_settings() -> kube_gc_cri::Settings {
+    let observer = |operation: &kube_gc_cri::client::Operation<'_>| {
+        record::runtime_operation(operation.rpc.operation(), operation.outcome.is_err(), operation.elapsed);
+    };
+    kube_gc_cri::Settings { observer: Some(Arc::new(observer)), ..kube_gc_cri::Settings::default() }
+}
+
+/// Why the container runtime cannot be used.
+fn node_error(error: &NodeError) -> Error {
+    let (kind, hint) = match error.problem() {
+        Problem::Settings => (ErrorKind::Settings, " (--runtime-endpoint, `node.runtime_endpoint`)"),
+        Problem::Unreachable => (ErrorKind::Unreachable, " (--runtime-endpoint, `node.runtime_endpoint`)"),
+        Problem::Forbidden => (ErrorKind::Forbidden, ""),
+        Problem::Other => (ErrorKind::Internal, ""),
+    };
+    Error::new(kind, format!("{error}{hint}"))
+}
+
+/// Why the API server does not tell the pods of this node.
+fn rejected(server: &str, error: &ApiError) -> Error {
+    let (kind, hint) = advice(error, "allow this user to get and list pods");
+    let message = format!("the pods of this node are not known: {server}: {error}; {hint}, {WITHOUT}");
+    Error::new(kind, message)
+}
+
+/// Collects this node until SIGTERM or SIGINT. The log has to be there already.
+///
+/// # Errors
+/// It cannot start, or a part of it fails.
+pub fn run(target: &Target, settings: &Settings) -> Result<(), Error> {
+    block_on_one_thread(|threads| collect(target, settings, threads))?
+}
+
+async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Result<(), Error> {
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
+    let certificates = certificates(settings)?;
+    let exporter = Exporter::install().map_err(|error| Error::new(ErrorKind::Internal, error))?;
+    record::node_zeros();
+    // Before anything that takes long, so that no signal is missed.
+    let terminated = termination()?;
+    tokio::pin!(terminated);
+    let mut begun = Begun::new(target, settings, None).await?;
+    begun.pods = begun.pods.watched();
+    let events = match &begun.pods {
+        PodSource::Api { api, node } | PodSource::Watched { api, node, .. } => {
+            NodeEvents::new(api.clone(), node)
+        }
+        PodSource::None => None,
+    };
+    let protections = Protections::new(settings, certificates, begun.connection.as_ref())?;
+    let listeners = Bound::new(settings, protections).await?;
+    let Node { options, collector, .. } = tokio::select! {
+        biased;
+        signal = &mut terminated => {
+            tracing::info!(signal, "stopped by a signal before startup was complete");
+            return Ok(());
+        }
+        node = Node::from(begun) => node?,
+    };
+    tracing::info!(
+        node = options.name,
+        runtime = collector.runtime(),
+        endpoint = %options.endpoint,
+        dry_run = why_dry(&options),
+        "collecting"
+    );
+
+    let (status, published) = watch::channel(NodeStatus::default());
+    let (cancel, broken, passes) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+    let context = NodeContext {
+        events,
+        status,
+        cancel: cancel.clone(),
+        passes: passes.clone(),
+        broken: broken.clone(),
+    };
+    NodeActor::new(context, options, collector).start();
+    let view = NodeView::new(published);
+    let asked = view.clone();
+    let health = health_router(move || asked.readiness(), exporter);
+    let serving = listeners.serve(health, view.clone().debug_router(), &threads.lists);
+
+    let ended = tokio::select! {
+        signal = terminated => Ok(signal),
+        () = broken.cancelled() => Err(Error::new(ErrorKind::Internal, "a pass failed unexpectedly")),
+        error = serving.fails() => Err(error),
+        () = sample(view) => Err(Error::new(ErrorKind::Internal, "sampling ended unexpectedly")),
+    };
+    if let Ok(signal) = &ended {
+        tracing::info!(signal, "shutting down");
+    }
+    cancel.cancel();
+    passes.close();
+    let finished = tokio::time::timeout(settings.shutdown.grace, passes.wait()).await.is_ok();
+    serving.stop().await;
+    ended?;
+    if finished {
+        tracing::info!("shut down");
+    } else {
+        tracing::warn!("shut down during a removal; raise shutdown.grace if removals need longer");
+    }
+    Ok(())
+}
+
+/// Sets the gauges of the process, as long as it runs.
+async fn sample(view: NodeView) {
+    let mut ticks = interval(SAMPLE);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        record::ready(view.readiness().ready());
+        record::tasks(Handle::current().metrics().num_alive_tasks());
+        record::log_waiting(logging::waiting());
+    }
+}

@@ -1,0 +1,257 @@
+//! The process of a collector: its runtimes and threads, the signals and the parent that end it, and
+//! the file that says that it is ready.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use actix::System;
+use rustix::process::{Pid, getppid};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+
+use super::{Error, ErrorKind};
+
+/// The runtimes for work that must not run on the actors' thread.
+#[derive(Clone, Debug)]
+pub struct Threads {
+    /// Reads lists and writes pages, on as many threads as the settings say.
+    pub lists: Handle,
+    /// Reads watches, on one thread.
+    pub watches: Handle,
+    /// Renews the lease and does nothing else, on one thread, so that no other work delays a
+    /// renewal.
+    pub lease: Handle,
+}
+
+impl Threads {
+    /// The current runtime, for all of them.
+    #[cfg(any(feature = "demo", feature = "node"))]
+    pub fn current() -> Self {
+        Self { lists: Handle::current(), watches: Handle::current(), lease: Handle::current() }
+    }
+}
+
+/// Builds a runtime with this many threads. `init` runs first on each of them.
+pub fn runtime(name: &str, threads: usize, init: impl Fn() + Send + Sync + 'static) -> io::Result<Runtime> {
+    Builder::new_multi_thread()
+        .thread_name(name)
+        .worker_threads(threads.max(1))
+        .on_thread_start(init)
+        .enable_all()
+        .build()
+}
+
+/// Runs a future to completion on the current thread, which also carries the actors and all
+/// requests about single objects. Each of these takes a few microseconds between its waits, and
+/// handing it to another thread would take longer than the work itself. Work that takes long
+/// runs on the [`Threads`] that the future gets.
+///
+/// # Errors
+/// The operating system provides no thread.
+pub fn block_on<F: Future>(
+    list_threads: usize,
+    future: impl FnOnce(Threads) -> F,
+) -> Result<F::Output, Error> {
+    let runtimes = || {
+        let others = [("lists", list_threads), ("watches", 1), ("lease", 1)];
+        let [lists, watches, lease] = others.map(|(name, threads)| runtime(name, threads, || {}));
+        Ok((Builder::new_current_thread().enable_all().build()?, [lists?, watches?, lease?]))
+    };
+    let (actors, others) = runtimes().map_err(no_threads)?;
+    let [lists, watches, lease] = others.each_ref().map(|runtime| runtime.handle().clone());
+    let output = System::with_tokio_rt(|| actors).block_on(future(Threads { lists, watches, lease }));
+    // Does not wait for tasks whose results are not needed.
+    others.into_iter().for_each(Runtime::shutdown_background);
+    Ok(output)
+}
+
+/// The same with everything on the current thread, for a process that is idle most of the time.
+///
+/// # Errors
+/// The operating system provides no thread.
+#[cfg(feature = "node")]
+pub fn block_on_one_thread<F: Future>(future: impl FnOnce(Threads) -> F) -> Result<F::Output, Error> {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        // They remove logs. The default of 512 is for work that waits longer.
+        .max_blocking_threads(4)
+        .build()
+        .map_err(no_threads)?;
+    Ok(System::with_tokio_rt(|| runtime).block_on(async { future(Threads::current()).await }))
+}
+
+/// The same for a process that also contains the API server: one runtime carries everything.
+///
+/// # Errors
+/// The operating system provides no thread.
+#[cfg(feature = "demo")]
+pub fn block_on_one_runtime<T>(future: impl Future<Output = T>) -> Result<T, Error> {
+    let runtime = Builder::new_multi_thread().enable_all().build().map_err(no_threads)?;
+    Ok(System::with_tokio_rt(|| runtime).block_on(future))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub fn no_threads(error: io::Error) -> Error {
+    Error::new(
+        ErrorKind::Internal,
+        format!("cannot start a thread: {error}; raise the limit of threads or processes"),
+    )
+}
+
+/// Resolves with the name of the first signal that asks the process to end.
+///
+/// # Errors
+/// The operating system does not let this process receive signals.
+pub fn termination() -> Result<impl Future<Output = &'static str>, Error> {
+    let failed = |error| Error::new(ErrorKind::Internal, format!("cannot listen for signals: {error}"));
+    let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    })
+}
+
+/// How often to look for the parent. No system call that waits for its end is portable, and the
+/// signal that Linux offers already comes when the thread ends that started this process.
+const LOOKS_EVERY: Duration = Duration::from_millis(250);
+
+/// The process that started this one.
+#[derive(Debug)]
+pub struct Parent(Option<Pid>);
+
+impl Parent {
+    /// The present parent. Call this early: the end of an earlier one is not noticed.
+    pub fn present() -> Self {
+        Self(getppid())
+    }
+
+    /// Resolves when the parent has ended: the system then gives its children to another process.
+    pub async fn ends(self) {
+        while getppid() == self.0 {
+            sleep(LOOKS_EVERY).await;
+        }
+    }
+}
+
+/// The file, from the start of the process to its end.
+#[derive(Debug)]
+pub struct ReadyFile(PathBuf);
+
+impl ReadyFile {
+    /// Removes a file that an earlier process has left: nobody must take it for that of this one.
+    ///
+    /// # Errors
+    /// The file is there and cannot be removed.
+    pub fn at(path: &Path) -> Result<Self, Error> {
+        let file = Self(path.to_owned());
+        file.remove().map_err(|error| file.unusable("remove", &error))?;
+        Ok(file)
+    }
+
+    /// Writes the addresses of `/metrics` and of the debug pages. Readers see nothing or everything.
+    /// The fields are a public interface.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, health: SocketAddr, debug: SocketAddr) -> Result<(), Error> {
+        let (pid, version) = (std::process::id(), env!("CARGO_PKG_VERSION"));
+        let content = format!(
+            r#"{{"apiVersion":"kube-gc.io/v1","kind":"Ready","pid":{pid},"version":"{version}","health":"{health}","debug":"{debug}"}}"#
+        );
+        self.replace(&format!("{content}\n")).map_err(|error| self.unusable("write", &error))
+    }
+
+    fn replace(&self, content: &str) -> io::Result<()> {
+        let mut name = self.0.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let new = self.0.with_file_name(name);
+        let mut file = File::create_new(&new)?;
+        let written = file.write_all(content.as_bytes()).and_then(|()| fs::rename(&new, &self.0));
+        if written.is_err() {
+            // The first error says what is wrong.
+            let _ = fs::remove_file(&new);
+        }
+        written
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        match fs::remove_file(&self.0) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    fn unusable(&self, what: &str, error: &io::Error) -> Error {
+        let path = self.0.display();
+        Error::new(
+            ErrorKind::Settings,
+            format!(
+                "cannot {what} the file of --ready-file, {path}: {error}; name a file in a directory that kube-gc may write to"
+            ),
+        )
+    }
+}
+
+impl Drop for ReadyFile {
+    fn drop(&mut self) {
+        if let Err(error) = self.remove() {
+            tracing::warn!(path = %self.0.display(), %error, "cannot remove the file of --ready-file");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Fails if the task that renews the lease waits for a thread that works on objects.
+    #[test]
+    fn the_lease_is_renewed_while_the_thread_of_the_actors_is_busy() {
+        let renewed = block_on(1, async |threads: Threads| {
+            let (renews, renewed) = mpsc::channel();
+            threads.lease.spawn(async move { renews.send(()) });
+            // Nothing else is polled on this thread meanwhile.
+            renewed.recv_timeout(Duration::from_secs(60))
+        });
+        assert_eq!(renewed, Ok(Ok(())));
+    }
+
+    #[test]
+    fn the_file_is_there_between_ready_and_the_end() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ready.json");
+        fs::write(&path, "left over").unwrap();
+        let file = ReadyFile::at(&path).unwrap();
+        assert!(!path.exists(), "it would tell of another process");
+        let address = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        file.write(address(1), address(2)).unwrap();
+        let content: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!((&content["kind"], &content["pid"]), (&"Ready".into(), &std::process::id().into()));
+        assert_eq!((&content["health"], &content["debug"]), (&"127.0.0.1:1".into(), &"127.0.0.1:2".into()));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "no other file is left");
+        drop(file);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = ReadyFile::at(directory.path()).unwrap_err().to_string();
+        assert!(
+            error.contains("--ready-file") && error.contains(directory.path().to_str().unwrap()),
+            "{error}"
+        );
+        let file = ReadyFile::at(&directory.path().join("none/ready.json")).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        assert!(file.write(address, address).unwrap_err().to_string().contains("none/ready.json"));
+    }
+}

@@ -1,0 +1,358 @@
+//! The answers to questions about objects, from the graph of the running collector: explanations,
+//! plans, owners and dependents, and what holds objects that were deleted.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, SystemTime};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::time::{Instant, sleep_until};
+
+use super::introspection::CollectorIntrospection;
+use super::questions::{Answered, Freshness};
+use crate::actors::graph_follower::GraphFollower;
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use crate::http::{
+    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, Follow, MOST_PAGED,
+    NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
+};
+use kube_gc_core::graph::{Follower, MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
+use kube_gc_core::text::{Thousands, bounded};
+use kube_gc_insight::{
+    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, PlanQuery, Remaining, Unseen, Walk,
+    explain, explain_namespace, neighbourhood, page, plan, stuck,
+};
+
+/// The maximum number of decisions that an explanation names.
+const DECISIONS: usize = 10;
+/// The most objects of a namespace that are counted.
+const MOST_LEFT: usize = 50_000;
+/// The most deleted objects that are looked at for what holds them.
+const MOST_DELETED: usize = 20_000;
+/// The most dependents of a type that are looked at, of each object that waits for dependents.
+const MOST_DEPENDENTS: usize = 2_000;
+/// The most objects that a plan looks at. Each takes a few hundred bytes until the plan is made.
+const MOST_PLANNED: usize = 500_000;
+/// The references or slots that a partition visits at a time for a plan: about 2 ms.
+const VISITS: usize = 4_000;
+/// The questions of a plan that a partition gets at a time.
+const QUESTIONS: usize = 256;
+/// How long an answer counts that rests on live reads.
+const READS_COUNT: Duration = Duration::from_secs(10);
+
+impl CollectorIntrospection {
+    /// Why an object is still there; `None` if it is not in the graph.
+    pub(super) async fn explain(&self, query: ExplainQuery) -> Result<Option<ExplanationPage>, Ended> {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref(), None).await? else {
+            return Ok(None);
+        };
+        let limits = ViewLimits::default();
+        let (mut explanation, mut incomplete) =
+            self.questions.ask(limits, Freshness::Now, |asker| explain(asker, &root)).await?;
+        let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
+        let mut outside = self.undiscovered_types();
+        let mut depends_on_types = explanation.depends_on_dependents();
+        if is_namespace && explanation.deleted.is_some() {
+            (explanation, incomplete) = self.namespace(&root, outside.clone()).await?;
+            depends_on_types = true;
+        }
+        if depends_on_types {
+            outside.extend(self.unsynced_types(is_namespace || root.namespace.is_some()));
+            explanation.depends_on_unseen |= !outside.is_empty();
+        }
+        incomplete.extend(outside);
+        incomplete.sort();
+        let of_object = DecisionQuery {
+            uid: Some(query.uid.clone()),
+            limit: Some(DECISIONS),
+            ..DecisionQuery::default()
+        };
+        let decisions = self.decision_log.page(&of_object).decisions;
+        let stuck = self.stuck_entry(&root).await?;
+        Ok(Some(ExplanationPage { explanation, incomplete, decisions, stuck }))
+    }
+
+    /// Why a namespace that is being deleted is still there.
+    async fn namespace(
+        &self,
+        root: &Identity,
+        silent_apis: Vec<Unseen>,
+    ) -> Result<(Explanation, Vec<Unseen>), PartitionEnded> {
+        let mut unseen = Vec::new();
+        let (objects, more) = match Namespace::parse(&root.name) {
+            Some(namespace) => self.questions.in_namespace(&namespace, MOST_LEFT).await?,
+            None => (Vec::new(), false),
+        };
+        if more {
+            unseen.push(Unseen {
+                what: format!("objects in namespace {}", bounded(&root.name)),
+                why: format!("only the first {MOST_LEFT} are counted"),
+            });
+        }
+        let conditions = self.questions.namespace_conditions(root).await.unwrap_or_else(|error| {
+            let what = format!("conditions of namespace {}", bounded(&root.name));
+            unseen.push(Unseen { what, why: bounded(&error) });
+            Vec::new()
+        });
+        let contents = NamespaceContents { objects, conditions, silent_apis };
+        let question = self
+            .questions
+            .ask(ViewLimits::default(), Freshness::Now, |asker| explain_namespace(asker, root, &contents));
+        let (explanation, unread) = question.await?;
+        unseen.extend(unread);
+        Ok((explanation, unseen))
+    }
+
+    /// What keeps the collector from finishing with an object.
+    async fn stuck_entry(&self, root: &Identity) -> Result<Option<StuckItem>, PartitionEnded> {
+        let in_place = StuckQuery {
+            namespace: root.namespace.clone(),
+            resource: Some(root.resource.group_resource.clone()),
+            ..StuckQuery::default()
+        };
+        let uid = root.uid.shown().to_string();
+        let stuck = self.status.stuck(&in_place).await?.stuck;
+        Ok(stuck.into_iter().find(|item| item.object.uid == uid))
+    }
+
+    /// The parts of the API that cannot be discovered, so that their objects are not in the graph.
+    pub(super) fn undiscovered_types(&self) -> Vec<Unseen> {
+        self.status.discovery().failing.iter().map(|failing| failing.failure.unseen()).collect()
+    }
+
+    /// The types whose objects are not, or not all, in the graph.
+    pub(super) fn unsynced_types(&self, only_namespaced: bool) -> Vec<Unseen> {
+        let monitors = self.status.registry.all().into_iter();
+        let unsynced = monitors.filter(|monitor| {
+            let is_outside = only_namespaced && monitor.resource.scope == Scope::Cluster;
+            !monitor.synced && !is_outside
+        });
+        unsynced
+            .map(|monitor| Unseen {
+                what: monitor.resource.group_resource.to_string(),
+                why: bounded(monitor.last_error.as_deref().unwrap_or("not listed yet")),
+            })
+            .collect()
+    }
+}
+
+impl CollectorIntrospection {
+    /// What was deleted longer ago than a time and is still there, by what holds it.
+    pub(super) async fn causes(&self, query: CausesQuery) -> Result<CausesPage, Ended> {
+        let is_namespaced = query.namespace.is_some();
+        let deleted =
+            SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
+        let (found, more) = self.questions.search(deleted, MOST_DELETED).await?;
+        let limits = ViewLimits { dependents_of_a_type: MOST_DEPENDENTS, ..ViewLimits::default() };
+        let before = before(query.older);
+        let (report, mut incomplete) = self
+            .questions
+            .ask(limits, Freshness::Now, |asker| {
+                let remaining = Remaining::around(asker, &found);
+                stuck(asker, &remaining, &before)
+            })
+            .await?;
+        if report.not_read > 0 {
+            let plural = if report.not_read == 1 { "" } else { "s" };
+            let what = format!("{} object{plural}", Thousands(report.not_read));
+            let why = "the collector reads only the first for an answer; --from lists reads more".to_owned();
+            incomplete.push(Unseen { what, why });
+        }
+        if more {
+            let why =
+                format!("only the first {} that are being deleted are looked at", Thousands(MOST_DELETED));
+            incomplete.push(Unseen { what: "further objects".to_owned(), why });
+        }
+        incomplete.extend(self.undiscovered_types());
+        incomplete.extend(self.unsynced_types(is_namespaced));
+        incomplete.sort();
+        Ok(CausesPage { report, incomplete, left_out: 0 })
+    }
+
+    /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
+    /// in the graph.
+    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<PlanPage>, Ended> {
+        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref(), None).await? else {
+            return Ok(None);
+        };
+        let (brake, graph) = (&self.status.brake, &self.status.graph);
+        let is_held = brake.holds(root.namespace.as_ref()).is_some();
+        let walk = walk(graph, PlanQuery { root, policy: request.policy, limit: MOST_PLANNED }).await?;
+        let (mut plan, incomplete) = self
+            .questions
+            .ask(ViewLimits::default(), Freshness::Now, |asker| plan(asker, &walk, request.limit))
+            .await?;
+        let limits = brake.limits();
+        let mut populations: HashMap<GroupResource, u64> = HashMap::new();
+        if limits.share.is_some() {
+            for (resource, _) in &plan.by_collector {
+                populations.insert(resource.clone(), graph.population(resource).await? as u64);
+            }
+        }
+        plan.forecast(limits, |resource| populations.get(resource).copied());
+        if is_held && let Some(why) = brake.warning() {
+            plan.brake = Forecast::Engages { why };
+        }
+        Ok(Some(PlanPage { plan, incomplete, left_out: 0 }))
+    }
+}
+
+/// The time that is so long ago, as the server writes it.
+fn before(older: Duration) -> String {
+    let time = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
+/// Walks to the end, with small questions to the partitions.
+async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEnded> {
+    let mut walk = Walk::new(query);
+    loop {
+        let needs = walk.needs();
+        if needs.is_empty() {
+            break;
+        }
+        let mut by_partition: HashMap<PartitionId, VecDeque<(MembersOf, Option<MemberMark>)>> =
+            HashMap::new();
+        for need in needs {
+            for partition in graph.partitions_with(&need) {
+                by_partition.entry(partition).or_default().push_back((need.clone(), None));
+            }
+        }
+        for (partition, mut questions) in by_partition {
+            while !questions.is_empty() {
+                let asked = questions.iter().take(QUESTIONS).cloned().collect();
+                let pages = graph.members(partition, asked, VISITS).await?;
+                for page in pages {
+                    let Some((of, _)) = questions.pop_front() else { break };
+                    let next = page.next;
+                    walk.learn(&of, page);
+                    if next.is_some() {
+                        questions.push_back((of, next));
+                    }
+                }
+            }
+        }
+    }
+    walk.finish();
+    Ok(walk)
+}
+
+/// What a look has found.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    /// The page; `None` if the object is not in the graph.
+    pub page: Option<NeighbourhoodPage>,
+    /// The types that are not in the graph, if that concerns the page.
+    outside: Option<Outside>,
+    /// Whether the page rests on live reads.
+    rests_on_reads: bool,
+}
+
+/// The types that are not, or not all, in the graph.
+#[derive(Debug, PartialEq, Eq)]
+struct Outside {
+    of: OutsideOf,
+    types: Vec<Unseen>,
+}
+
+/// Which types concern a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OutsideOf {
+    dependents: bool,
+    only_namespaced: bool,
+}
+
+impl CollectorIntrospection {
+    /// The owners and dependents of an object. The follower is woken when they may have changed.
+    pub(super) async fn neighbourhood_of(
+        &self,
+        query: &ObjectQuery,
+        follower: Option<&Follower>,
+    ) -> Result<Looked, PartitionEnded> {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref(), follower).await? else {
+            return Ok(Looked::default());
+        };
+        let limits = ViewLimits { dependents_of_a_type: query.max, ..ViewLimits::default() };
+        // One more than the page, which shows whether there is another page.
+        let limit = query.after + query.limit + 1;
+        let of = OutsideOf { dependents: query.down > 0, only_namespaced: root.namespace.is_some() };
+        let question = NeighbourhoodQuery { root, up: query.up, down: query.down, limit };
+        let Answered { answer, unseen, rests_on_reads } = self
+            .questions
+            .ask_for(follower, limits, Freshness::Recent, |asker| neighbourhood(asker, &question))
+            .await?;
+        let outside = self.outside(of);
+        let mut incomplete = unseen;
+        incomplete.extend(outside.types.iter().cloned());
+        incomplete.sort();
+        let (mut shown, next) = page(&answer, query.after, query.limit);
+        shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
+        let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
+        let page = Some(NeighbourhoodPage { shown, incomplete, next });
+        Ok(Looked { page, outside: Some(outside), rests_on_reads })
+    }
+
+    fn outside(&self, of: OutsideOf) -> Outside {
+        let mut types = self.undiscovered_types();
+        if of.dependents {
+            types.extend(self.unsynced_types(of.only_namespaced));
+        }
+        Outside { of, types }
+    }
+}
+
+/// An object that somebody follows.
+#[derive(Debug)]
+pub(super) struct FollowedObject {
+    collector: CollectorIntrospection,
+    query: ObjectQuery,
+    follower: GraphFollower,
+    outside: Option<Outside>,
+    /// When the live reads no longer count that the last answer rests on.
+    reads_count_until: Option<Instant>,
+}
+
+impl FollowedObject {
+    pub(super) fn new(collector: CollectorIntrospection, query: ObjectQuery) -> Self {
+        let follower = collector.status.graph.follower();
+        Self { collector, query, follower, outside: None, reads_count_until: None }
+    }
+}
+
+impl FollowedObject {
+    async fn look_again(&mut self) -> Result<Option<NeighbourhoodPage>, Ended> {
+        let follower = self.follower.ask_again();
+        let looked = self.collector.neighbourhood_of(&self.query, Some(follower)).await?;
+        self.outside = looked.outside;
+        self.reads_count_until = looked.rests_on_reads.then(|| Instant::now() + READS_COUNT);
+        Ok(looked.page)
+    }
+
+    async fn may_have_changed(&self) {
+        // The graph does not know of these. Whoever follows asks again each second.
+        if self.outside.as_ref().is_some_and(|outside| self.collector.outside(outside.of) != *outside) {
+            return;
+        }
+        let reads_count = async {
+            match self.reads_count_until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.follower.outdated() => {}
+            () = reads_count => {}
+        }
+    }
+}
+
+impl Follow for FollowedObject {
+    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
+        self.look_again().boxed()
+    }
+
+    fn outdated(&self) -> BoxFuture<'_, ()> {
+        self.may_have_changed().boxed()
+    }
+}

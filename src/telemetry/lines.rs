@@ -1,0 +1,494 @@
+//! Formats each event as one line of the log, as text or as JSON, whatever its fields contain.
+//!
+//! Each text from the cluster is bounded before it is logged. Escaping can make it six times as
+//! long, and a line has several of them, so all fields of a line share one limit. The longest
+//! ones are shortened.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt::{self, Debug, Display, Write as _};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::registry::LookupSpan;
+
+use kube_gc_core::object::{Identity, Key, Namespace, OwnerReference};
+use kube_gc_core::text::escape::{Escaping, escape_json};
+use kube_gc_core::text::{LISTED, LONGEST, bounded, listed, word};
+
+/// Writes the message and the fields of text lines as `tracing_subscriber` does, but escaped and
+/// with a limit for all of them together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EscapedFields;
+
+impl<'w> FormatFields<'w> for EscapedFields {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut texts = Texts(Vec::new());
+        fields.record(&mut texts);
+        let limit = fair_limit(texts.0.iter().map(|(_, text)| text.len()), LONGEST);
+        for (number, (name, text)) in texts.0.iter().enumerate() {
+            if number > 0 {
+                writer.write_char(' ')?;
+            }
+            match *name {
+                "message" => {}
+                name if writer.has_ansi_escapes() => {
+                    write!(writer, "\x1b[3m{name}\x1b[0m\x1b[2m=\x1b[0m")?;
+                }
+                name => write!(writer, "{name}=")?,
+            }
+            writer.write_str(&shortened(text, limit))?;
+        }
+        Ok(())
+    }
+}
+
+/// The fields of an event so far.
+struct Texts(Vec<(&'static str, String)>);
+
+impl Visit for Texts {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            self.record_debug(field, &format_args!("{value}"));
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = write!(Escaping(&mut text), "{value:?}");
+        self.0.push((field.name(), text));
+    }
+}
+
+/// One JSON object with the event's fields next to `timestamp`, `level`, `target` and `message`.
+/// Characters that change how a terminal shows a line are escaped; JSON already escapes line
+/// breaks. All values together have a limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'s> LookupSpan<'s>,
+    N: for<'w> FormatFields<'w> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut now = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut now))?;
+        let mut members = Members("{".to_owned());
+        members.add("timestamp", &now);
+        members.add("level", event.metadata().level().as_str());
+        event.record(&mut members);
+        members.add("target", event.metadata().target());
+        if let Some(span) = context.lookup_current() {
+            // `JsonFields` has made them an object.
+            if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
+                let fields = if fields.fields.is_empty() { "{}" } else { &fields.fields };
+                member(&mut members.0, "span", fields);
+            }
+        }
+        let whole = members.0 + "}";
+        let mut line = String::with_capacity(whole.len());
+        escape_json(&whole, &mut line)?;
+        if line.len() > LONGEST {
+            line.clear();
+            escape_json(&shorten_members(&whole), &mut line)?;
+        }
+        writeln!(writer, "{line}")
+    }
+}
+
+/// A line so far.
+struct Members(String);
+
+impl Members {
+    fn add(&mut self, name: &str, value: impl Serialize) {
+        member(&mut self.0, name, &json(&value));
+    }
+}
+
+/// Adds a member whose value is JSON already.
+fn member(line: &mut String, name: &str, json: &str) {
+    let name = serde_json::Value::from(name);
+    append(line, &format!("{name}:{json}"));
+}
+
+/// Adds members.
+fn append(line: &mut String, members: &str) {
+    if line.len() > 1 && !members.is_empty() {
+        line.push(',');
+    }
+    line.push_str(members);
+}
+
+impl Visit for Members {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field.name(), value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field.name(), value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.add(field.name(), value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
+        match Structured::of(value) {
+            Some(structured) => structured.write_json(field.name(), &mut self.0),
+            None => self.add(field.name(), value.to_string()),
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.add(field.name(), format!("{value:?}"));
+    }
+}
+
+const ELLIPSIS: &str = "…";
+/// How much of the end of a shortened text stays: it says how many items are left out.
+const TAIL: usize = 64;
+/// A shortened text is not shorter than this, so that each field says something.
+const SHORTEST: usize = 16;
+
+/// The greatest limit for each of these lengths with which they fit into a budget together. A
+/// short text leaves its share to the longer ones.
+fn fair_limit(lengths: impl Iterator<Item = usize> + Clone, budget: usize) -> usize {
+    if lengths.clone().sum::<usize>() <= budget {
+        return usize::MAX;
+    }
+    let mut lengths: Vec<_> = lengths.collect();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (budget, lengths.len());
+    for length in lengths {
+        let share = left / count;
+        if length > share {
+            return share.max(SHORTEST);
+        }
+        left -= length;
+        count -= 1;
+    }
+    usize::MAX
+}
+
+/// A text with at most so many bytes: its beginning and, if there is room, its end.
+fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return text.into();
+    }
+    let room = limit.saturating_sub(ELLIPSIS.len());
+    let tail = if room >= 4 * TAIL { TAIL } else { 0 };
+    let beginning = (0..=room - tail).rev().find_map(|end| text.get(..end)).unwrap_or_default();
+    let end = (text.len() - tail..).find_map(|start| text.get(start..)).unwrap_or_default();
+    format!("{beginning}{ELLIPSIS}{end}").into()
+}
+
+/// A JSON object whose values fit into a line. `more_x` counts what an array `x` lost.
+fn shorten_members(line: &str) -> String {
+    match serde_json::from_str(line) {
+        Ok(members) => Value::Object(shorten_object(members, LONGEST)).to_string(),
+        // It is an object that this process has written.
+        Err(_) => "{}".to_owned(),
+    }
+}
+
+fn shorten_object(mut members: Map<String, Value>, budget: usize) -> Map<String, Value> {
+    let lengths: Vec<_> = members.values().map(written_length).collect();
+    let limit = fair_limit(lengths.iter().copied(), budget);
+    let names: Vec<_> = members.keys().cloned().collect();
+    for (name, length) in names.into_iter().zip(lengths) {
+        if length <= limit {
+            continue;
+        }
+        let Some(value) = members.remove(&name) else { continue };
+        let (value, lost) = shorten(value, limit);
+        if lost > 0 {
+            let more = format!("more_{name}");
+            let before = members.get(&more).and_then(Value::as_u64).unwrap_or_default();
+            members.insert(more, (before + lost).into());
+        }
+        members.insert(name, value);
+    }
+    members
+}
+
+/// A value with at most so many bytes, and how many items of an array are left out.
+fn shorten(value: Value, limit: usize) -> (Value, u64) {
+    match value {
+        Value::String(text) => (Value::String(shortened_in_json(&text, limit)), 0),
+        Value::Object(members) => (Value::Object(shorten_object(members, limit)), 0),
+        Value::Array(items) => {
+            let total = items.len();
+            let mut left = limit;
+            let mut kept = Vec::new();
+            for item in items {
+                let length = written_length(&item);
+                if length > left {
+                    // One item says more than none.
+                    if kept.is_empty() {
+                        kept.push(shorten(item, left).0);
+                    }
+                    break;
+                }
+                left -= length;
+                kept.push(item);
+            }
+            let lost = (total - kept.len()) as u64;
+            (Value::Array(kept), lost)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => (value, 0),
+    }
+}
+
+/// How many bytes a value has in the log.
+fn written_length(value: &Value) -> usize {
+    let mut written = String::new();
+    // Writing to a string cannot fail.
+    let _ = escape_json(&value.to_string(), &mut written);
+    written.len()
+}
+
+/// A text that has at most so many bytes in the log.
+fn shortened_in_json(text: &str, limit: usize) -> String {
+    let mut room = limit.saturating_sub("\"\"".len() + ELLIPSIS.len());
+    let mut kept = String::new();
+    for character in text.chars() {
+        let length = written_length(&Value::from(character.to_string())) - "\"\"".len();
+        if length > room {
+            break;
+        }
+        room -= length;
+        kept.push(character);
+    }
+    kept + ELLIPSIS
+}
+
+/// A log field with members. [`logged`](Self::logged) makes it a value for `tracing`.
+#[derive(Debug)]
+pub struct Structured {
+    text: String,
+    json: String,
+    place: Place,
+}
+
+/// Where JSON has the value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Under the name of the field.
+    OwnField,
+    /// Its members are members of the line.
+    TopLevel,
+}
+
+impl Structured {
+    /// A field that has the value in JSON.
+    pub fn field(value: impl Display + Serialize) -> Self {
+        Self { text: value.to_string(), json: json(&value), place: Place::OwnField }
+    }
+
+    /// A field of text. In JSON, the line has the members of the value instead.
+    pub fn members(value: impl Display + Serialize) -> Self {
+        Self { place: Place::TopLevel, ..Self::field(value) }
+    }
+
+    /// The object that a line is about: `resource`, `namespace`, `name` and `uid` in JSON.
+    pub fn object(identity: &Identity) -> Self {
+        Self { place: Place::TopLevel, ..Self::other_object(identity) }
+    }
+
+    /// The same of an object whose name is not known.
+    pub fn key(key: &Key) -> Self {
+        Self { text: key.to_string(), json: json(&ObjectView::from(key)), place: Place::TopLevel }
+    }
+
+    /// Another object that a line names.
+    pub fn other_object(identity: &Identity) -> Self {
+        let json = json(&ObjectView::from(identity));
+        Self { text: identity.to_string(), json, place: Place::OwnField }
+    }
+
+    /// The first of these texts under this name, which is an array in JSON, and the number of the
+    /// others; `None` without any.
+    pub fn list<T: Display>(name: &'static str, items: impl ExactSizeIterator<Item = T>) -> Option<Self> {
+        let total = items.len();
+        let items: Vec<_> = items.take(LISTED).map(|item| word(&item.to_string()).to_string()).collect();
+        let more = match total - items.len() {
+            0 => String::new(),
+            more => format!(",\"more_{name}\":{more}"),
+        };
+        let json = format!("{{\"{name}\":{}{more}}}", json(&items));
+        // Quoted, because it has spaces.
+        let text = format!("{:?}", listed(", ", total, &items));
+        (total > 0).then_some(Self { text, json, place: Place::TopLevel })
+    }
+
+    /// As a value for `tracing`.
+    pub fn logged(&self) -> &(dyn Error + 'static) {
+        self
+    }
+
+    /// A value that `tracing` hands on, if it is one of these.
+    fn of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
+        error.downcast_ref()
+    }
+
+    /// Adds the members of the value, or the value, to a line of JSON.
+    fn write_json(&self, field: &str, line: &mut String) {
+        let members = self.json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
+        match members.filter(|_| self.place == Place::TopLevel) {
+            Some(members) => append(line, members),
+            None => member(line, field, &self.json),
+        }
+    }
+}
+
+/// Only maps with other keys than strings cannot be written.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
+}
+
+impl Display for Structured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Error for Structured {}
+
+/// An object, in the log and on the debug pages. The JSON fields are a public interface. Names and
+/// uids of owners come from references, where they can have any length, so they are truncated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ObjectView {
+    /// Resource and group as kubectl writes them: `pods`, `deployments.apps`.
+    pub resource: String,
+    /// The namespace; `null` for cluster-scoped objects.
+    pub namespace: Option<String>,
+    /// The name; `null` if it is no longer known.
+    pub name: Option<String>,
+    /// The uid.
+    pub uid: String,
+}
+
+impl From<&Identity> for ObjectView {
+    fn from(identity: &Identity) -> Self {
+        Self { name: Some(word(&identity.name).to_string()), ..Self::from(&identity.key()) }
+    }
+}
+
+impl From<&Key> for ObjectView {
+    fn from(key: &Key) -> Self {
+        let Key { uid, resource, namespace } = key;
+        Self {
+            resource: resource.group_resource.to_string(),
+            namespace: namespace.as_ref().map(Namespace::to_string),
+            name: None,
+            uid: uid.shown().to_string(),
+        }
+    }
+}
+
+/// A reference as its author wrote it, cut to what can be printed.
+#[derive(Debug)]
+pub struct PrintedReference<'a>(pub &'a OwnerReference);
+
+impl Display for PrintedReference<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let OwnerReference { api_version, kind, name, uid, .. } = self.0;
+        let (api_version, kind, name) = (word(api_version), word(kind), word(name));
+        write!(f, "{api_version}/{kind}, name: {name}, uid: {}", uid.shown())
+    }
+}
+
+/// An owner reference as a field of the log. Its author chooses the text, so it is cut and escaped.
+pub fn owner_reference(reference: &OwnerReference) -> Structured {
+    #[derive(Serialize)]
+    struct Owner {
+        api_version: String,
+        kind: String,
+        name: String,
+        uid: String,
+    }
+    let OwnerReference { api_version, kind, name, uid, .. } = reference;
+    let [api_version, kind, name] = [api_version, kind, name].map(|text| word(text).to_string());
+    let json = json(&Owner { api_version, kind, name, uid: uid.shown().to_string() });
+    let text = format!("{:?}", bounded(PrintedReference(reference)));
+    Structured { text, json, place: Place::OwnField }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn short_texts_leave_their_share_to_long_ones() {
+        assert_eq!(fair_limit([10, 20].into_iter(), 30), usize::MAX);
+        assert_eq!(fair_limit([10, 1000, 1000].into_iter(), 210), 100);
+        assert_eq!(fair_limit([500, 10].into_iter(), 100), 90);
+        assert_eq!(fair_limit([100; 50].into_iter(), 100), SHORTEST);
+    }
+
+    #[test]
+    fn a_shortened_text_keeps_the_count_at_its_end() {
+        let text = format!("{} and 7,984 more", "owner, ".repeat(1000));
+        let short = shortened(&text, 1000);
+        assert!(short.len() <= 1000 && short.starts_with("owner, "), "{short}");
+        assert!(short.ends_with(" and 7,984 more") && short.contains('…'), "{short}");
+        assert_eq!(shortened("short", 1000), "short");
+    }
+
+    #[test]
+    fn an_array_counts_what_it_lost() {
+        let owner = json!({"name": "\u{1b}".repeat(200), "uid": "u"});
+        let line = json!({"message": "decision", "owners": vec![owner; 16], "more_owners": 5}).to_string();
+        let short: Value = serde_json::from_str(&shorten_members(&line)).unwrap();
+        let owners = short["owners"].as_array().unwrap().len();
+        assert!((1..16).contains(&owners), "{short}");
+        assert_eq!(short["more_owners"], 5 + 16 - owners, "{short}");
+        assert_eq!(short["message"], "decision");
+    }
+
+    proptest! {
+        #[test]
+        fn values_fit_whatever_they_are(
+            texts in prop::collection::vec(any::<String>(), 1..6),
+            times in 1_usize..500,
+            limit in 64_usize..5000,
+        ) {
+            for text in &texts {
+                let text = text.repeat(times);
+                prop_assert!(shortened(&text, limit).len() <= limit);
+                prop_assert!(written_length(&shortened_in_json(&text, limit).into()) <= limit + 2 * ELLIPSIS.len());
+            }
+            let owner = json!({"kind": texts[0].repeat(times), "uid": "\u{1b}".repeat(times)});
+            let line = json!({"texts": texts, "owners": vec![owner; 16], "error": "\u{202e}".repeat(times)});
+            let short: Value = serde_json::from_str(&shorten_members(&line.to_string())).unwrap();
+            let total: usize = short.as_object().unwrap().values().map(written_length).sum();
+            prop_assert!(total <= LONGEST + LONGEST / 4, "{total}");
+        }
+    }
+}
