@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Actor as _;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -12,7 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::Node;
 use super::connect::Begun;
-use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
+use crate::actors::node::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::app::error::{Error, ErrorKind};
 use crate::app::protection::{Protections, certificates};
 use crate::app::run::Target;
@@ -83,15 +82,9 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     );
 
     let (status, published) = watch::channel(NodeStatus::default());
-    let (cancel, broken, passes) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-    let context = NodeContext {
-        events,
-        status,
-        cancel: cancel.clone(),
-        passes: passes.clone(),
-        broken: broken.clone(),
-    };
-    NodeActor::new(context, options, collector).start();
+    let cancel = CancellationToken::new();
+    let context = NodeContext { events, status, cancel: cancel.clone() };
+    let mut collecting = tokio::spawn(node::collect(context, options, collector));
     let view: Arc<dyn NodeIntrospection> = Arc::new(NodeView::new(published));
     let (serving, closing) = (TaskTracker::new(), CancellationToken::new());
     let pages = node_health_router(Arc::clone(&view), exporter);
@@ -103,7 +96,11 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
 
     let ended = tokio::select! {
         signal = terminated => Ok(signal),
-        () = broken.cancelled() => Err("a pass failed unexpectedly"),
+        collected = &mut collecting => {
+            let error = collected.err().map(tracing::field::display);
+            tracing::error!(error, "a pass failed unexpectedly; restart kube-gc");
+            Err("a pass failed unexpectedly")
+        }
         () = serving.wait() => Err("the HTTP servers ended unexpectedly"),
         () = sample(view) => Err("sampling ended unexpectedly"),
     };
@@ -111,8 +108,8 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
         tracing::info!(signal, "shutting down");
     }
     cancel.cancel();
-    passes.close();
-    let finished = tokio::time::timeout(settings.shutdown.grace, passes.wait()).await.is_ok();
+    let finished =
+        collecting.is_finished() || tokio::time::timeout(settings.shutdown.grace, collecting).await.is_ok();
     closing.cancel();
     serving.wait().await;
     ended.map_err(|why| Error::new(ErrorKind::Internal, why))?;
