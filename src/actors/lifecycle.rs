@@ -10,9 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, AsyncContext, Context, Handler, Message, Recipient, SpawnHandle, WrapFuture,
-};
+use actix::{Actor, ActorFutureExt, AsyncContext, Context, Handler, Recipient, SpawnHandle, WrapFuture};
 use futures::future::join_all;
 use tokio::sync::watch;
 
@@ -117,9 +115,15 @@ impl Actor for Lifecycle {
         // Every monitor may see the same restore.
         ctx.set_mailbox_capacity(4096);
         self.follow_disturbances(ctx);
-        self.follow_restores(ctx);
-        self.follow_role(ctx);
-        self.follow_recoveries(ctx);
+        let api = self.context.api.clone();
+        // Writers prove restores when they check the store before a write.
+        self.on_change(api.restore_fence().restores(), ctx, |lifecycle, detail, ctx| {
+            lifecycle.restored(&detail, ctx);
+        });
+        if api.gate().needs_lease() {
+            self.on_change(api.gate().role(), ctx, |lifecycle, role, _| lifecycle.role_changed(&role));
+        }
+        self.on_change(api.recoveries(), ctx, |lifecycle, _, _| lifecycle.recovered());
     }
 }
 
@@ -173,25 +177,22 @@ impl Lifecycle {
     }
 }
 
-/// The role of this replica changed; the write gate has the new one.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct RoleChanged;
-
 impl Lifecycle {
-    /// Follows the role of this replica, if there can be other replicas at all.
-    fn follow_role(&self, ctx: &mut Context<Self>) {
-        let gate = self.context.api.gate();
-        if !gate.needs_lease() {
-            return;
-        }
-        let (mut role, lifecycle) = (gate.role(), ctx.address());
-        let follow = async move {
-            while role.changed().await.is_ok() {
-                lifecycle.do_send(RoleChanged);
+    /// Acts on each change of a value.
+    fn on_change<T: Clone + 'static>(
+        &self,
+        mut values: watch::Receiver<T>,
+        ctx: &mut Context<Self>,
+        act: fn(&mut Self, T, &mut Context<Self>),
+    ) {
+        let changed = async move { values.changed().await.is_ok().then_some(values) };
+        ctx.spawn(changed.into_actor(self).map(move |values, lifecycle, ctx| {
+            if let Some(mut values) = values {
+                let value = values.borrow_and_update().clone();
+                act(lifecycle, value, ctx);
+                lifecycle.on_change(values, ctx, act);
             }
-        };
-        ctx.spawn(follow.into_actor(self));
+        }));
     }
 
     /// Opens the pools if this replica writes and the start-up phase is over. The graph derives
@@ -211,14 +212,10 @@ impl Lifecycle {
             let _ = graph.rederive().await;
         });
     }
-}
 
-impl Handler<RoleChanged> for Lifecycle {
-    type Result = ();
-
-    fn handle(&mut self, RoleChanged: RoleChanged, _: &mut Self::Context) {
-        let role = self.context.api.gate().role().borrow().clone();
-        if self.opened.as_ref() == Some(&role) {
+    /// The write gate has another role of this replica.
+    fn role_changed(&mut self, role: &ReplicaRole) {
+        if self.opened.as_ref() == Some(role) {
             return;
         }
         if self.opened.take().is_some() {
@@ -229,31 +226,19 @@ impl Handler<RoleChanged> for Lifecycle {
         }
         self.open_pools();
     }
-}
 
-impl Lifecycle {
-    /// Follows the ends of outages. Types may have come and gone, and what failed may have failed
-    /// because of the outage.
-    fn follow_recoveries(&self, ctx: &mut Context<Self>) {
-        let (mut recoveries, context) = (self.context.api.recoveries(), self.context.clone());
-        let follow = async move {
-            while recoveries.changed().await.is_ok() {
-                context.discovery.do_send(DiscoveryMessage::Rediscover);
-                for pool in &context.pools {
-                    pool.command.do_send(PoolCommand::WakeRecovered);
-                }
-            }
-        };
-        ctx.spawn(follow.into_actor(self));
+    /// An outage has ended. Types may have come and gone, and what failed may have failed because of
+    /// the outage.
+    fn recovered(&self) {
+        self.context.discovery.do_send(DiscoveryMessage::Rediscover);
+        for pool in &self.context.pools {
+            pool.command.do_send(PoolCommand::WakeRecovered);
+        }
     }
-}
-
-impl Handler<StoreRestored> for Lifecycle {
-    type Result = ();
 
     /// A store that was restored from a backup brings back objects, versions and uids that were
     /// proved absent. Nothing may be written until everything is forgotten and read again.
-    fn handle(&mut self, StoreRestored { detail }: StoreRestored, ctx: &mut Self::Context) {
+    fn restored(&mut self, detail: &str, ctx: &mut Context<Self>) {
         if self.phase() == Phase::Rebuilding {
             return;
         }
@@ -274,25 +259,19 @@ impl Handler<StoreRestored> for Lifecycle {
         let forget = forget_everything(self.context.clone());
         ctx.spawn(forget.into_actor(self).map(|(), lifecycle, _| lifecycle.begin_again()));
     }
-}
-
-impl Lifecycle {
-    /// Follows the restores that writers prove when they check the store before a write.
-    fn follow_restores(&self, ctx: &mut Context<Self>) {
-        let (mut proofs, lifecycle) = (self.context.api.restore_fence().restores(), ctx.address());
-        let follow = async move {
-            while proofs.changed().await.is_ok() {
-                let detail = proofs.borrow_and_update().clone();
-                lifecycle.do_send(StoreRestored { detail });
-            }
-        };
-        ctx.spawn(follow.into_actor(self));
-    }
 
     fn begin_again(&mut self) {
         // In this order: discovery reports progress only after it resumed.
         self.phase.send_replace(Phase::Syncing);
         self.context.discovery.do_send(DiscoveryMessage::Resume { rebuild: self.rebuilds });
+    }
+}
+
+impl Handler<StoreRestored> for Lifecycle {
+    type Result = ();
+
+    fn handle(&mut self, StoreRestored { detail }: StoreRestored, ctx: &mut Self::Context) {
+        self.restored(&detail, ctx);
     }
 }
 

@@ -1,22 +1,15 @@
-//! The Node actor: looks at a node, plans, acts and records, again and again.
-//!
-//! It owns the collector of the node. A pass runs as a task that takes the collector along, so
-//! passes never overlap.
+//! The loop of a node: looks at it, plans, acts and records, again and again. Passes never overlap.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AsyncContext, Context, WrapFuture};
-use futures::future::BoxFuture;
 use kube_gc_core::object::{self, GroupResource, Identity, ResourceType, Uid};
 use kube_gc_node::pass::Scope;
 use kube_gc_node::plan::{Breakdown, What};
 use kube_gc_node::pressure::Bytes;
 use tokio::sync::watch;
-use tokio::task::JoinError;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
 use crate::node::{
@@ -24,19 +17,15 @@ use crate::node::{
 };
 use crate::telemetry::record;
 
-/// What the actor needs.
+/// What the loop needs.
 #[derive(Debug)]
 pub struct NodeContext {
     /// Where failures are reported; nothing without an API server.
     pub events: Option<NodeEvents>,
     /// Where the last pass is published.
     pub status: watch::Sender<NodeStatus>,
-    /// Ends a pass after the removal in progress.
+    /// Ends a pass after the removal in progress, and the loop.
     pub cancel: CancellationToken,
-    /// The passes under way: at most one.
-    pub passes: TaskTracker,
-    /// Cancelled if a pass fails unexpectedly.
-    pub broken: CancellationToken,
 }
 
 /// What the last pass has come to.
@@ -56,119 +45,55 @@ struct Node {
     saved: Saved,
 }
 
-/// Collects one node.
-#[derive(Debug)]
-pub struct NodeActor {
-    context: NodeContext,
-    /// Absent during a pass.
-    node: Option<Node>,
-    containers_due: Instant,
-    images_due: Instant,
-}
-
-impl NodeActor {
-    /// An actor that begins with a pass of everything.
-    pub fn new(context: NodeContext, options: NodeOptions, collector: NodeCollector) -> Self {
-        let now = Instant::now();
-        Self {
-            context,
-            node: Some(Node { collector, options, saved: Saved::default() }),
-            containers_due: now,
-            images_due: now,
+/// Collects a node until it is cancelled, and begins with a pass of everything.
+pub async fn collect(context: NodeContext, options: NodeOptions, collector: NodeCollector) {
+    let NodeContext { events, status, cancel } = context;
+    let mut node = Node { collector, options, saved: Saved::default() };
+    let (mut containers_due, mut images_due) = (Instant::now(), Instant::now());
+    loop {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return,
+            () = sleep_until(containers_due.min(images_due)) => {}
         }
-    }
-
-    /// Begins the pass that is due, or waits for it.
-    fn proceed(&mut self, ctx: &mut Context<Self>) {
         let now = Instant::now();
-        let (containers, images) = (self.containers_due <= now, self.images_due <= now);
-        let scope = match (containers, images) {
+        let scope = match (containers_due <= now, images_due <= now) {
             (true, true) => Scope::All,
             (true, false) => Scope::Containers,
-            (false, true) => Scope::Images,
-            (false, false) => {
-                let due = self.containers_due.min(self.images_due);
-                ctx.run_later(due - now, Self::proceed);
-                return;
-            }
+            (false, _) => Scope::Images,
         };
-        let Some(node) = self.node.take() else { return };
-        if self.context.cancel.is_cancelled() {
-            return;
-        }
         let rules = node.collector.rules();
         let (container_period, image_period) = (rules.containers.period, rules.images.period);
-        let NodeContext { events, status, cancel, passes, .. } = &self.context;
         let last = status.borrow().clone();
-        let task: BoxFuture<'static, Passed> =
-            Box::pin(pass(node, scope, events.clone(), cancel.clone(), last));
-        let task = passes.spawn(task);
-        ctx.spawn(task.into_actor(self).map(move |ended, actor: &mut Self, ctx| {
-            let more = actor.ended(ended);
-            let now = Instant::now();
-            let next = |period: Duration| if more { now } else { now + period };
-            if scope != Scope::Images {
-                actor.containers_due = next(container_period);
-            }
-            if scope != Scope::Containers {
-                actor.images_due = next(image_period);
-            }
-            actor.proceed(ctx);
-        }));
-    }
-
-    /// Publishes what came of a pass. Returns whether another one is to follow at once.
-    fn ended(&mut self, ended: Result<Passed, JoinError>) -> bool {
-        match ended {
-            Ok(Passed { node, report, error, more }) => {
-                self.node = Some(node);
-                self.context.status.send_modify(|status| {
-                    status.error = error;
-                    if report.is_some() {
-                        status.report = report.map(Arc::new);
-                    }
-                });
-                more
-            }
-            Err(error) => {
-                tracing::error!(%error, "a pass failed unexpectedly; restart kube-gc");
-                self.context.broken.cancel();
-                false
-            }
+        let passed = pass(&mut node, scope, events.as_ref(), &cancel, last).await;
+        let more = matches!(passed, Ok((_, true)));
+        let now = Instant::now();
+        let next = |period: Duration| if more { now } else { now + period };
+        if scope != Scope::Images {
+            containers_due = next(container_period);
         }
+        if scope != Scope::Containers {
+            images_due = next(image_period);
+        }
+        status.send_modify(|status| match passed {
+            Ok((report, _)) => *status = NodeStatus { report: Some(Arc::new(report)), error: None },
+            Err(error) => status.error = Some(error),
+        });
     }
 }
 
-impl Actor for NodeActor {
-    type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        self.proceed(ctx);
-    }
-}
-
-/// A pass that has ended.
-struct Passed {
-    /// The node, for the next pass.
-    node: Node,
-    /// The plan and what came of it; nothing if the node could not be looked at.
-    report: Option<Report>,
-    /// Why not.
-    error: Option<String>,
-    /// Whether the limits of a pass have left something that another one can remove at once.
-    more: bool,
-}
-
-/// Makes a pass. `last` is what the pass before has come to: the log does not repeat it.
+/// Makes a pass. `last` is what the pass before has come to: the log does not repeat it. Returns what
+/// came of it, and whether its limits have left something that another one can remove at once; or why
+/// the node cannot be looked at.
 async fn pass(
-    mut node: Node,
+    node: &mut Node,
     scope: Scope,
-    events: Option<NodeEvents>,
-    cancel: CancellationToken,
+    events: Option<&NodeEvents>,
+    cancel: &CancellationToken,
     last: NodeStatus,
-) -> Passed {
+) -> Result<(Report, bool), String> {
     let start = Instant::now();
-    let made = attempt(&mut node, scope, &cancel).await;
+    let made = attempt(node, scope, cancel).await;
     let succeeded = made.as_ref().is_ok_and(is_success);
     for (name, is_in_scope) in
         [("containers", scope != Scope::Images), ("images", scope != Scope::Containers)]
@@ -188,7 +113,7 @@ async fn pass(
             }
             let removed = report.result.as_ref().is_some_and(|result| result.removed > 0);
             let more = report.plan.more && removed;
-            Passed { node, report: Some(report), error: None, more }
+            Ok((report, more))
         }
         Err(error) => {
             let error = error.to_string();
@@ -197,7 +122,7 @@ async fn pass(
             } else {
                 tracing::warn!(error, "the node cannot be looked at; nothing is removed");
             }
-            Passed { node, report: None, error: Some(error), more: false }
+            Err(error)
         }
     }
 }

@@ -3,19 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Actor as _;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use super::connect::{self, advice};
 use super::process::{Threads, block_on_one_thread, termination};
 use super::run::Target;
 use super::served::{Bound, Protections, certificates};
 use super::{Error, ErrorKind, settings};
-use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
+use crate::actors::node::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::api::{Api, ApiError, Connection, WriteGate};
 use crate::config::{PodKnowledge, Settings};
 use crate::http::health_router;
@@ -221,15 +219,9 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     );
 
     let (status, published) = watch::channel(NodeStatus::default());
-    let (cancel, broken, passes) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
-    let context = NodeContext {
-        events,
-        status,
-        cancel: cancel.clone(),
-        passes: passes.clone(),
-        broken: broken.clone(),
-    };
-    NodeActor::new(context, options, collector).start();
+    let cancel = CancellationToken::new();
+    let context = NodeContext { events, status, cancel: cancel.clone() };
+    let mut collecting = tokio::spawn(node::collect(context, options, collector));
     let view = NodeView::new(published);
     let asked = view.clone();
     let health = health_router(move || asked.readiness(), exporter);
@@ -237,7 +229,11 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
 
     let ended = tokio::select! {
         signal = terminated => Ok(signal),
-        () = broken.cancelled() => Err(Error::new(ErrorKind::Internal, "a pass failed unexpectedly")),
+        collected = &mut collecting => {
+            let error = collected.err().map(tracing::field::display);
+            tracing::error!(error, "a pass failed unexpectedly; restart kube-gc");
+            Err(Error::new(ErrorKind::Internal, "a pass failed unexpectedly"))
+        }
         error = serving.fails() => Err(error),
         () = sample(view) => Err(Error::new(ErrorKind::Internal, "sampling ended unexpectedly")),
     };
@@ -245,8 +241,8 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
         tracing::info!(signal, "shutting down");
     }
     cancel.cancel();
-    passes.close();
-    let finished = tokio::time::timeout(settings.shutdown.grace, passes.wait()).await.is_ok();
+    let finished =
+        collecting.is_finished() || tokio::time::timeout(settings.shutdown.grace, collecting).await.is_ok();
     serving.stop().await;
     ended?;
     if finished {

@@ -56,7 +56,7 @@ impl Runner<'_> {
         }
         // The collector parks an object that refers to a kind it does not know yet.
         until(async || {
-            let monitors = self.cluster.collector().monitors().await;
+            let monitors = self.cluster.collector().monitors();
             let is_known = monitors.iter().any(|monitor| monitor.resource == "carts" && monitor.synced);
             Ok(is_known.then_some(()).ok_or_else(|| "the collector does not watch carts".to_owned()))
         })

@@ -118,7 +118,7 @@ impl CollectorIntrospection {
 
     /// The owners and dependents of an object; `None` if it is not in the graph.
     pub async fn neighbourhood(&self, query: ObjectQuery) -> Result<Option<NeighbourhoodPage>, Ended> {
-        Ok(self.neighbourhood_of(&query, None).await?.page)
+        Ok(self.neighbourhood_of(&query).await?)
     }
 
     /// The collector at a glance.
@@ -180,11 +180,12 @@ impl CollectorIntrospection {
         for (queue, status) in self.status.pools(FAILING).await {
             let mut failing = Vec::new();
             for item in &status.failing {
+                let (attempts, error) = item.failure.clone().unwrap_or_default();
                 failing.push(FailingItem {
                     object: self.object(&item.key).await,
-                    attempts: item.attempts,
-                    since: ago(item.failing_for),
-                    last_error: format!("{}: {}", item.reason.name(), item.error),
+                    attempts,
+                    since: ago(item.waited),
+                    last_error: format!("{}: {error}", item.reason.name()),
                     next_retry_seconds: Some(item.next_retry.as_secs_f64()),
                 });
             }

@@ -12,7 +12,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::{Api, ApiError};
 use crate::http::{Answer, Cache};
-use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, OwnerReference, Uid};
 use kube_gc_insight::{
     AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, ObjectName,
@@ -28,7 +28,7 @@ const MOST_READS: usize = 128;
 const AT_ONCE: usize = 4;
 /// How long a read counts, so that pages that are asked again and again do not keep the API server
 /// busy.
-const RECENT: Duration = Duration::from_secs(2);
+const RECENT: Duration = Duration::from_secs(10);
 /// The most reads that are kept.
 const MOST_KEPT: usize = 256;
 /// The most bytes of a read that is kept. Names and uids of references can have any length.
@@ -50,18 +50,8 @@ pub struct Questions {
 pub enum Freshness {
     /// Those that are made for this question.
     Now,
-    /// Also those of other such questions in the last two seconds. They have no details.
+    /// Also those of other such questions in the last ten seconds. They have no details.
     Recent,
-}
-
-/// The answer to a question.
-#[derive(Debug)]
-pub struct Answered<A> {
-    pub answer: A,
-    /// What could not be read.
-    pub unseen: Vec<Unseen>,
-    /// Whether it rests on live reads, too, which nobody follows.
-    pub rests_on_reads: bool,
 }
 
 impl std::fmt::Debug for Questions {
@@ -86,30 +76,12 @@ impl Questions {
         freshness: Freshness,
         question: impl Fn(&mut Asker<'_>) -> A,
     ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
-        let Answered { answer, unseen, .. } = self.ask_for(None, limits, freshness, question).await?;
-        Ok((answer, unseen))
-    }
-
-    /// The same, and wakes the follower when what the graph said may have changed.
-    ///
-    /// # Errors
-    /// When a partition has ended.
-    pub async fn ask_for<A>(
-        &self,
-        follower: Option<&Follower>,
-        limits: ViewLimits,
-        freshness: Freshness,
-        question: impl Fn(&mut Asker<'_>) -> A,
-    ) -> Result<Answered<A>, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
         let mut known = Knowledge::default();
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => {
-                    let (unseen, rests_on_reads) = (unseen(&known), known.has_reads());
-                    return Ok(Answered { answer, unseen, rests_on_reads });
-                }
-                Err(needs) => self.find_out(needs, &mut known, follower, limits, freshness).await?,
+                Ok(answer) => return Ok((answer, unseen(&known))),
+                Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }
     }
@@ -119,11 +91,10 @@ impl Questions {
         &self,
         needs: Vec<Need>,
         known: &mut Knowledge,
-        follower: Option<&Follower>,
         limits: ViewLimits,
         freshness: Freshness,
     ) -> Result<(), PartitionEnded> {
-        for fact in self.graph.facts(&needs, limits, follower).await? {
+        for fact in self.graph.facts(&needs, limits).await? {
             known.learn(fact);
         }
         let reads = needs.into_iter().filter_map(|need| match need {
@@ -243,7 +214,7 @@ impl Questions {
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else
-    /// the first one. The follower is woken when there may be another one.
+    /// the first one.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -251,9 +222,8 @@ impl Questions {
         &self,
         uid: &Uid,
         resource: Option<&GroupResource>,
-        follower: Option<&Follower>,
     ) -> Result<Option<Identity>, PartitionEnded> {
-        let found = self.graph.locate_for(uid, follower).await?;
+        let found = self.graph.locate(uid).await?;
         let fits = |identity: &Identity| {
             resource.is_none_or(|resource| identity.resource.group_resource == *resource)
         };

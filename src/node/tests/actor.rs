@@ -1,19 +1,18 @@
-//! The Node actor: passes follow each other, and failures become events and readiness.
+//! The loop: passes follow each other, and failures become events and readiness.
 
-use actix::Actor as _;
 use k8s_openapi::api::core::v1::Event;
 use tokio::sync::watch;
-use tokio_util::task::TaskTracker;
+use tokio::task::JoinHandle;
 
 use super::*;
-use crate::actors::node::{NodeActor, NodeContext, NodeEvents, NodeStatus};
+use crate::actors::node::{NodeContext, NodeEvents, NodeStatus, collect};
 use crate::introspect::node::NodeView;
 
-/// A running actor.
+/// A running loop.
 struct Running {
     status: watch::Receiver<NodeStatus>,
     cancel: CancellationToken,
-    passes: TaskTracker,
+    collecting: JoinHandle<()>,
 }
 
 impl Running {
@@ -23,17 +22,11 @@ impl Running {
 
     async fn with(node: &Node, options: NodeOptions) -> Self {
         let (status, published) = watch::channel(NodeStatus::default());
-        let (cancel, passes) = (CancellationToken::new(), TaskTracker::new());
+        let cancel = CancellationToken::new();
         let api = Api::from_clients(node.api.client(), ApiSettings::default(), WriteGate::open());
-        let context = NodeContext {
-            events: NodeEvents::new(api, NODE),
-            status,
-            cancel: cancel.clone(),
-            passes: passes.clone(),
-            broken: CancellationToken::new(),
-        };
-        NodeActor::new(context, options, node.collector().await).start();
-        Self { status: published, cancel, passes }
+        let context = NodeContext { events: NodeEvents::new(api, NODE), status, cancel: cancel.clone() };
+        let collecting = tokio::spawn(collect(context, options, node.collector().await));
+        Self { status: published, cancel, collecting }
     }
 
     /// Waits until the status is like this.
@@ -48,8 +41,7 @@ impl Running {
 
     async fn stop(self) {
         self.cancel.cancel();
-        self.passes.close();
-        self.passes.wait().await;
+        self.collecting.await.unwrap();
     }
 }
 

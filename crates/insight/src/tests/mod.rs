@@ -2,12 +2,10 @@
 
 mod checks;
 mod explanations;
-mod followers;
 mod local;
 mod neighbourhoods;
 mod pages;
 mod plans;
-mod reader;
 mod stuck;
 mod worst;
 
