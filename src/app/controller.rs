@@ -158,7 +158,7 @@ impl Controller {
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::start(orphans.clone(), round_types, settings.orphan_wait);
+        let rounds = Rounds::new(orphans.clone(), round_types, settings.orphan_wait);
         let deciders = Deciders {
             delete: Arc::new(DeleteWork::new(deletes)),
             orphan: Arc::new(OrphanWork::new(orphans, rounds).paged(settings.orphan_page)),

@@ -1,28 +1,38 @@
-//! Applies the brake between a decision to delete and its request.
+//! Applies the brake between a decision to delete and its request, keeps its state on the Lease, and
+//! records an event when deletion is paused and when it resumes.
 
-mod events;
-mod notes;
-
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use actix::Recipient;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::{Notify, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::GraphHandle;
-use crate::api::{ApiError, Deleted};
-use crate::telemetry::record;
+use crate::actors::pool::PoolCommand;
+use crate::api::{Api, ApiError, Deleted, ErrorClass, EventType};
+use crate::leader::LeaseAnnotations;
+use crate::telemetry::{Structured, record};
 use crate::worker::interrupted::Interrupted;
-use kube_gc_core::brake::lease::{LastRead, RESUME};
-use kube_gc_core::brake::{Admission, DeletionResult, Ledger, Limits, Ticket};
-use kube_gc_core::object::{Identity, Namespace};
+use kube_gc_core::brake::lease::{LastRead, RESUME, inherited, write};
+use kube_gc_core::brake::{DeletionResult, Engaged, Engagement, Ledger, Limits, Refusal, Ticket};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::listed;
 
-pub(crate) use events::tell;
-#[cfg(test)]
-pub use events::{DELETION_PAUSED, DELETION_RESUMED};
+/// The reason of the event that deletion is paused.
+pub const DELETION_PAUSED: &str = "DeletionPaused";
+/// The reason of the event that it resumes.
+pub const DELETION_RESUMED: &str = "DeletionResumed";
+
+/// The reason when a deletion has to wait for the answers to others.
+const NOT_YET: &str = "the brake admits no further deletion until earlier ones are answered";
+/// How long to wait before an event is retried.
+const LATER: Duration = Duration::from_secs(5);
 
 /// Admits deletions until a limit is reached. Clones share one state.
 #[derive(Clone, Debug)]
@@ -33,80 +43,35 @@ struct Inner {
     limits: Limits,
     origin: Instant,
     /// Held for a few instructions at a time, by workers and by the elector.
-    ledger: Mutex<Ledger>,
-    state: watch::Sender<State>,
+    state: Mutex<State>,
+    /// Signals that it has engaged or was released.
+    changes: watch::Sender<()>,
     /// How many keys waited for it at the last count.
     held: AtomicUsize,
-    lease: Mutex<LeaseSide>,
     /// Signals that the Lease has to be written.
     news: Notify,
 }
 
-/// The state of the Lease, as far as the brake needs it.
-#[derive(Debug, Default)]
-struct LeaseSide {
-    seen: LastRead,
-    /// The Lease, if there is one.
-    identity: Option<Identity>,
-}
-
-/// Whether the brake is engaged.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct State {
-    /// For everything.
-    pub(crate) engaged: Option<Arc<Engagement>>,
-    /// For single namespaces.
-    pub(crate) namespaces: BTreeMap<Namespace, Arc<Engagement>>,
+#[derive(Debug)]
+struct State {
+    ledger: Ledger,
     /// How often it has been released.
-    pub(crate) releases: u64,
+    releases: u64,
+    lease: LastRead,
+    /// The Lease, if there is one.
+    lease_identity: Option<Identity>,
 }
-
-impl State {
-    /// What is paused that `told` does not have, in words.
-    fn paused_since(&self, told: &Self) -> Option<String> {
-        let all = self.engaged.iter().filter(|_| told.engaged.is_none());
-        let all = all.map(|engagement| format!("paused {engagement}"));
-        let new = self.namespaces.iter().filter(|(namespace, _)| !told.namespaces.contains_key(*namespace));
-        let some =
-            new.map(|(namespace, engagement)| format!("paused in the namespace {namespace} {engagement}"));
-        let each: Vec<_> = all.chain(some).collect();
-        (!each.is_empty()).then(|| listed("; ", each.len(), &each))
-    }
-
-    /// What is paused, in words.
-    fn paused(&self) -> Option<String> {
-        self.paused_since(&Self::default())
-    }
-}
-
-/// Why deletion is paused, and since when.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Engagement {
-    /// When the brake engaged.
-    pub since: SystemTime,
-    /// The reason, as text.
-    pub why: String,
-}
-
-impl std::fmt::Display for Engagement {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "since {}: {}", humantime::format_rfc3339_seconds(self.since), self.why)
-    }
-}
-
-/// The reason when a deletion has to wait for the answers to others.
-const NOT_YET: &str = "the brake admits no further deletion until earlier ones are answered";
 
 impl Brake {
     /// A brake with these limits.
     pub fn new(limits: Limits) -> Self {
+        let (ledger, lease) = (Ledger::new(limits), LastRead::default());
         Self(Arc::new(Inner {
             limits,
             origin: Instant::now(),
-            ledger: Mutex::new(Ledger::new(limits)),
-            state: watch::Sender::new(State::default()),
+            state: Mutex::new(State { ledger, releases: 0, lease, lease_identity: None }),
+            changes: watch::Sender::new(()),
             held: AtomicUsize::new(0),
-            lease: Mutex::default(),
             news: Notify::new(),
         }))
     }
@@ -116,17 +81,9 @@ impl Brake {
         &self.0.limits
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Every method of the ledger leaves it consistent, and none panics in between.
-        self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lease(&self) -> MutexGuard<'_, LeaseSide> {
-        self.0.lease.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn now(&self) -> Duration {
-        self.0.origin.elapsed()
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Admits the deletion of an object. To be called before anything is done to it.
@@ -135,25 +92,14 @@ impl Brake {
     /// When the brake is engaged, when it may engage once the requests in flight are answered, or
     /// when a partition has ended.
     pub async fn admit(&self, object: &Identity, graph: &GraphHandle) -> Result<Reservation, Interrupted> {
-        if self.0.limits.is_off() {
-            return Ok(Reservation { brake: self.clone(), ticket: None, result: DeletionResult::NoEffect });
-        }
-        let admission = match self.ask(object, None) {
-            Admission::PopulationNeeded => {
-                let count = graph.population(&object.resource.group_resource).await?;
-                self.ask(object, Some(u64::try_from(count).unwrap_or(u64::MAX)))
-            }
-            admission => admission,
+        let population = match self.0.limits.share {
+            Some(_) => graph.population(&object.resource.group_resource).await?,
+            None => 0,
         };
-        match admission {
-            Admission::Granted(ticket) => Ok(Reservation {
-                brake: self.clone(),
-                ticket: Some(ticket),
-                result: DeletionResult::NoEffect,
-            }),
-            // With the population given, the ledger does not ask for it again.
-            Admission::PopulationNeeded | Admission::NotYet => Err(Interrupted::Changed(NOT_YET)),
-            Admission::Engages(_) | Admission::Refused => {
+        match self.reserve(object, u64::try_from(population).unwrap_or(u64::MAX)) {
+            Ok(reservation) => Ok(reservation),
+            Err(Refusal::NotYet) => Err(Interrupted::Changed(NOT_YET)),
+            Err(Refusal::Engages { .. } | Refusal::Engaged) => {
                 let why = self.holds(object.namespace.as_ref());
                 let why = why.unwrap_or_else(|| "deletion was paused when this was decided".to_owned());
                 Err(Interrupted::Braked(why.into()))
@@ -161,102 +107,73 @@ impl Brake {
         }
     }
 
-    fn ask(&self, object: &Identity, population: Option<u64>) -> Admission {
-        let mut ledger = self.ledger();
+    fn reserve(&self, object: &Identity, population: u64) -> Result<Reservation, Refusal> {
+        let mut state = self.state();
         // Under the lock, so that times do not go back.
-        let now = self.now();
-        let admission = ledger.admit(
-            &object.uid,
-            &object.resource.group_resource,
-            object.namespace.as_ref(),
-            population,
-            now,
-        );
-        if let Admission::Engages(cause) = &admission {
-            record::brake_engaged_by(cause.limit());
-            self.engage(cause.namespace(), Engagement { since: SystemTime::now(), why: cause.to_string() });
+        let now = (self.0.origin.elapsed(), SystemTime::now());
+        let admitted = state.ledger.admit(object, population, now);
+        if let Err(Refusal::Engages { limit, namespace, why }) = &admitted {
+            record::brake_engaged_by(limit);
+            self.has_engaged(&state.ledger, namespace.as_ref(), why);
         }
-        admission
+        let ticket = Some(admitted?);
+        Ok(Reservation { brake: self.clone(), ticket, result: DeletionResult::NoEffect })
     }
 
     /// Engages it for a reason from outside of the ledger, for one namespace or for everything.
-    pub(crate) fn engage_by(&self, namespace: Option<&Namespace>, engagement: Engagement) {
-        let mut ledger = self.ledger();
-        ledger.engage(namespace);
-        self.engage(namespace, engagement);
-    }
-
-    /// If objects in this namespace are not deleted: why.
-    pub fn holds(&self, namespace: Option<&Namespace>) -> Option<String> {
-        let state = self.0.state.borrow();
-        let all = state.engaged.as_ref().map(|engagement| format!("deletion is paused {engagement}"));
-        let here = || state.namespaces.get(namespace?);
-        all.or_else(|| Some(format!("deletion in this namespace is paused {}", here()?)))
-    }
-
-    /// Publishes that the ledger has engaged. Idempotent.
-    fn engage(&self, namespace: Option<&Namespace>, engagement: Engagement) {
-        let news = self.0.state.send_if_modified(|state| {
-            let what = match namespace {
-                None if state.engaged.is_some() => return false,
-                None => "nothing".to_owned(),
-                Some(namespace) if state.namespaces.contains_key(namespace) => return false,
-                Some(namespace) => format!("nothing in the namespace {namespace}"),
-            };
-            tracing::warn!(
-                "the brake has engaged, and kube-gc deletes {what} until a person resumes it (/readyz?verbose says how): {}",
-                engagement.why
-            );
-            let engagement = Arc::new(engagement);
-            match namespace {
-                None => state.engaged = Some(engagement),
-                Some(namespace) => drop(state.namespaces.insert(namespace.clone(), engagement)),
-            }
-            true
-        });
-        if news {
-            self.record();
-            self.0.news.notify_one();
+    pub(crate) fn engage(&self, namespace: Option<Namespace>, engagement: Engagement) {
+        let mut state = self.state();
+        if state.ledger.engage(namespace.clone(), engagement.clone()) {
+            self.has_engaged(&state.ledger, namespace.as_ref(), &engagement.why);
         }
     }
 
-    fn record(&self) {
-        let state = self.0.state.borrow();
-        record::brake_engaged(state.engaged.is_some(), state.namespaces.len());
+    fn has_engaged(&self, ledger: &Ledger, namespace: Option<&Namespace>, why: &str) {
+        let of = namespace.map(|namespace| format!(" in the namespace {namespace}")).unwrap_or_default();
+        tracing::warn!(
+            "the brake has engaged, and kube-gc deletes nothing{of} until a person resumes it (/readyz?verbose says how): {why}"
+        );
+        self.has_changed(ledger);
+    }
+
+    fn has_changed(&self, ledger: &Ledger) {
+        let everything = ledger.engaged().contains_key(&None);
+        record::brake_engaged(everything, ledger.engaged().len() - usize::from(everything));
+        self.0.changes.send_replace(());
+        self.0.news.notify_one();
     }
 
     /// Admits deletions again, with empty windows.
     fn release(&self, reason: &'static str) {
-        let mut ledger = self.ledger();
-        ledger.release();
-        let news = self.0.state.send_if_modified(|state| {
-            let (all, some) = (state.engaged.take(), std::mem::take(&mut state.namespaces));
-            let news = all.is_some() || !some.is_empty();
-            state.releases += u64::from(news);
-            news
-        });
-        drop(ledger);
-        if news {
+        let mut state = self.state();
+        let was_engaged = !state.ledger.engaged().is_empty();
+        state.ledger.release();
+        if was_engaged {
             tracing::info!(reason, "the brake is released");
-            self.record();
-            self.0.news.notify_one();
+            state.releases += 1;
+            self.has_changed(&state.ledger);
         }
     }
 
-    pub(crate) fn state(&self) -> watch::Receiver<State> {
-        self.0.state.subscribe()
+    /// If objects in this namespace are not deleted: why.
+    pub fn holds(&self, namespace: Option<&Namespace>) -> Option<String> {
+        let state = self.state();
+        let engaged = state.ledger.engaged();
+        let all = engaged.get(&None).map(|engagement| format!("deletion is paused {engagement}"));
+        let here = || engaged.get(&Some(namespace?.clone()));
+        all.or_else(|| Some(format!("deletion in this namespace is paused {}", here()?)))
     }
 
     /// If it is engaged: why, and how to resume.
     pub fn warning(&self) -> Option<String> {
-        let paused = self.0.state.borrow().paused()?;
+        let paused = paused(self.state().ledger.engaged(), &Engaged::new())?;
         let held = self.0.held.load(Ordering::Relaxed);
         Some(format!("deletion is {paused}; {held} objects held; {}", self.resume()))
     }
 
     /// How to resume.
     fn resume(&self) -> String {
-        match &self.lease().identity {
+        match &self.state().lease_identity {
             Some(lease) => format!(
                 "resume with: kubectl annotate --overwrite -n {} lease/{} {RESUME}=\"$(date)\"",
                 lease.namespace.as_ref().map_or("default", |namespace| namespace.as_str()),
@@ -273,11 +190,22 @@ impl Brake {
     }
 }
 
+/// What is paused that was not `before`, in words.
+fn paused(engaged: &Engaged, before: &Engaged) -> Option<String> {
+    let news = engaged.iter().filter(|(namespace, _)| !before.contains_key(namespace));
+    let each: Vec<_> = news
+        .map(|(namespace, engagement)| match namespace {
+            None => format!("paused {engagement}"),
+            Some(namespace) => format!("paused in the namespace {namespace} {engagement}"),
+        })
+        .collect();
+    (!each.is_empty()).then(|| listed("; ", each.len(), &each))
+}
+
 /// The admission of one deletion, however often it is tried. Dropping it settles it.
 #[derive(Debug)]
 pub struct Reservation {
     brake: Brake,
-    /// `None`: there is no limit.
     ticket: Option<Ticket>,
     result: DeletionResult,
 }
@@ -302,11 +230,161 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let mut ledger = self.brake.ledger();
-            let now = self.brake.now();
-            ledger.settle(ticket, self.result, now);
+            let mut state = self.brake.state();
+            let now = self.brake.0.origin.elapsed();
+            state.ledger.settle(ticket, self.result, now);
         }
     }
+}
+
+impl LeaseAnnotations for Brake {
+    fn read(&self, lease: &Lease) {
+        let mut state = self.state();
+        state.lease_identity = identity_of(lease);
+        let engaged = !state.ledger.engaged().is_empty();
+        let resumes = state.lease.read(lease.metadata.annotations.as_ref(), engaged);
+        drop(state);
+        if resumes {
+            self.release("a person has resumed deletion with an annotation of the Lease");
+        }
+    }
+
+    fn inherit(&self, lease: &Lease) {
+        self.state().lease_identity = identity_of(lease);
+        if !self.0.limits.is_off() {
+            let inherited = inherited(lease.metadata.annotations.as_ref(), SystemTime::now());
+            inherited.into_iter().for_each(|(namespace, engagement)| self.engage(namespace, engagement));
+        }
+    }
+
+    fn write(&self, lease: &mut Lease) {
+        write(&mut lease.metadata.annotations, self.state().ledger.engaged());
+    }
+
+    fn erase(&self, lease: &mut Lease) {
+        write(&mut lease.metadata.annotations, &Engaged::new());
+    }
+
+    fn deposed(&self) {
+        self.state().lease = LastRead::default();
+        self.release("another replica is the leader now, and its brake applies");
+    }
+
+    fn news(&self) -> BoxFuture<'_, ()> {
+        self.0.news.notified().boxed()
+    }
+}
+
+/// Follows the brake: records events, and wakes the keys that it held. To be run as a task.
+pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<PoolCommand>>, ending: CancellationToken) {
+    let follow = async {
+        let mut changes = brake.0.changes.subscribe();
+        let mut told = (Engaged::new(), 0);
+        loop {
+            changes.mark_unchanged();
+            let (engaged, releases) = brake.shown();
+            let (mut resumed, mut before) = (None, told.0);
+            if releases != told.1 {
+                pools.iter().for_each(|pool| pool.do_send(PoolCommand::WakeBraked));
+                // It may have engaged again since.
+                resumed = paused(&before, &Engaged::new());
+                before = Engaged::new();
+            }
+            let resumed = resumed.map(|what| {
+                (EventType::Normal, DELETION_RESUMED, format!("deletion is resumed; it was {what}"))
+            });
+            let paused = paused(&engaged, &before).map(|what| {
+                (EventType::Warning, DELETION_PAUSED, format!("deletion is {what}; {}", brake.resume()))
+            });
+            for (kind, reason, message) in resumed.into_iter().chain(paused) {
+                while !brake.record(&api, kind, reason, &message).await {
+                    // A newer state makes it pointless.
+                    if timeout(LATER, changes.changed()).await.is_ok() {
+                        changes.mark_changed();
+                        break;
+                    }
+                }
+            }
+            told = (engaged, releases);
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    };
+    ending.run_until_cancelled(follow).await;
+}
+
+impl Brake {
+    /// Where it is engaged, and how often it has been released.
+    fn shown(&self) -> (Engaged, u64) {
+        let state = self.state();
+        (state.ledger.engaged().clone(), state.releases)
+    }
+
+    /// Creates an event. False if that is worth another try, for example because this is a standby
+    /// that is about to lead.
+    async fn record(&self, api: &Api, kind: EventType, reason: &'static str, message: &str) -> bool {
+        let lease = self.state().lease_identity.clone();
+        let Some(about) = lease.or_else(|| ourselves(|name| std::env::var(name).ok())) else { return true };
+        let Err(error) = api.tell(&about, kind, reason, message).await else { return true };
+        let object = Structured::object(&about);
+        let object = object.logged();
+        match error.class {
+            ErrorClass::GateClosed
+            | ErrorClass::Transient
+            | ErrorClass::Throttled { .. }
+            | ErrorClass::Deferred { .. } => {
+                tracing::debug!(object, event = reason, %error, "cannot create the event about the brake; kube-gc retries");
+                false
+            }
+            _ => {
+                tracing::warn!(
+                    object,
+                    event = reason,
+                    %error,
+                    "cannot create the event about the brake; check that kube-gc may create events"
+                );
+                true
+            }
+        }
+    }
+}
+
+/// The object of an event when there is no Lease: the pod, as the downward API names it, or else
+/// the namespace kube-system, which always exists.
+fn ourselves(variable: impl Fn(&str) -> Option<String>) -> Option<Identity> {
+    let variable = |name| variable(name).filter(|value| !value.is_empty());
+    match (variable("POD_NAMESPACE"), variable("POD_NAME")) {
+        (Some(namespace), Some(name)) => {
+            let uid = variable("POD_UID").unwrap_or_else(|| name.clone());
+            identity("", "pods", "Pod", Some(&namespace), &name, &uid)
+        }
+        _ => identity("", "namespaces", "Namespace", None, "kube-system", "kube-system"),
+    }
+}
+
+/// The Lease as the object of events.
+fn identity_of(Lease { metadata, .. }: &Lease) -> Option<Identity> {
+    let (name, uid) = (metadata.name.as_deref()?, metadata.uid.as_deref()?);
+    identity("coordination.k8s.io", "leases", "Lease", Some(metadata.namespace.as_deref()?), name, uid)
+}
+
+fn identity(
+    group: &str,
+    resource: &str,
+    kind: &str,
+    namespace: Option<&str>,
+    name: &str,
+    uid: &str,
+) -> Option<Identity> {
+    let resource = ResourceType {
+        group_resource: GroupResource::new(group, resource),
+        version: "v1".into(),
+        kind: kind.into(),
+        scope: if namespace.is_some() { Scope::Namespaced } else { Scope::Cluster },
+    };
+    let namespace = namespace.and_then(Namespace::parse);
+    Some(Identity { resource: Arc::new(resource), namespace, name: name.into(), uid: Uid::parse(uid)? })
 }
 
 #[cfg(test)]

@@ -2,12 +2,11 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::api::ApiError;
+use crate::api::{ApiError, ErrorClass};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::OwnerReference;
-use kube_gc_core::text::word;
+use kube_gc_core::text::{bounded, word};
 use kube_gc_core::verdict::{Confirmation, ReferenceClass};
 
 /// What the class of an owner rests on.
@@ -47,32 +46,17 @@ pub struct Classified {
     /// What a waiting owner's class rests on.
     pub confirmed: Option<Box<Confirmation>>,
     /// Why it could not be looked up.
-    pub(super) error: Option<Arc<str>>,
-    /// How long the API server asks to wait before the next look-up.
-    pub retry_after: Option<Duration>,
-    /// Why the look-up was not sent, if it was deferred.
-    pub deferred: Option<Box<ApiError>>,
-    /// Whether the look-up got no answer.
-    pub is_unanswered: bool,
+    pub failure: Option<Arc<ApiError>>,
 }
 
 impl Classified {
     pub(super) const fn new(class: ReferenceClass, evidence: Evidence) -> Self {
-        Self {
-            class,
-            evidence,
-            confirmed: None,
-            error: None,
-            retry_after: None,
-            deferred: None,
-            is_unanswered: false,
-        }
+        Self { class, evidence, confirmed: None, failure: None }
     }
 
-    /// Of an owner that could not be looked up.
-    #[cfg(test)]
-    pub(crate) fn unresolved(is_unanswered: bool) -> Self {
-        Self { is_unanswered, ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
+    /// Of an owner whose look-up failed.
+    pub(crate) fn failed(error: ApiError) -> Self {
+        Self { failure: Some(Arc::new(error)), ..Self::new(ReferenceClass::Unresolved, Evidence::Live) }
     }
 
     /// Whether the owner is gone for good.
@@ -80,30 +64,30 @@ impl Classified {
         matches!(self.class, ReferenceClass::Absent | ReferenceClass::Orphaned)
     }
 
+    /// Why the look-up was not sent, if it was deferred.
+    pub fn deferred(&self) -> Option<&ApiError> {
+        self.failure.as_deref().filter(|error| matches!(error.class, ErrorClass::Deferred { .. }))
+    }
+
     /// Why the owner of this reference could not be resolved. The text is built on demand, since
     /// thousands of references may have the same reason.
-    pub fn error(&self, reference: &OwnerReference) -> Option<Arc<str>> {
-        match (&self.error, self.class, self.evidence) {
-            (Some(error), _, _) => Some(Arc::clone(error)),
+    pub fn error(&self, reference: &OwnerReference) -> Option<String> {
+        let OwnerReference { api_version, kind, .. } = reference;
+        match (&self.failure, self.class, self.evidence) {
+            (Some(error), _, _) => Some(bounded(error)),
             (None, ReferenceClass::Unresolved, Evidence::Catalog) => {
-                let OwnerReference { api_version, kind, .. } = reference;
-                Some(format!("the API server serves no {} in {}", word(kind), word(api_version)).into())
+                Some(format!("the API server serves no {} in {}", word(kind), word(api_version)))
             }
             (None, _, _) => None,
         }
     }
 
-    /// A kind that the catalog does not know.
-    pub(super) fn not_served() -> Self {
-        let class = match mutation::is(Mutation::UnresolvedIsAbsent) {
-            true => ReferenceClass::Absent,
-            false => ReferenceClass::Unresolved,
+    /// Of a reference that names no owner, because of its kind.
+    pub(super) fn of_nobody(class: ReferenceClass) -> Self {
+        let mistake = match class {
+            ReferenceClass::Unresolved => Mutation::UnresolvedIsAbsent,
+            _ => Mutation::InvalidScopeIsAbsent,
         };
-        Self::new(class, Evidence::Catalog)
-    }
-
-    /// An owner that has not been looked up.
-    pub(super) const fn not_asked() -> Self {
-        Self::new(ReferenceClass::Unresolved, Evidence::NotAsked)
+        Self::new(if mutation::is(mistake) { ReferenceClass::Absent } else { class }, Evidence::Catalog)
     }
 }

@@ -12,7 +12,7 @@ use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::text::bounded;
 
 /// Why a worker stopped before it had finished a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Interrupted {
     /// A request failed.
     Api(ApiError),

@@ -14,6 +14,3 @@ pub mod repeats;
 
 pub use decision::{DecisionLines, DecisionObserver};
 pub use orphan::PAGE as ORPHAN_PAGE;
-
-#[cfg(test)]
-mod tests;

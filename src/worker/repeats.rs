@@ -3,7 +3,7 @@
 //! An object that waits for a kind to be served, or whose deletion a webhook denies, is tried again
 //! and again with the same result. The first result is logged, and the repetitions are counted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -20,13 +20,7 @@ const LEAST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The last line about each object that waits or fails.
 #[derive(Debug, Default)]
-pub struct Repeats(Mutex<Last>);
-
-#[derive(Debug, Default)]
-struct Last {
-    lines: HashMap<Digest, Line>,
-    order: VecDeque<Digest>,
-}
+pub struct Repeats(Mutex<HashMap<Digest, Line>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Line {
@@ -37,64 +31,38 @@ struct Line {
     repeated: u64,
 }
 
-impl Line {
-    /// The decisions since the last line, if there are any. The next line starts at 0.
-    fn take_repeated(&mut self) -> Option<u64> {
-        Some(std::mem::take(&mut self.repeated)).filter(|repeated| *repeated > 0)
-    }
-}
-
-/// Whether to log a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LineAction {
-    /// Yes.
-    Write {
-        /// The decisions about the object that were not logged since the last line.
-        repeated: Option<u64>,
-    },
-    /// No. The decision was counted.
-    Suppress,
-}
-
 impl Repeats {
-    /// Whether to log a line about an object that waits or fails.
-    pub fn check(&self, object: &Key, line: &str, now: Instant) -> LineAction {
+    /// Whether to log a line about an object that waits or fails: with the number of decisions about
+    /// it that were not logged since the last line, or not at all.
+    pub fn check(&self, object: &Key, line: &str, now: Instant) -> Option<u64> {
         let (object, text) = (Digest::of(object), Some(Digest::of(line)));
-        let mut last = self.last();
-        if let Some(known) = last.lines.get_mut(&object) {
-            if known.text == text || now.duration_since(known.at) < LEAST_PAUSE {
-                known.repeated += 1;
-                record::decision_repeated();
-                return LineAction::Suppress;
+        let mut lines = self.lines();
+        let Some(known) = lines.get_mut(&object) else {
+            if lines.len() >= REMEMBERED {
+                lines.clear();
             }
-            let repeated = known.take_repeated();
-            *known = Line { text, at: now, repeated: 0 };
-            return LineAction::Write { repeated };
+            lines.insert(object, Line { text, at: now, repeated: 0 });
+            return Some(0);
+        };
+        if known.text == text || now.duration_since(known.at) < LEAST_PAUSE {
+            known.repeated += 1;
+            record::decision_repeated();
+            return None;
         }
-        if last.lines.len() >= REMEMBERED
-            && let Some(oldest) = last.order.pop_front()
-        {
-            last.lines.remove(&oldest);
-        }
-        last.lines.insert(object, Line { text, at: now, repeated: 0 });
-        last.order.push_back(object);
-        LineAction::Write { repeated: None }
+        (known.text, known.at) = (text, now);
+        Some(std::mem::take(&mut known.repeated))
     }
 
     /// A decision about an object was carried out. Returns the number of decisions that were not
     /// logged since the last line. A later failure is news even if it says the same.
-    pub fn succeeded(&self, object: &Key) -> Option<u64> {
-        let mut last = self.last();
-        // Almost always there are none.
-        if last.lines.is_empty() {
-            return None;
-        }
-        let known = last.lines.get_mut(&Digest::of(object))?;
+    pub fn succeeded(&self, object: &Key) -> u64 {
+        let mut lines = self.lines();
+        let Some(known) = lines.get_mut(&Digest::of(object)) else { return 0 };
         known.text = None;
-        known.take_repeated()
+        std::mem::take(&mut known.repeated)
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
+    fn lines(&self) -> MutexGuard<'_, HashMap<Digest, Line>> {
         // After a panic, there may be one line too many or too few.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -105,50 +73,29 @@ mod tests {
     use super::*;
     use crate::actors::tests::key;
 
-    const FIRST: LineAction = LineAction::Write { repeated: None };
-
     #[test]
-    fn a_line_is_logged_again_only_if_it_differs_and_not_too_often() {
-        let (repeats, began) = (Repeats::default(), Instant::now());
-        let (object, other) = (key("a", "x"), key("a", "y"));
-        assert_eq!(repeats.check(&object, "parked", began), FIRST);
-        for _ in 0..3 {
-            assert_eq!(repeats.check(&object, "parked", began + LEAST_PAUSE), LineAction::Suppress);
-        }
-        assert_eq!(repeats.check(&other, "parked", began), FIRST, "it is another object");
-        assert_eq!(
-            repeats.check(&other, "changed", began + LEAST_PAUSE / 2),
-            LineAction::Suppress,
-            "too soon"
-        );
-        let changed = repeats.check(&object, "changed", began + LEAST_PAUSE);
-        assert_eq!(changed, LineAction::Write { repeated: Some(3) });
-    }
-
-    #[test]
-    fn after_progress_the_same_line_is_news_but_not_too_soon() {
+    fn a_line_is_logged_again_only_if_it_is_news_and_not_too_often() {
         let (repeats, began) = (Repeats::default(), Instant::now());
         let object = key("a", "x");
-        assert_eq!(repeats.succeeded(&object), None);
-        assert_eq!(repeats.check(&object, "denied", began), FIRST);
-        assert_eq!(repeats.check(&object, "denied", began + LEAST_PAUSE), LineAction::Suppress);
-        assert_eq!(repeats.succeeded(&object), Some(1));
-        assert_eq!(
-            repeats.check(&object, "denied", began + LEAST_PAUSE / 2),
-            LineAction::Suppress,
-            "too soon"
-        );
-        let again = repeats.check(&object, "denied", began + LEAST_PAUSE);
-        assert_eq!(again, LineAction::Write { repeated: Some(1) });
+        let check = |line, pauses: u32| repeats.check(&object, line, began + LEAST_PAUSE * pauses / 2);
+        assert_eq!(repeats.succeeded(&object), 0);
+        assert_eq!(check("parked", 0), Some(0));
+        assert_eq!([2, 2, 2].map(|at| check("parked", at)), [None; 3]);
+        assert_eq!(repeats.check(&key("a", "y"), "parked", began), Some(0), "it is another object");
+        assert_eq!(check("changed", 1), None, "too soon");
+        assert_eq!(check("changed", 2), Some(4));
+        assert_eq!(check("changed", 4), None);
+        assert_eq!(repeats.succeeded(&object), 1);
+        assert_eq!(check("changed", 3), None, "too soon");
+        assert_eq!(check("changed", 4), Some(1), "after progress it is news");
     }
 
     #[test]
     fn the_number_of_remembered_lines_is_bounded() {
         let (repeats, now) = (Repeats::default(), Instant::now());
         for number in 0..=REMEMBERED {
-            assert_eq!(repeats.check(&key("a", &number.to_string()), "parked", now), FIRST);
+            assert_eq!(repeats.check(&key("a", &number.to_string()), "parked", now), Some(0));
         }
-        let last = repeats.last();
-        assert_eq!((last.lines.len(), last.order.len()), (REMEMBERED, REMEMBERED));
+        assert!(repeats.lines().len() <= REMEMBERED);
     }
 }

@@ -15,7 +15,7 @@ use kube_gc_core::object::{
     Catalog, DeletionState, Identity, Key, Namespace, ObjectFacts, OwnerReference, Scope, Uid,
 };
 use kube_gc_core::verdict::{
-    Decision, GraphClass, Precheck, ReferenceClass, decide, from_graph, from_live, from_state, precheck,
+    Decision, Precheck, ReferenceClass, decide, from_live, from_state, named, precheck,
 };
 
 /// The object as a worker would see it; without a monitor for its type, from a live read.
@@ -123,17 +123,14 @@ pub struct JudgedReference {
 /// where the graph does not know. `None` if the question needs more facts.
 pub fn classify(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<JudgedReference> {
     let identity = seen.owner.identity();
-    let (class, evidence) = match from_graph(&seen.owner) {
-        GraphClass::Known(class) => (class, known(asker.catalog(), class, &seen.reference)),
-        GraphClass::AskPartition(identity) => match from_state(identity, asker.owner(identity)?) {
-            GraphClass::Known(class) => (class, known(asker.catalog(), class, &seen.reference)),
-            GraphClass::ConfirmWaiting(identity)
-            | GraphClass::NeedsLookup(identity)
-            | GraphClass::AskPartition(identity) => by_reading(asker, identity)?,
-        },
-        GraphClass::ConfirmWaiting(identity) | GraphClass::NeedsLookup(identity) => {
-            by_reading(asker, identity)?
-        }
+    let by_graph = match named(&seen.owner) {
+        Err(class) => Ok(class),
+        Ok((identity, Some(state))) => from_state(state).ok_or(identity),
+        Ok((identity, None)) => from_state(asker.owner(identity)?).ok_or(identity),
+    };
+    let (class, evidence) = match by_graph {
+        Ok(class) => (class, known(asker.catalog(), class, &seen.reference)),
+        Err(identity) => by_reading(asker, identity)?,
     };
     Some(JudgedReference {
         owner: identity.map_or_else(|| ObjectName::of_reference(&seen.reference), ObjectName::from),

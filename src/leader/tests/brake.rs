@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::*;
-use crate::worker::brake::{Brake, Engagement};
-use kube_gc_core::brake::Limits;
+use crate::worker::brake::Brake;
 use kube_gc_core::brake::lease::{ENGAGED, RESUME};
+use kube_gc_core::brake::{Engagement, Limits};
 
 /// A replica with a brake.
 struct Braked {
@@ -25,7 +25,7 @@ impl Braked {
     }
 
     fn engage(&self) {
-        self.brake.engage_by(None, Engagement { since: SystemTime::UNIX_EPOCH, why: "too many".to_owned() });
+        self.brake.engage(None, Engagement { since: SystemTime::UNIX_EPOCH, why: "too many".to_owned() });
     }
 
     fn is_engaged(&self) -> bool {

@@ -2,32 +2,18 @@ use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::SeqCst;
 
 use actix::{Actor, Context, Handler};
-use k8s_openapi::api::coordination::v1::Lease;
-use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::actors::pool::PoolCommand;
+use crate::api::AbsenceProof;
 use crate::api::scripted::{Reply, Server, widget};
-use crate::api::{AbsenceProof, ErrorClass};
-use crate::leader::LeaseAnnotations as _;
-use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES, RESUME};
-use kube_gc_core::object::{Namespace, Uid};
+use kube_gc_core::brake::lease::{ENGAGED, NAMESPACES};
 
 fn brake(per_minute: u32) -> Brake {
     Brake::new(Limits { per_minute: NonZeroU32::new(per_minute), ..Limits::default() })
 }
 
-fn widget_number(number: u32) -> Identity {
-    Identity { uid: Uid::parse(&format!("u{number}")).unwrap(), ..widget() }
-}
-
-fn reserve(brake: &Brake, number: u32) -> Result<Reservation, Admission> {
-    match brake.ask(&widget_number(number), None) {
-        Admission::Granted(ticket) => {
-            Ok(Reservation { brake: brake.clone(), ticket: Some(ticket), result: DeletionResult::NoEffect })
-        }
-        other => Err(other),
-    }
+fn reserve(brake: &Brake, number: u32) -> Result<Reservation, Refusal> {
+    brake.reserve(&Identity { uid: Uid::parse(&format!("u{number}")).unwrap(), ..widget() }, 0)
 }
 
 fn error(class: ErrorClass, code: Option<u16>, message: &str) -> Result<Deleted, ApiError> {
@@ -39,6 +25,9 @@ fn error(class: ErrorClass, code: Option<u16>, message: &str) -> Result<Deleted,
 fn counts(answer: &Result<Deleted, ApiError>) -> bool {
     let brake = brake(1);
     let mut reservation = reserve(&brake, 0).unwrap();
+    // However often it is tried.
+    reservation.sending();
+    reservation.answered(&error(ErrorClass::Conflict, Some(409), "the object has been modified"));
     reservation.sending();
     reservation.answered(answer);
     drop(reservation);
@@ -65,20 +54,6 @@ async fn a_deletion_that_took_or_may_have_taken_effect_counts_and_a_rejected_one
     }
 }
 
-#[tokio::test]
-async fn a_deletion_that_is_retried_after_conflicts_counts_once() {
-    let brake = brake(2);
-    let mut reservation = reserve(&brake, 0).unwrap();
-    for _ in 0..5 {
-        reservation.sending();
-        reservation.answered(&error(ErrorClass::Conflict, Some(409), "the object has been modified"));
-    }
-    reservation.sending();
-    reservation.answered(&Ok(Deleted::Removed));
-    drop(reservation);
-    drop(reserve(&brake, 1).expect("room for the second"));
-}
-
 /// The words are hyper's, and might change with it.
 #[tokio::test]
 async fn a_deletion_without_a_connection_does_not_count() {
@@ -88,7 +63,7 @@ async fn a_deletion_without_a_connection_does_not_count() {
     let port = deaf.local_addr().unwrap().port();
     let config = kube::Config::new(format!("http://127.0.0.1:{port}").parse().unwrap());
     let settings = crate::api::ApiSettings::default();
-    let api = crate::api::Api::connect(config, settings, crate::api::WriteGate::open()).unwrap();
+    let api = Api::connect(config, settings, crate::api::WriteGate::open()).unwrap();
     let deleted = api.delete(&widget(), kube_gc_core::object::PropagationPolicy::Background, None).await;
     assert_eq!(deleted.as_ref().map_err(|error| error.class), Err(ErrorClass::Transient));
     assert!(!counts(&deleted), "{deleted:?}");
@@ -99,31 +74,11 @@ async fn a_cancelled_request_counts_and_an_unsent_one_does_not() {
     let brake = brake(1);
     drop(reserve(&brake, 0).unwrap());
     let mut sent = reserve(&brake, 1).unwrap();
-    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::NotYet);
+    assert_eq!(reserve(&brake, 2).unwrap_err(), Refusal::NotYet);
     sent.sending();
     drop(sent);
-    assert!(matches!(reserve(&brake, 2), Err(Admission::Engages(_))));
-    assert_eq!(reserve(&brake, 2).unwrap_err(), Admission::Refused);
-}
-
-#[tokio::test]
-async fn an_engaged_brake_says_since_when_why_and_how_to_resume() {
-    let brake = brake(1);
-    assert_eq!(brake.warning(), None);
-    let mut reservation = reserve(&brake, 0).unwrap();
-    reservation.answered(&Ok(Deleted::Removed));
-    drop(reservation);
-    assert!(reserve(&brake, 1).is_err());
-    brake.sample(7);
-    let warning = brake.warning().unwrap();
-    assert!(warning.starts_with("deletion is paused since 20"), "{warning}");
-    let rest = ": 1 objects were deleted within a minute, as many as deletions_per_minute allows; 7 objects held; \
-                resume by a restart";
-    assert!(warning.ends_with(rest), "{warning}");
-    brake.read(&lease(&[]));
-    let warning = brake.warning().unwrap();
-    let resume = "resume with: kubectl annotate --overwrite -n ns lease/kube-gc kube-gc.io/resume-deletion=\"$(date)\"";
-    assert!(warning.ends_with(resume), "{warning}");
+    assert!(matches!(reserve(&brake, 2), Err(Refusal::Engages { .. })));
+    assert_eq!(reserve(&brake, 2).unwrap_err(), Refusal::Engaged);
 }
 
 fn lease(annotations: &[(&str, &str)]) -> Lease {
@@ -140,22 +95,27 @@ fn lease(annotations: &[(&str, &str)]) -> Lease {
 async fn the_reason_on_the_lease_is_inherited_unchanged() {
     let since = humantime::parse_rfc3339("2026-01-02T03:04:05Z").unwrap();
     let (first, second) = (brake(1), brake(1));
-    first.engage_by(None, Engagement { since, why: "too many".to_owned() });
+    assert_eq!(first.warning(), None);
+    first.engage(None, Engagement { since, why: "too many".to_owned() });
+    first.sample(7);
+    let warning = "deletion is paused since 2026-01-02T03:04:05Z: too many; 7 objects held; resume ";
+    assert_eq!(first.warning(), Some(format!("{warning}by a restart")));
     let mut written = lease(&[]);
+    first.read(&written);
+    let annotate =
+        "with: kubectl annotate --overwrite -n ns lease/kube-gc kube-gc.io/resume-deletion=\"$(date)\"";
+    assert_eq!(first.warning(), Some(format!("{warning}{annotate}")));
     first.write(&mut written);
     assert_eq!(written.metadata.annotations.as_ref().unwrap()[ENGAGED], "2026-01-02T03:04:05Z too many");
     second.inherit(&written);
-    assert_eq!(second.state().borrow().engaged, first.state().borrow().engaged);
-    assert_eq!(reserve(&second, 0).unwrap_err(), Admission::Refused);
+    assert_eq!(second.holds(None), first.holds(None));
+    assert_eq!(reserve(&second, 0).unwrap_err(), Refusal::Engaged);
 
-    let odd = brake(1);
-    odd.inherit(&lease(&[(ENGAGED, "whoever wrote this")]));
-    assert_eq!(odd.state().borrow().engaged.as_ref().unwrap().why, "whoever wrote this");
     let off = Brake::new(Limits::default());
     off.inherit(&written);
     assert_eq!(off.warning(), None, "who has no brake is not held by another's");
     off.write(&mut written);
-    assert_eq!(written.metadata.annotations, Some([].into()));
+    assert_eq!(written.metadata.annotations, None);
 }
 
 /// Counts how often it is woken.
@@ -211,10 +171,10 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
 
         // The brake was released and engaged again between two looks: there is an event for each.
         let since = std::time::SystemTime::UNIX_EPOCH;
-        brake.engage_by(None, Engagement { since, why: "again".to_owned() });
+        brake.engage(None, Engagement { since, why: "again".to_owned() });
         wait().await;
         brake.read(&lease(&[("kube-gc.io/resume-deletion", "and again")]));
-        brake.engage_by(None, Engagement { since, why: "once more".to_owned() });
+        brake.engage(None, Engagement { since, why: "once more".to_owned() });
         wait().await;
         let told: Vec<_> =
             server.seen()[2..].iter().map(|request| request.json()["reason"].clone()).collect();
@@ -225,25 +185,19 @@ fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released
     });
 }
 
-fn in_namespace(namespace: &str, number: u32) -> Identity {
-    Identity { namespace: Namespace::parse(namespace), ..widget_number(number) }
-}
-
-fn deletes(brake: &Brake, object: &Identity) -> bool {
-    let Admission::Granted(ticket) = brake.ask(object, None) else { return false };
-    drop(Reservation { brake: brake.clone(), ticket: Some(ticket), result: DeletionResult::TookEffect });
-    true
-}
-
 /// Rule 6.15.
 #[tokio::test]
 async fn a_braked_namespace_is_named_and_inherited_and_resumed_like_everything() {
     let new = || Brake::new(Limits { namespace_per_minute: NonZeroU32::new(1), ..Limits::default() });
+    let deletes = |brake: &Brake, namespace: &str, uid: &str| {
+        let (namespace, uid) = (Namespace::parse(namespace), Uid::parse(uid).unwrap());
+        let reservation = brake.reserve(&Identity { namespace, uid, ..widget() }, 0);
+        reservation.map(|mut reservation| reservation.answered(&Ok(Deleted::Removed))).is_ok()
+    };
     let (first, second) = (new(), new());
     first.read(&lease(&[]));
-    assert!(deletes(&first, &in_namespace("a", 0)));
-    assert!(!deletes(&first, &in_namespace("a", 1)) && deletes(&first, &in_namespace("b", 2)));
-    assert!(first.state().borrow().engaged.is_none());
+    assert!(deletes(&first, "a", "0") && !deletes(&first, "a", "1") && deletes(&first, "b", "2"));
+    assert_eq!(first.holds(None), None);
     let warning = first.warning().unwrap();
     assert!(warning.starts_with("deletion is paused in the namespace a since 20"), "{warning}");
     assert!(
@@ -257,17 +211,27 @@ async fn a_braked_namespace_is_named_and_inherited_and_resumed_like_everything()
     let mut written = lease(&[]);
     first.write(&mut written);
     let annotations = written.metadata.annotations.clone().unwrap();
-    assert!(
-        !annotations.contains_key(ENGAGED) && annotations[NAMESPACES].ends_with("Z a"),
-        "{annotations:?}"
-    );
+    assert!(annotations.len() == 1 && annotations[NAMESPACES].ends_with("Z a"), "{annotations:?}");
     second.inherit(&written);
-    assert!(!deletes(&second, &in_namespace("a", 1)) && deletes(&second, &in_namespace("c", 2)));
+    assert!(!deletes(&second, "a", "1") && deletes(&second, "c", "2"));
     second.read(&lease(&[(RESUME, "now")]));
     assert_eq!(second.warning(), None);
-    assert!(deletes(&second, &in_namespace("a", 1)));
+    assert!(deletes(&second, "a", "1"));
+}
 
-    let odd = new();
-    odd.inherit(&lease(&[(NAMESPACES, "whoever wrote this 2026-01-02T03:04:05Z")]));
-    assert_eq!(odd.warning(), None);
+#[test]
+fn without_a_lease_an_event_is_about_the_pod_or_about_a_namespace_that_always_exists() {
+    let in_a_pod = ourselves(|name| {
+        let value = match name {
+            "POD_NAMESPACE" => "gc",
+            "POD_NAME" => "kube-gc-1",
+            _ => "u-1",
+        };
+        Some(value.to_owned())
+    })
+    .unwrap();
+    assert_eq!(in_a_pod.to_string(), "pods gc/kube-gc-1 (u-1)");
+    let outside = ourselves(|_| None).unwrap();
+    assert_eq!(outside.to_string(), "namespaces kube-system (kube-system)");
+    assert_eq!(ourselves(|_| Some(String::new())).unwrap(), outside, "empty is as good as not set");
 }

@@ -1,14 +1,14 @@
 //! The predictions of a dry run, whether somebody else has fulfilled them, and their results.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::api::Finalizer;
 use crate::telemetry::Queue;
-use crate::worker::decision::{DecisionRecord, Fingerprint, JudgedOwner, RemovedReferences};
+use crate::worker::decision::{DecisionRecord, Occurrence, ReferenceDigest, RemovedReferences};
 use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference, PropagationPolicy};
+use kube_gc_core::object::{DeletionState, Identity, Key, OwnerReference};
 
 /// Predictions that wait to be settled. Further decisions are not compared.
 const PENDING_AT_MOST: usize = 100_000;
@@ -16,15 +16,13 @@ const PENDING_AT_MOST: usize = 100_000;
 const DISAGREEMENTS_AT_MOST: usize = 1000;
 /// Disagreements that are remembered, so that each is reported once.
 const DISPUTED_AT_MOST: usize = 100_000;
-/// The time from the decision to the first check. Each further interval is twice as long.
-const FIRST_LOOK: Duration = Duration::from_millis(50);
-/// The longest interval between two checks of one object.
-const BETWEEN_LOOKS: Duration = Duration::from_secs(10);
-/// The shortest pause after a check without a result.
-const NOT_DECIDED: Duration = Duration::from_secs(1);
+/// How often an object is looked at within the grace period, and the bounds of the pause in between.
+const LOOKS: u32 = 20;
+const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// The result of a prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonResult {
     /// Somebody else has done it.
     Agreed,
@@ -51,54 +49,53 @@ impl ComparisonResult {
 /// How many predictions had which result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// See [`ComparisonResult::Agreed`].
     pub agreed: u64,
-    /// See [`ComparisonResult::Disagreed`].
     pub disagreed: u64,
-    /// See [`ComparisonResult::Overtaken`].
     pub overtaken: u64,
-    /// See [`ComparisonResult::Dropped`].
     pub dropped: u64,
 }
 
 /// A disagreement: kube-gc would do something that the other collector has not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Disagreement {
     /// The object and the action.
     pub subject: Arc<Subject>,
-    /// Why.
-    pub grounds: Grounds,
-    /// When it was found.
-    pub at: SystemTime,
+    /// The last decision that says so.
+    pub decision: DecisionRecord,
+    /// When it was decided first.
+    pub predicted: SystemTime,
+    /// When the disagreement was found.
+    pub found: SystemTime,
 }
 
-/// What a check of an object leads to.
+/// What is known of an object.
+#[derive(Clone, Debug)]
+pub enum ObjectState {
+    /// The type is not synced, so an object that is missing from the graph may exist.
+    Unknown,
+    /// The object, if it is there.
+    Known(Option<ObservedObject>),
+}
+
+/// What a look at an object leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// It is settled.
     Settled(ComparisonResult),
     /// Another look later.
     Later,
-    /// The object has to be re-evaluated. The number is for [`Ledger::decided`].
-    Decide(u64),
-}
-
-/// How a re-evaluation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reevaluation {
-    /// It was made, whatever it says.
-    Made,
-    /// Something failed, so there is no result yet.
-    Failed,
+    /// The object has to be re-evaluated.
+    Decide,
 }
 
 #[derive(Debug)]
 struct Prediction {
-    grounds: Grounds,
+    decision: DecisionRecord,
+    /// When it was decided first.
+    at: SystemTime,
     since: Duration,
-    interval: Duration,
-    /// How often the same decision was made.
-    heard: u64,
+    /// Whether the same was decided since the last [`Next::Decide`].
+    is_repeated: bool,
 }
 
 /// The predictions of a dry run. Pure: time and the state of objects come in as arguments.
@@ -107,10 +104,10 @@ pub struct Ledger {
     grace: Duration,
     room: usize,
     pending: HashMap<Arc<Subject>, Prediction>,
-    /// When each object is checked next, except those that are being checked.
-    looks: BTreeMap<Duration, VecDeque<Arc<Subject>>>,
+    /// When each object is looked at next, except those that are being looked at. The pause is the
+    /// same for all, so the first is due first.
+    looks: VecDeque<(Duration, Arc<Subject>)>,
     disputed: HashSet<Arc<Subject>>,
-    order: VecDeque<Arc<Subject>>,
     disagreements: VecDeque<Disagreement>,
     tally: Tally,
 }
@@ -128,154 +125,105 @@ impl Ledger {
             grace,
             room,
             pending: HashMap::new(),
-            looks: BTreeMap::new(),
+            looks: VecDeque::new(),
             disputed: HashSet::new(),
-            order: VecDeque::new(),
             disagreements: VecDeque::new(),
             tally: Tally::default(),
         }
     }
 
-    /// Adds a decision. Returns its result if that is known at once, and `None` if the decision is
-    /// no prediction or not new.
+    /// The pause between two looks at an object.
+    pub fn pause(&self) -> Duration {
+        (self.grace / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+    }
+
+    /// Adds a decision. Returns whether it was made before and is not settled, or is a known
+    /// disagreement, and the action if there is no room for it.
     pub fn hear(
         &mut self,
         decision: &DecisionRecord,
-        now: Duration,
-        at: SystemTime,
-    ) -> Option<(PredictedAction, ComparisonResult)> {
-        let action = PredictedAction::of(decision)?;
+        (now, at): (Duration, SystemTime),
+    ) -> (Occurrence, Option<PredictedAction>) {
+        let Some(action) = PredictedAction::of(decision) else { return (Occurrence::First, None) };
         let subject = Arc::new(Subject { object: decision.object.clone(), action });
         if let Some(known) = self.pending.get_mut(&subject) {
-            known.heard += 1;
-            known.grounds = Grounds::of(decision, known.grounds.at);
-            return None;
+            known.is_repeated = true;
+            known.decision = decision.clone();
+            return (Occurrence::Repeated, None);
         }
         if self.disputed.contains(&subject) {
-            return None;
+            return (Occurrence::Repeated, None);
         }
         if self.pending.len() >= self.room {
-            self.count(ComparisonResult::Dropped);
-            return Some((subject.action.clone(), ComparisonResult::Dropped));
+            self.tally.dropped += 1;
+            return (Occurrence::First, Some(subject.action.clone()));
         }
-        let grounds = Grounds::of(decision, at);
-        let prediction = Prediction { grounds, since: now, interval: FIRST_LOOK, heard: 1 };
+        let prediction = Prediction { decision: decision.clone(), at, since: now, is_repeated: false };
         self.pending.insert(Arc::clone(&subject), prediction);
-        self.look_at(subject, now + FIRST_LOOK);
-        None
-    }
-
-    /// Whether the same decision was made before and is not settled, or is a known disagreement.
-    pub fn knows(&self, decision: &DecisionRecord) -> bool {
-        PredictedAction::of(decision).is_some_and(|action| {
-            let subject = Subject { object: decision.object.clone(), action };
-            self.pending.contains_key(&subject) || self.disputed.contains(&subject)
-        })
+        self.looks.push_back((now + self.pause(), subject));
+        (Occurrence::First, None)
     }
 
     /// When the next look is due.
     pub fn next_look(&self) -> Option<Duration> {
-        self.looks.first_key_value().map(|(at, _)| *at)
+        self.looks.front().map(|(at, _)| *at)
     }
 
-    /// The objects to check now, up to a maximum number. For each, [`looked`](Self::looked) or
-    /// [`postpone`](Self::postpone) must follow.
+    /// The objects to look at now, up to a maximum number. For each, [`looked`](Self::looked) must
+    /// follow, and [`decided`](Self::decided) if that says so.
     pub fn due(&mut self, now: Duration, limit: usize) -> Vec<Arc<Subject>> {
-        let mut due = Vec::new();
-        while due.len() < limit
-            && let Some(mut entry) = self.looks.first_entry()
-            && *entry.key() <= now
-        {
-            due.extend(entry.get_mut().pop_front());
-            if entry.get().is_empty() {
-                entry.remove();
-            }
-        }
-        due
+        let due = self.looks.iter().take(limit).take_while(|(at, _)| *at <= now).count();
+        self.looks.drain(..due).map(|(_, subject)| subject).collect()
     }
 
-    /// Takes what the graph shows of an object, `None` if the object is gone, and returns what
-    /// follows.
-    pub fn looked(&mut self, subject: &Arc<Subject>, shown: Option<&ObservedObject>, now: Duration) -> Next {
+    /// Takes what the graph shows of an object, and returns what follows.
+    pub fn looked(&mut self, subject: &Arc<Subject>, state: &ObjectState, now: Duration) -> Next {
         let Some(prediction) = self.pending.get_mut(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
-        match progress(&subject.action, &prediction.grounds, shown) {
+        match progress(&subject.action, &prediction.decision, state) {
             Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
             Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
-            Progress::Changed => Next::Decide(prediction.heard),
-            Progress::Stands if is_over => Next::Decide(prediction.heard),
-            Progress::Stands => {
-                let left = (prediction.since + self.grace).saturating_sub(now);
-                prediction.interval = (prediction.interval * 2).min(BETWEEN_LOOKS);
-                let pause = prediction.interval.min(left);
-                self.look_at(Arc::clone(subject), now + pause);
-                Next::Later
+            Progress::Stands if !is_over => self.later(subject, now),
+            Progress::Unknown => self.later(subject, now),
+            Progress::Changed | Progress::Stands => {
+                prediction.is_repeated = false;
+                Next::Decide
             }
         }
     }
 
-    /// The object cannot be checked now.
-    pub fn postpone(&mut self, subject: &Arc<Subject>, now: Duration) {
-        let Some(prediction) = self.pending.get_mut(subject) else { return };
-        prediction.interval = (prediction.interval * 2).clamp(NOT_DECIDED, BETWEEN_LOOKS);
-        let at = now + prediction.interval;
-        self.look_at(Arc::clone(subject), at);
-    }
-
-    /// The object was re-evaluated, after `heard` decisions that were the same. `shown` is its
-    /// present state in the graph.
+    /// The object was re-evaluated, or that has failed. `state` is its present state in the graph.
     pub fn decided(
         &mut self,
         subject: &Arc<Subject>,
-        heard: u64,
-        afresh: Reevaluation,
-        shown: Option<&ObservedObject>,
+        was_made: bool,
+        state: &ObjectState,
         (now, at): (Duration, SystemTime),
     ) -> Next {
         let Some(prediction) = self.pending.get(subject) else { return Next::Later };
         let is_over = now >= prediction.since + self.grace;
-        match (progress(&subject.action, &prediction.grounds, shown), prediction.heard > heard, afresh) {
-            (Progress::CameTrue, _, _) => self.settle(subject, ComparisonResult::Agreed),
-            (Progress::Overtaken, _, _) | (_, false, Reevaluation::Made) => {
-                self.settle(subject, ComparisonResult::Overtaken)
-            }
-            (Progress::Stands, true, _) if is_over => {
-                let grounds = prediction.grounds.clone();
-                self.add_disagreement(Disagreement { subject: Arc::clone(subject), grounds, at });
+        match progress(&subject.action, &prediction.decision, state) {
+            Progress::Unknown => self.later(subject, now),
+            Progress::CameTrue => self.settle(subject, ComparisonResult::Agreed),
+            Progress::Overtaken => self.settle(subject, ComparisonResult::Overtaken),
+            _ if was_made && !prediction.is_repeated => self.settle(subject, ComparisonResult::Overtaken),
+            Progress::Stands if prediction.is_repeated && is_over => {
+                self.dispute(subject, at);
                 self.settle(subject, ComparisonResult::Disagreed)
             }
             // The object has changed and the decision is still the same, or the result is not known
             // yet.
-            (Progress::Stands | Progress::Changed, _, _) => {
-                self.postpone(subject, now);
-                Next::Later
-            }
+            Progress::Stands | Progress::Changed => self.later(subject, now),
         }
+    }
+
+    fn later(&mut self, subject: &Arc<Subject>, now: Duration) -> Next {
+        self.looks.push_back((now + self.pause(), Arc::clone(subject)));
+        Next::Later
     }
 
     fn settle(&mut self, subject: &Arc<Subject>, result: ComparisonResult) -> Next {
         self.pending.remove(subject);
-        self.count(result);
-        Next::Settled(result)
-    }
-
-    fn add_disagreement(&mut self, disagreement: Disagreement) {
-        self.disputed.insert(Arc::clone(&disagreement.subject));
-        self.order.push_back(Arc::clone(&disagreement.subject));
-        if self.order.len() > DISPUTED_AT_MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.disputed.remove(&oldest);
-        }
-        self.disagreements.push_front(disagreement);
-        self.disagreements.truncate(DISAGREEMENTS_AT_MOST);
-    }
-
-    fn look_at(&mut self, subject: Arc<Subject>, at: Duration) {
-        self.looks.entry(at).or_default().push_back(subject);
-    }
-
-    const fn count(&mut self, result: ComparisonResult) {
         let Tally { agreed, disagreed, overtaken, dropped } = &mut self.tally;
         *match result {
             ComparisonResult::Agreed => agreed,
@@ -283,6 +231,18 @@ impl Ledger {
             ComparisonResult::Overtaken => overtaken,
             ComparisonResult::Dropped => dropped,
         } += 1;
+        Next::Settled(result)
+    }
+
+    fn dispute(&mut self, subject: &Arc<Subject>, found: SystemTime) {
+        let Some(Prediction { decision, at, .. }) = self.pending.remove(subject) else { return };
+        if self.disputed.len() >= DISPUTED_AT_MOST {
+            self.disputed.clear();
+        }
+        self.disputed.insert(Arc::clone(subject));
+        let subject = Arc::clone(subject);
+        self.disagreements.push_front(Disagreement { subject, decision, predicted: at, found });
+        self.disagreements.truncate(DISAGREEMENTS_AT_MOST);
     }
 
     /// How many predictions wait to be settled.
@@ -369,30 +329,6 @@ impl Subject {
     }
 }
 
-/// Why something would have been done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grounds {
-    /// When it was decided first.
-    pub at: SystemTime,
-    /// The propagation policy.
-    pub policy: Option<PropagationPolicy>,
-    /// The first owners that the object names, each with its class.
-    pub owners: Vec<JudgedOwner>,
-    /// How many more it names.
-    pub more_owners: usize,
-    /// A fingerprint of all of them.
-    pub all: Option<Fingerprint>,
-}
-
-impl Grounds {
-    /// The grounds of a decision that was first made at that time.
-    pub fn of(decision: &DecisionRecord, at: SystemTime) -> Self {
-        let DecisionRecord { policy, owners, more_owners, basis, .. } = decision;
-        let all = basis.as_ref().map(|basis| basis.all);
-        Self { at, policy: *policy, owners: owners.clone(), more_owners: *more_owners, all }
-    }
-}
-
 /// The state of a prediction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -405,24 +341,32 @@ pub enum Progress {
     Changed,
     /// The write has not been done so far.
     Stands,
+    /// Nobody can say.
+    Unknown,
 }
 
-/// Compares what would have been done to what the graph shows; `None` if the object is gone.
-pub fn progress(action: &PredictedAction, grounds: &Grounds, shown: Option<&ObservedObject>) -> Progress {
+/// Compares what would have been done to what the graph shows.
+pub fn progress(action: &PredictedAction, decision: &DecisionRecord, state: &ObjectState) -> Progress {
+    let ObjectState::Known(shown) = state else { return Progress::Unknown };
+    let unless_changed = |now: &ObservedObject| {
+        let before = decision.basis.as_ref().map(|basis| basis.all);
+        let is_same = before == Some(ReferenceDigest::digest(&now.references));
+        if is_same { Progress::Stands } else { Progress::Changed }
+    };
     match action {
         PredictedAction::Delete => match shown {
             None => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::CameTrue,
             // An object without owners is not garbage.
             Some(now) if now.references.is_empty() => Progress::Overtaken,
-            Some(now) => unless_changed(grounds, now),
+            Some(now) => unless_changed(now),
         },
         PredictedAction::RemoveReferences(gone) => match shown {
             // kube-gc would have kept it, but a user may have deleted it.
             None => Progress::Overtaken,
             Some(now) if gone.is_gone_from(&now.references) => Progress::CameTrue,
             Some(now) if now.deletion.is_being_deleted() => Progress::Overtaken,
-            Some(now) => unless_changed(grounds, now),
+            Some(now) => unless_changed(now),
         },
         // Orphaning does not ask whether the dependent is being deleted itself.
         PredictedAction::Release(owner) => match shown {
@@ -447,11 +391,6 @@ pub fn progress(action: &PredictedAction, grounds: &Grounds, shown: Option<&Obse
 
 fn names(reference: &OwnerReference, owner: &Identity) -> bool {
     reference.uid == owner.uid && *reference.name == *owner.name
-}
-
-fn unless_changed(grounds: &Grounds, now: &ObservedObject) -> Progress {
-    let is_same = grounds.all == Some(Fingerprint::of(now.references.iter()));
-    if is_same { Progress::Stands } else { Progress::Changed }
 }
 
 /// A second DELETE with another policy replaces one finalizer by the other.

@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, stream};
-use tokio::sync::{Notify, watch};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
@@ -35,7 +35,7 @@ use kube_gc_core::object::Key;
 use kube_gc_core::text::listed;
 
 use self::ledger::{
-    ComparisonResult, Disagreement, Ledger, Next, PredictedAction, Reevaluation, Subject, Tally,
+    ComparisonResult, Disagreement, Ledger, Next, ObjectState, PredictedAction, Subject, Tally,
 };
 
 /// The state of the comparison. Clones share it.
@@ -49,7 +49,6 @@ pub struct Comparison(Arc<Inner>);
 struct Inner {
     ledger: Mutex<Ledger>,
     origin: Instant,
-    heard: Notify,
 }
 
 impl Comparison {
@@ -57,8 +56,7 @@ impl Comparison {
     /// disagreement.
     pub fn new(grace: Duration) -> Self {
         record::comparison_zeros();
-        let ledger = Mutex::new(Ledger::new(grace));
-        Self(Arc::new(Inner { ledger, origin: Instant::now(), heard: Notify::new() }))
+        Self(Arc::new(Inner { ledger: Mutex::new(Ledger::new(grace)), origin: Instant::now() }))
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -66,44 +64,34 @@ impl Comparison {
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Duration {
-        self.0.origin.elapsed()
-    }
-
     /// Changes the ledger and updates the metrics.
-    fn update<R>(&self, change: impl FnOnce(&mut Ledger, Duration) -> R) -> R {
-        let now = self.now();
+    fn update<R>(&self, change: impl FnOnce(&mut Ledger, (Duration, SystemTime)) -> R) -> R {
+        let now = (self.0.origin.elapsed(), SystemTime::now());
         let mut ledger = self.ledger();
         let result = change(&mut ledger, now);
         record::comparisons_pending(ledger.pending());
         result
     }
 
-    /// Records the result of a look at an object.
-    fn note(&self, subject: &Subject, next: Next) -> Next {
-        if let Next::Settled(result) = next {
-            record::comparison(subject.action.word(), result.word());
-            if result == ComparisonResult::Disagreed {
-                self.warn(subject);
-            }
+    /// Records what a look at an object leads to.
+    fn note(&self, subject: &Subject, next: Next) {
+        let Next::Settled(result) = next else { return };
+        record::comparison(subject.action.word(), result.word());
+        if result != ComparisonResult::Disagreed {
+            return;
         }
-        next
-    }
-
-    fn warn(&self, subject: &Subject) {
         let found =
             self.ledger().disagreements().find(|disagreement| *disagreement.subject == *subject).cloned();
-        let Some(disagreement) = found else { return };
-        let Disagreement { grounds, .. } = &disagreement;
+        let Some(Disagreement { decision, predicted, .. }) = found else { return };
         tracing::warn!(
             object = Structured::object(&subject.object).logged(),
             action = subject.action.word(),
-            policy = grounds.policy.map(tracing::field::display),
+            policy = decision.policy.map(tracing::field::display),
             detail = detail(&subject.action),
-            owners = LoggedOwners::field(grounds.owners.clone(), grounds.more_owners)
+            owners = LoggedOwners::field(decision.owners, decision.more_owners)
                 .as_ref()
                 .map(Structured::logged),
-            predicted = %Timestamp(grounds.at),
+            predicted = %Timestamp(predicted),
             "disagreement: the other collector has not done this within comparison.grace, and kube-gc still would"
         );
     }
@@ -121,15 +109,15 @@ impl Comparison {
             disagreements.iter().map(|disagreement| disagreement.subject.object.key()).collect();
         let shown = graph.show(&keys).await.unwrap_or_else(|_| vec![None; keys.len()]);
         let each = disagreements.iter().zip(&shown);
-        each.map(|(disagreement, shown)| DisagreementView {
-            object: ObjectView::from(&disagreement.subject.object),
-            action: disagreement.subject.action.word(),
-            policy: disagreement.grounds.policy.map(|policy| policy.to_string()),
-            detail: detail(&disagreement.subject.action),
-            owners: disagreement.grounds.owners.iter().map(OwnerView::from).collect(),
-            more_owners: disagreement.grounds.more_owners,
-            predicted: Timestamp(disagreement.grounds.at),
-            found: Timestamp(disagreement.at),
+        each.map(|(Disagreement { subject, decision, predicted, found }, shown)| DisagreementView {
+            object: ObjectView::from(&subject.object),
+            action: subject.action.word(),
+            policy: decision.policy.map(|policy| policy.to_string()),
+            detail: detail(&subject.action),
+            owners: decision.owners.iter().map(OwnerView::from).collect(),
+            more_owners: decision.more_owners,
+            predicted: Timestamp(*predicted),
+            found: Timestamp(*found),
             now: state(shown.as_ref()),
         })
         .collect()
@@ -138,16 +126,11 @@ impl Comparison {
 
 impl DecisionObserver for Comparison {
     fn decided(&self, decision: &DecisionRecord) -> Occurrence {
-        let at = SystemTime::now();
-        let (heard, result) = self.update(|ledger, now| {
-            let heard = if ledger.knows(decision) { Occurrence::Repeated } else { Occurrence::First };
-            (heard, ledger.hear(decision, now, at))
-        });
-        if let Some((action, result)) = result {
-            record::comparison(action.word(), result.word());
+        let (occurrence, dropped) = self.update(|ledger, now| ledger.hear(decision, now));
+        if let Some(action) = dropped {
+            record::comparison(action.word(), ComparisonResult::Dropped.word());
         }
-        self.0.heard.notify_one();
-        heard
+        occurrence
     }
 }
 
@@ -186,14 +169,12 @@ fn state(shown: Option<&ObservedObject>) -> String {
     state + ", owned by " + &listed("; ", references.len(), owners)
 }
 
-/// Objects that are checked in one batch.
+/// Objects that are looked at in one batch.
 const LOOKS_AT_ONCE: usize = 4096;
 /// Objects that are re-evaluated at the same time.
 const DECISIONS_AT_ONCE: usize = 8;
-/// The pause between two batches, so that a flood of decisions is checked in batches.
+/// The pause between two batches.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The pause while the state of the graph may be wrong.
-const NOT_COLLECTING: Duration = Duration::from_millis(500);
 /// How often the log has a summary, if there is news.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 
@@ -225,16 +206,14 @@ pub async fn compare(comparison: Comparison, context: ComparisonContext, ending:
 }
 
 async fn settle(comparison: &Comparison, context: &ComparisonContext) {
-    let mut told = Tally::default();
-    let mut tell_at = comparison.now() + SUMMARY_EVERY;
+    let mut told = (Tally::default(), Instant::now());
     loop {
-        let next = comparison.ledger().next_look();
-        let wait = next.map_or(SUMMARY_EVERY, |at| at.saturating_sub(comparison.now()));
-        // A new decision may be due before the one that the task waits for.
-        let _ = timeout(wait, comparison.0.heard.notified()).await;
-        sleep(PAUSE).await;
+        let (next, pause) = comparison.update(|ledger, _| (ledger.next_look(), ledger.pause()));
+        // A decision that is made in the meantime is due later.
+        let wait = next.map_or(pause, |at| at.saturating_sub(comparison.0.origin.elapsed()));
+        sleep(wait.max(PAUSE)).await;
         if *context.phase.borrow() != Phase::Collecting {
-            sleep(NOT_COLLECTING).await;
+            sleep(pause).await;
             continue;
         }
         if let Err(error) = look(comparison, context).await {
@@ -242,62 +221,47 @@ async fn settle(comparison: &Comparison, context: &ComparisonContext) {
             tracing::debug!(%error, "the comparison stops, because the process is shutting down");
             return;
         }
-        if comparison.now() >= tell_at {
-            tell_at = comparison.now() + SUMMARY_EVERY;
-            tell(comparison, &mut told);
+        if told.1.elapsed() >= SUMMARY_EVERY {
+            let (tally, pending) = comparison.update(|ledger, _| (ledger.tally(), ledger.pending()));
+            if tally != told.0 {
+                let Tally { agreed, disagreed, overtaken, dropped } = tally;
+                tracing::info!(
+                    agreed,
+                    disagreed,
+                    overtaken,
+                    dropped,
+                    pending,
+                    "comparison with the other collector"
+                );
+            }
+            told = (tally, Instant::now());
         }
     }
 }
 
 async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<(), PartitionEnded> {
-    let due = comparison.update(|ledger, now| ledger.due(now, LOOKS_AT_ONCE));
+    let due = comparison.update(|ledger, (now, _)| ledger.due(now, LOOKS_AT_ONCE));
     // One decision may settle many predictions: the decision on an owner releases all its
     // dependents.
-    let mut afresh: HashMap<(Queue, Key), Vec<Reevaluated>> = HashMap::new();
+    let mut afresh: HashMap<(Queue, Key), Vec<Arc<Subject>>> = HashMap::new();
     for (subject, seen) in see(context, due).await? {
-        let next = comparison.update(|ledger, now| match &seen {
-            ObjectState::Unknown => {
-                ledger.postpone(&subject, now);
-                Next::Later
-            }
-            ObjectState::Known(shown) => ledger.looked(&subject, shown.as_ref(), now),
-        });
-        if let Next::Decide(heard) = comparison.note(&subject, next) {
-            afresh.entry(subject.decided_by()).or_default().push((subject, heard));
+        let next = comparison.update(|ledger, (now, _)| ledger.looked(&subject, &seen, now));
+        comparison.note(&subject, next);
+        if next == Next::Decide {
+            afresh.entry(subject.decided_by()).or_default().push(subject);
         }
     }
     let decisions = afresh.into_iter().map(|((queue, key), subjects)| async move {
         (decide(&context.deciders, queue, key).await, subjects)
     });
     let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
-    while let Some((afresh, subjects)) = decisions.next().await {
-        let heard: HashMap<_, _> = subjects.iter().cloned().collect();
-        let subjects = subjects.into_iter().map(|(subject, _)| subject).collect();
+    while let Some((was_made, subjects)) = decisions.next().await {
         for (subject, seen) in see(context, subjects).await? {
-            let next = comparison.update(|ledger, now| match (&seen, heard.get(&subject)) {
-                (ObjectState::Known(shown), Some(&heard)) => {
-                    ledger.decided(&subject, heard, afresh, shown.as_ref(), (now, SystemTime::now()))
-                }
-                _ => {
-                    ledger.postpone(&subject, now);
-                    Next::Later
-                }
-            });
+            let next = comparison.update(|ledger, now| ledger.decided(&subject, was_made, &seen, now));
             comparison.note(&subject, next);
         }
     }
     Ok(())
-}
-
-/// A prediction that is re-evaluated, and how often its decision was made before.
-type Reevaluated = (Arc<Subject>, u64);
-
-/// What can be said of an object.
-enum ObjectState {
-    /// The type is not synced, so an object that is missing from the graph may exist.
-    Unknown,
-    /// The object, if it is there.
-    Known(Option<ObservedObject>),
 }
 
 async fn see(
@@ -321,39 +285,24 @@ async fn see(
         .collect())
 }
 
-/// Re-evaluates a key now. The decision is observed as any other.
-async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> Reevaluation {
+/// Re-evaluates a key now. The decision is observed as any other. False if there is no result yet.
+async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> bool {
     let Deciders { delete, orphan } = deciders.clone();
     // A task of its own, so that a panic counts as a failure.
-    let decision = match queue {
-        Queue::AttemptToOrphan => task(async move { orphan.work(key, WorkerSlot::none()).await }),
-        Queue::AttemptToDelete | Queue::AttemptToDeleteLarge | Queue::GraphChanges => {
-            task(async move { delete.work(key, WorkerSlot::none()).await })
+    let outcome = task(async move {
+        match queue {
+            Queue::AttemptToOrphan => orphan.work(key, WorkerSlot::none()).await,
+            _ => delete.work(key, WorkerSlot::none()).await,
         }
-    };
-    decision.await.map_or(Reevaluation::Failed, |outcome| ended(&outcome))
+    });
+    outcome.await.is_ok_and(|outcome| was_made(&outcome))
 }
 
-/// How a re-evaluation ended. A parked key has been decided on.
-const fn ended(outcome: &Outcome) -> Reevaluation {
+/// Whether the object was decided on, as a parked one was.
+const fn was_made(outcome: &Outcome) -> bool {
     match outcome {
-        Completion::Done | Completion::Park { .. } => Reevaluation::Made,
-        Completion::Retry { reason, .. } if reason.is_parked() => Reevaluation::Made,
-        Completion::Again
-        | Completion::Retry { .. }
-        | Completion::RetryAfter { .. }
-        | Completion::Defer { .. } => Reevaluation::Failed,
-    }
-}
-
-fn tell(comparison: &Comparison, told: &mut Tally) {
-    let (tally, pending) = {
-        let ledger = comparison.ledger();
-        (ledger.tally(), ledger.pending())
-    };
-    if tally != *told {
-        let Tally { agreed, disagreed, overtaken, dropped } = tally;
-        tracing::info!(agreed, disagreed, overtaken, dropped, pending, "comparison with the other collector");
-        *told = tally;
+        Completion::Done | Completion::Park { .. } => true,
+        Completion::Retry { reason, .. } => reason.is_parked(),
+        Completion::Again | Completion::RetryAfter { .. } | Completion::Defer { .. } => false,
     }
 }

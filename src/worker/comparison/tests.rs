@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 use proptest::prelude::*;
 
 use super::ledger::{
-    ComparisonResult, Grounds, Ledger, Next, PredictedAction, Progress, Reevaluation, Subject, Tally,
-    progress,
+    ComparisonResult, Ledger, Next, ObjectState, PredictedAction, Progress, Subject, Tally, progress,
 };
 
 use crate::api::Finalizer;
 use crate::worker::classified::Evidence;
-use crate::worker::decision::{DecisionRecord, JudgedOwner, ReferenceDigest};
+use crate::worker::decision::{DecisionRecord, JudgedOwner, Occurrence, ReferenceDigest};
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::object::{
     DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy, Uid, config_map,
@@ -77,8 +76,7 @@ fn live(owners: &[&str]) -> ObservedObject {
 }
 
 fn of(decision: &DecisionRecord, now: Option<&ObservedObject>) -> Progress {
-    let grounds = Grounds::of(decision, SystemTime::UNIX_EPOCH);
-    progress(&PredictedAction::of(decision).unwrap(), &grounds, now)
+    progress(&PredictedAction::of(decision).unwrap(), decision, &ObjectState::Known(now.cloned()))
 }
 
 #[test]
@@ -187,40 +185,48 @@ struct Book {
 }
 
 impl Book {
+    /// With one prediction.
     fn new() -> Self {
-        Self { ledger: Ledger::new(GRACE), now: Duration::ZERO }
+        let mut book = Self { ledger: Ledger::new(GRACE), now: Duration::ZERO };
+        assert_eq!(book.hear(&deletion()), Occurrence::First);
+        book
     }
 
-    fn hear(&mut self, decision: &DecisionRecord) {
-        assert_eq!(self.ledger.hear(decision, self.now, SystemTime::UNIX_EPOCH), None);
+    fn hear(&mut self, decision: &DecisionRecord) -> Occurrence {
+        let (occurrence, dropped) = self.ledger.hear(decision, (self.now, SystemTime::UNIX_EPOCH));
+        assert_eq!(dropped, None);
+        occurrence
     }
 
     /// Checks the object, which looks like this, as often as the ledger asks for until then.
-    fn look_until(&mut self, until: Duration, shown: Option<&ObservedObject>) -> Next {
+    fn look_until(&mut self, until: Duration, state: &ObjectState) -> Next {
         let mut next = Next::Later;
         while let Some(at) = self.ledger.next_look().filter(|at| *at <= until && next == Next::Later) {
             self.now = at;
-            let due = self.ledger.due(at, 10);
-            for subject in due {
-                next = self.ledger.looked(&subject, shown, at);
+            for subject in self.ledger.due(at, 10) {
+                next = self.ledger.looked(&subject, state, at);
             }
         }
-        self.now = self.now.max(until.min(GRACE * 10));
         next
     }
 
-    fn decided(&mut self, heard: u64, afresh: Reevaluation, shown: Option<&ObservedObject>) -> Next {
+    fn decided(&mut self, was_made: bool, state: &ObjectState) -> Next {
         let subject = Arc::new(Subject { object: identity("x"), action: PredictedAction::Delete });
-        self.ledger.decided(&subject, heard, afresh, shown, (self.now, SystemTime::UNIX_EPOCH))
+        self.ledger.decided(&subject, was_made, state, (self.now, SystemTime::UNIX_EPOCH))
     }
+}
+
+const GONE: ObjectState = ObjectState::Known(None);
+
+fn known(owners: &[&str]) -> ObjectState {
+    ObjectState::Known(Some(live(owners)))
 }
 
 #[test]
 fn an_immediate_action_of_the_other_collector_is_an_immediate_agreement() {
     let mut book = Book::new();
-    book.hear(&deletion());
     assert_eq!(book.ledger.pending(), 1);
-    assert_eq!(book.look_until(SECOND, None), Next::Settled(ComparisonResult::Agreed));
+    assert_eq!(book.look_until(GRACE / 20, &GONE), Next::Settled(ComparisonResult::Agreed));
     assert_eq!((book.ledger.pending(), book.ledger.next_look()), (0, None));
     assert_eq!(book.ledger.tally(), Tally { agreed: 1, ..Tally::default() });
 }
@@ -229,90 +235,68 @@ fn an_immediate_action_of_the_other_collector_is_an_immediate_agreement() {
 #[test]
 fn an_unchanged_object_after_the_grace_period_is_a_disagreement_if_the_decision_is_repeated() {
     let mut book = Book::new();
-    book.hear(&deletion());
-    let lives = live(&["owner"]);
-    assert_eq!(book.look_until(GRACE - SECOND, Some(&lives)), Next::Later, "there is time left");
-    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    book.hear(&deletion());
-    assert_eq!(book.decided(1, Reevaluation::Made, Some(&lives)), Next::Settled(ComparisonResult::Disagreed));
+    let lives = known(&["owner"]);
+    assert_eq!(book.look_until(GRACE - SECOND, &lives), Next::Later, "there is time left");
+    assert_eq!(book.look_until(GRACE, &ObjectState::Unknown), Next::Later, "nobody can say");
+    assert_eq!(book.look_until(GRACE * 2, &lives), Next::Decide);
+    assert_eq!(book.hear(&deletion()), Occurrence::Repeated);
+    assert_eq!(book.decided(true, &lives), Next::Settled(ComparisonResult::Disagreed));
     let disagreements: Vec<_> = book.ledger.disagreements().collect();
     assert_eq!(disagreements.len(), 1);
     assert_eq!(disagreements[0].subject.object, identity("x"));
-    assert_eq!(disagreements[0].grounds.policy, Some(PropagationPolicy::Background));
+    assert_eq!(disagreements[0].decision.policy, Some(PropagationPolicy::Background));
 
     // However often the key is queued again, it is reported once.
-    book.hear(&deletion());
+    assert_eq!(book.hear(&deletion()), Occurrence::Repeated);
     assert_eq!(book.ledger.pending(), 0);
     assert_eq!(book.ledger.tally(), Tally { disagreed: 1, ..Tally::default() });
 }
 
 #[test]
-fn a_decision_that_is_not_repeated_is_overtaken() {
-    let mut book = Book::new();
-    book.hear(&deletion());
-    let lives = live(&["owner"]);
-    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    assert_eq!(book.decided(1, Reevaluation::Made, Some(&lives)), Next::Settled(ComparisonResult::Overtaken));
-}
-
-#[test]
-fn an_object_that_is_deleted_during_the_second_decision_is_an_agreement() {
-    let mut book = Book::new();
-    book.hear(&deletion());
-    assert_eq!(book.look_until(GRACE, Some(&live(&["owner"]))), Next::Decide(1));
-    book.hear(&deletion());
-    assert_eq!(book.decided(1, Reevaluation::Made, None), Next::Settled(ComparisonResult::Agreed));
+fn a_second_decision_that_is_another_one_or_comes_too_late_is_no_disagreement() {
+    for (is_repeated, state, result) in
+        [(false, known(&["owner"]), ComparisonResult::Overtaken), (true, GONE, ComparisonResult::Agreed)]
+    {
+        let mut book = Book::new();
+        assert_eq!(book.look_until(GRACE, &known(&["owner"])), Next::Decide);
+        if is_repeated {
+            book.hear(&deletion());
+        }
+        assert_eq!(book.decided(true, &state), Next::Settled(result));
+    }
 }
 
 #[test]
 fn an_undecidable_object_is_neither_agreement_nor_disagreement() {
     let mut book = Book::new();
-    book.hear(&deletion());
-    let lives = live(&["owner"]);
-    assert_eq!(book.look_until(GRACE, Some(&lives)), Next::Decide(1));
-    assert_eq!(book.decided(1, Reevaluation::Failed, Some(&lives)), Next::Later);
-    assert_eq!(book.look_until(GRACE + 5 * SECOND, Some(&lives)), Next::Later);
-    assert_eq!(book.look_until(GRACE * 2, Some(&lives)), Next::Decide(1), "it is tried again");
+    let lives = known(&["owner"]);
+    assert_eq!(book.look_until(GRACE, &lives), Next::Decide);
+    assert_eq!(book.decided(false, &lives), Next::Later);
+    assert_eq!(book.look_until(GRACE * 2, &lives), Next::Decide, "it is tried again");
 }
 
 #[test]
-fn a_changed_object_is_decided_at_once_and_gets_a_new_grace_period() {
+fn a_changed_object_is_decided_at_once_and_gets_the_whole_grace_period() {
     let mut book = Book::new();
-    book.hear(&deletion());
-    let changed = live(&["owner", "other"]);
-    assert_eq!(book.look_until(SECOND, Some(&changed)), Next::Decide(1));
+    let changed = known(&["owner", "other"]);
+    assert_eq!(book.look_until(GRACE / 10, &changed), Next::Decide);
     let other = judged("other", ReferenceClass::Absent);
-    let again = DecisionRecord { owners: [deletion().owners, vec![other]].concat(), ..deletion() };
-    book.hear(&again);
-    assert_eq!(
-        book.decided(1, Reevaluation::Made, Some(&changed)),
-        Next::Later,
-        "the same, but not yet late"
-    );
-    assert_eq!(book.look_until(GRACE, Some(&changed)), Next::Decide(2));
+    book.hear(&decision("delete", [deletion().owners, vec![other]].concat()));
+    assert_eq!(book.decided(true, &changed), Next::Later, "the same, but not yet late");
+    assert_eq!(book.look_until(GRACE - SECOND, &changed), Next::Later);
+    assert_eq!(book.look_until(GRACE, &changed), Next::Decide);
 }
 
 #[test]
 fn predictions_beyond_the_bound_are_counted_and_not_compared() {
-    let mut ledger = Ledger::with_room(GRACE, 1);
-    let at = SystemTime::UNIX_EPOCH;
-    assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None);
-    let other = DecisionRecord { object: identity("y"), ..deletion() };
-    assert_eq!(
-        ledger.hear(&other, Duration::ZERO, at),
-        Some((PredictedAction::Delete, ComparisonResult::Dropped))
-    );
-    assert_eq!(ledger.hear(&deletion(), Duration::ZERO, at), None, "what is in stays in");
-    assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
-}
-
-#[test]
-fn another_object_of_the_same_name_is_another_object() {
-    let mut book = Book::new();
-    book.hear(&deletion());
+    let (mut ledger, now) = (Ledger::with_room(GRACE, 1), (Duration::ZERO, SystemTime::UNIX_EPOCH));
+    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::First, None));
     let reborn = Identity { uid: Uid::parse("other").unwrap(), ..identity("x") };
-    book.hear(&DecisionRecord { object: reborn, ..deletion() });
-    assert_eq!(book.ledger.pending(), 2);
+    let other = DecisionRecord { object: reborn, ..deletion() };
+    let dropped = (Occurrence::First, Some(PredictedAction::Delete));
+    assert_eq!(ledger.hear(&other, now), dropped, "another object of the same name is another object");
+    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::Repeated, None), "what is in stays in");
+    assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
 }
 
 proptest! {
@@ -327,31 +311,29 @@ proptest! {
         let names = ["a", "b", "c", "d"];
         let mut since = std::collections::HashMap::new();
         let mut predicted = 0;
-        let mut now = Duration::ZERO;
+        let mut now = (Duration::ZERO, SystemTime::UNIX_EPOCH);
         for (step, name, seconds) in steps {
             let predict = |name: &str| DecisionRecord { object: identity(name), ..deletion() };
             if step < 2 {
                 let before = ledger.pending();
-                let dropped = ledger.hear(&predict(names[name]), now, SystemTime::UNIX_EPOCH).is_some();
+                let dropped = ledger.hear(&predict(names[name]), now).1.is_some();
                 let is_new = ledger.pending() > before;
                 predicted += u64::from(dropped || is_new);
                 if is_new {
-                    since.insert(identity(names[name]), now);
+                    since.insert(identity(names[name]), now.0);
                 }
                 continue;
             }
-            now += Duration::from_secs(seconds);
-            for subject in ledger.due(now, 100) {
-                let seen = (step == 2).then(|| live(&["owner"]));
-                if let Next::Decide(heard) = ledger.looked(&subject, seen.as_ref(), now) {
+            now.0 += Duration::from_secs(seconds);
+            for subject in ledger.due(now.0, 100) {
+                let seen = if step == 2 { known(&["owner"]) } else { GONE };
+                if ledger.looked(&subject, &seen, now.0) == Next::Decide {
                     if name > 0 {
-                        ledger.hear(&predict(&subject.object.name), now, SystemTime::UNIX_EPOCH);
+                        ledger.hear(&predict(&subject.object.name), now);
                     }
-                    let afresh = if name == 3 { Reevaluation::Failed } else { Reevaluation::Made };
-                    let at = (now, SystemTime::UNIX_EPOCH);
-                    let next = ledger.decided(&subject, heard, afresh, seen.as_ref(), at);
+                    let next = ledger.decided(&subject, name < 3, &seen, now);
                     if next == Next::Settled(ComparisonResult::Disagreed) {
-                        prop_assert!(now >= since[&subject.object] + GRACE && name > 0);
+                        prop_assert!(now.0 >= since[&subject.object] + GRACE && name > 0);
                     }
                 }
             }

@@ -2,28 +2,30 @@
 
 mod observer;
 mod summaries;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tracing::Level;
+use tracing::{Level, field};
 
 use crate::api::{Api, ApiError, Effect, ErrorClass, Finalizer};
 use crate::telemetry::{Structured, record};
 use crate::worker::classified::Classified;
 use crate::worker::interrupted::Interrupted;
-use crate::worker::repeats::{LineAction, Repeats};
+use crate::worker::repeats::Repeats;
 use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::text::{bounded, word};
 use kube_gc_core::verdict::ReferenceClass;
 
-use self::summaries::{Counted, Subject};
+use self::summaries::{Counted, Group};
 
 pub use self::observer::{
-    DecisionObserver, DecisionRecord, Ended, Fingerprint, JudgedOwner, LoggedOwners, Occurrence,
-    ReferenceDigest, RemovedReferences,
+    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, ReferenceDigest,
+    RemovedReferences,
 };
 pub use self::summaries::{DecisionLines, LoggedAs, Summaries};
 
@@ -81,140 +83,61 @@ impl<'a> DecisionLine<'a> {
         }
     }
 
-    /// The write was answered. Returns how the log shows the decision.
-    pub fn finish(&self, result: &Result<impl Ended, ApiError>) -> LoggedAs {
-        match result {
-            Ok(ended) => self.write(ended.word(), self.without.as_ref().map(|what| what as &dyn Display)),
-            Err(error) => self.failed(error),
-        }
-    }
-
-    /// The write took effect, or turned out to be unnecessary.
-    pub fn done(&self, ended: &impl Ended) {
-        self.write(ended.word(), None);
-    }
-
-    /// The worker stopped before the write was answered.
-    pub fn interrupted(&self, why: &Interrupted) {
-        match why {
-            Interrupted::Api(error) => {
-                self.failed(error);
+    /// The write was answered, or the worker stopped before. Returns how the log shows the decision.
+    pub fn finish<E: Clone + Into<Interrupted>>(&self, result: &Result<impl Ended, E>) -> LoggedAs {
+        let error = match result {
+            Ok(ended) => {
+                let without = self.without.as_ref().map(|what| what as &dyn Display);
+                return self.ended(ended.word(), without, false);
             }
+            Err(error) => error.clone().into(),
+        };
+        match error {
+            Interrupted::Api(error) => return self.failed(&error),
             // The process is about to end.
-            Interrupted::Graph(error) => {
-                self.write("deferred", Some(error));
-            }
+            Interrupted::Graph(error) => return self.ended("deferred", Some(&error), false),
+            // Not a failure, and nothing was written. The next decision has its own line.
             Interrupted::Changed(reason) => {
-                // Not a failure, and nothing was written. The next decision has its own line.
-                record::decision(self.action, "reevaluated", &self.object.resource.group_resource);
-                tracing::debug!(
-                    object = self.logged_object().logged(),
-                    action = self.action,
-                    %reason,
-                    "decision dropped; the object is re-evaluated"
-                );
+                self.set_aside("reevaluated", &reason, "decision dropped; the object is re-evaluated");
             }
-            Interrupted::Braked(reason) => self.braked(reason),
-        }
-    }
-
-    /// The object waits until something else changes.
-    pub fn parked(&self, reason: &dyn Display) {
-        record::decision(self.action, "parked", &self.object.resource.group_resource);
-        self.observed("parked", Some(reason));
-        // An outage fails every lookup at that moment, so a few lines stand for all.
-        let is_unanswered =
-            self.owners.is_some_and(|(_, classified)| classified.iter().any(|owner| owner.is_unanswered));
-        if is_unanswered && !self.recorder.api.may_log_unanswered() {
-            tracing::debug!(
-                object = self.logged_object().logged(),
-                action = self.action,
-                error = %reason,
-                "object is parked"
-            );
-            return;
-        }
-        let owners = self.logged_owners();
-        let shown_owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
-        let action = self.action;
-        match self.line_action(&format!("{action} {shown_owners} {reason}")) {
-            LineAction::Write { repeated } => {
-                tracing::warn!(
-                    object = self.logged_object().logged(),
-                    action,
-                    owners = owners.as_ref().map(Structured::logged),
-                    outcome = "parked",
-                    error = %reason,
-                    repeated,
-                    "decision"
-                );
-            }
-            LineAction::Suppress => {
-                tracing::trace!(
-                    object = self.logged_object().logged(),
-                    action,
-                    outcome = "parked",
-                    error = %reason,
-                    "decision is the same as before"
-                );
+            // One warning stands for all objects.
+            Interrupted::Braked(reason) => {
+                self.observed(&self.record("braked", Some(&reason)));
+                self.set_aside("braked", &reason, "held by the brake");
             }
         }
-    }
-
-    /// Whether to log a line that says this about the object.
-    fn line_action(&self, line: &str) -> LineAction {
-        self.recorder.repeats.check(&self.object.key(), line, Instant::now())
-    }
-
-    fn logged_object(&self) -> Structured {
-        Structured::object(self.object)
-    }
-
-    /// The owners that it rests on.
-    fn logged_owners(&self) -> Option<Structured> {
-        let (owners, more) = self.judged_owners();
-        LoggedOwners::field(owners, more)
-    }
-
-    /// The first owners that it rests on, and the number of the others.
-    fn judged_owners(&self) -> (Vec<JudgedOwner>, usize) {
-        self.owners.map_or_else(Default::default, |(item, classified)| {
-            let owners = JudgedOwner::first_of(item, classified);
-            let more = item.references.len() - owners.len();
-            (owners, more)
-        })
-    }
-
-    /// The brake is engaged. One warning stands for all objects.
-    fn braked(&self, reason: &str) {
-        record::decision(self.action, "braked", &self.object.resource.group_resource);
-        self.observed("braked", Some(&reason));
-        tracing::debug!(
-            object = self.logged_object().logged(),
-            action = self.action,
-            reason,
-            "held by the brake"
-        );
+        LoggedAs::Hidden
     }
 
     /// The request was not sent, for a reason that is not the object's own. One line elsewhere
     /// stands for all objects.
     pub fn deferred(&self, reason: &dyn Display) {
-        record::decision(self.action, "deferred", &self.object.resource.group_resource);
-        tracing::debug!(
-            object = self.logged_object().logged(),
-            action = self.action,
-            %reason,
-            "request is deferred"
-        );
+        self.set_aside("deferred", reason, "request is deferred");
+    }
+
+    fn set_aside(&self, outcome: &'static str, reason: &dyn Display, message: &'static str) {
+        record::decision(self.action, outcome, &self.object.resource.group_resource);
+        let object = Structured::object(self.object);
+        tracing::debug!(object = object.logged(), action = self.action, %reason, "{message}");
+    }
+
+    /// The object waits until something else changes.
+    pub fn parked(&self, reason: &dyn Display) {
+        // An outage fails every lookup at that moment, so a few lines stand for all.
+        let failures = self
+            .owners
+            .into_iter()
+            .flat_map(|(_, classified)| classified)
+            .filter_map(|owner| owner.failure.as_ref());
+        let is_unanswered = failures.into_iter().any(|error| error.is_unanswered());
+        let is_one_of_many = is_unanswered && !self.recorder.api.may_log_unanswered();
+        self.ended("parked", Some(reason), is_one_of_many);
     }
 
     fn failed(&self, error: &ApiError) -> LoggedAs {
         let effect = error.effect();
-        // An outage, or one broken connection, fails every request that is in flight.
-        let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
         let outcome = match error.class {
-            ErrorClass::DryRun => return self.write("dry_run", None),
+            ErrorClass::DryRun => return self.ended("dry_run", None, false),
             ErrorClass::Deferred { .. } => {
                 self.deferred(error);
                 return LoggedAs::Hidden;
@@ -231,72 +154,78 @@ impl<'a> DecisionLine<'a> {
                 Effect::None => "failed",
             },
         };
+        // An outage, or one broken connection, fails every request that is in flight.
+        let is_shared_cause = error.is_unanswered() || effect == Effect::NotSent;
         let is_one_of_many = is_shared_cause && !self.recorder.api.may_log_unanswered();
-        self.log(outcome, Some(error), is_one_of_many)
+        // In a dry run the other collector is expected to be faster.
+        let is_expected = self.dry_run && error.class == ErrorClass::Conflict;
+        self.ended(outcome, Some(error), is_one_of_many || is_expected)
     }
 
-    fn write(&self, outcome: &'static str, error: Option<&dyn Display>) -> LoggedAs {
-        self.log(outcome, error, false)
-    }
-
-    fn log(&self, outcome: &'static str, error: Option<&dyn Display>, is_one_of_many: bool) -> LoggedAs {
+    /// Counts the decision, shows it to the observers, and logs it. A failure has a line of its own
+    /// unless it is `quiet`.
+    fn ended(&self, outcome: &'static str, error: Option<&dyn Display>, quiet: bool) -> LoggedAs {
         record::decision(self.action, outcome, &self.object.resource.group_resource);
-        let heard = self.observed(outcome, error);
-        let mut repeated = None;
+        let decision = self.record(outcome, error);
+        let is_known = self.observed(&decision) == Occurrence::Repeated;
+        let DecisionRecord { owners, more_owners, error, .. } = &decision;
+        let owners = LoggedOwners::field(owners.clone(), *more_owners);
+        let (repeats, key) = (&self.recorder.repeats, self.object.key());
+        let (level, shown, repeated) = match error {
+            None => {
+                let repeated = repeats.succeeded(&key);
+                // A dry run decides again to compare itself with another collector.
+                let shown = if is_known || !tracing::enabled!(Level::INFO) {
+                    LoggedAs::Hidden
+                } else {
+                    self.recorder.summaries.add(|| (self.group(), self.counted(outcome)))
+                };
+                (Level::INFO, shown, repeated)
+            }
+            Some(_) if quiet => (Level::WARN, LoggedAs::Hidden, 0),
+            // What fails is tried again and again.
+            Some(error) => {
+                let owners = owners.as_ref().map(ToString::to_string).unwrap_or_default();
+                let text = format!("{} {outcome} {owners} {error}", self.action);
+                match repeats.check(&key, &text, Instant::now()) {
+                    Some(repeated) => (Level::WARN, LoggedAs::Line, repeated),
+                    None => (Level::WARN, LoggedAs::Hidden, 0),
+                }
+            }
+        };
         /// The fields of the line, the same at each level.
         macro_rules! decision {
             ($level:expr) => {
                 tracing::event!(
                     $level,
-                    object = self.logged_object().logged(),
+                    object = Structured::object(self.object).logged(),
                     action = self.action,
-                    policy = self.policy.map(tracing::field::display),
+                    policy = self.policy.map(field::display),
                     finalizer = self.finalizer.map(Finalizer::name),
-                    owners = self.logged_owners().as_ref().map(Structured::logged),
+                    owners = owners.as_ref().map(Structured::logged),
                     owner = self.owner.map(Structured::other_object).as_ref().map(Structured::logged),
                     outcome,
-                    error = error.map(tracing::field::display),
-                    repeated,
+                    error = error.as_ref().map(field::display),
+                    repeated = (repeated > 0).then_some(repeated),
                     "decision"
                 )
             };
         }
-        if error.is_none() {
-            repeated = self.recorder.repeats.succeeded(&self.object.key());
-        }
-        let shown = match error {
-            // A dry run decides again to compare itself with another collector.
-            None if heard == Occurrence::Repeated => LoggedAs::Hidden,
-            None if tracing::enabled!(Level::INFO) => {
-                self.recorder.summaries.add(|| (self.subject(), self.counted(outcome)))
-            }
-            // In a dry run the other collector is expected to be faster.
-            Some(_) if self.dry_run && outcome == "conflict" || is_one_of_many => LoggedAs::Hidden,
-            // What fails is tried again and again.
-            Some(error) => match self.line_action(&format!("{} {outcome} {error}", self.action)) {
-                LineAction::Write { repeated: before } => {
-                    repeated = before;
-                    decision!(Level::WARN);
-                    return LoggedAs::Line;
-                }
-                LineAction::Suppress => LoggedAs::Hidden,
-            },
-            None => LoggedAs::Hidden,
-        };
-        match shown {
-            LoggedAs::Line => decision!(Level::INFO),
-            LoggedAs::Summary | LoggedAs::FirstSummary | LoggedAs::Hidden => decision!(Level::DEBUG),
+        match (shown, level) {
+            (LoggedAs::Line, Level::WARN) => decision!(Level::WARN),
+            (LoggedAs::Line, _) => decision!(Level::INFO),
+            (LoggedAs::Summary | LoggedAs::Hidden, _) => decision!(Level::DEBUG),
         }
         shown
     }
 
     fn counted(&self, outcome: &'static str) -> Counted {
-        Counted { action: self.action, resource: Arc::clone(&self.object.resource), outcome }
+        Counted { action: self.action, resource: self.object.resource.group_resource.clone(), outcome }
     }
 
     /// The owner whose deletion led to the decision. For the last step of an object's own deletion,
     /// it is that object.
-    fn subject(&self) -> Subject {
+    fn group(&self) -> Group {
         let named = self.owners.and_then(|(item, classified)| {
             let mut each = item.references.iter().zip(classified);
             let is_cause = |owner: &Classified| {
@@ -304,40 +233,44 @@ impl<'a> DecisionLine<'a> {
                 matches!(owner.class, Absent | Waiting | Orphaned)
             };
             let first = each.clone().next();
-            let (seen, owner) = each.find(|(_, owner)| is_cause(owner)).or(first)?;
-            Some(JudgedOwner::of(&seen.reference, owner).reference)
+            let (seen, _) = each.find(|(_, owner)| is_cause(owner)).or(first)?;
+            Some(seen.reference.clone().shortened())
         });
         let owner = named.unwrap_or_else(|| reference_to(self.owner.unwrap_or(self.object)));
         let owner = OwnerReference { controller: false, block_owner_deletion: false, ..owner };
-        Subject { namespace: self.object.namespace.clone(), owner }
+        Group::Owner { namespace: self.object.namespace.clone(), owner }
     }
 
-    fn observed(&self, outcome: &'static str, error: Option<&dyn Display>) -> Occurrence {
-        let mut heard = Occurrence::First;
-        if !self.recorder.observers.is_empty() {
-            let (owners, more_owners) = self.judged_owners();
-            let decision = DecisionRecord {
-                object: self.object.clone(),
-                action: self.action,
-                policy: self.policy,
-                finalizer: self.finalizer,
-                owners,
-                more_owners,
-                basis: self.owners.filter(|_| self.dry_run).map(|(item, classified)| {
-                    let each = item.references.iter().zip(classified);
-                    ReferenceDigest::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
-                }),
-                owner: self.owner.cloned(),
-                outcome,
-                error: error.map(bounded),
-            };
-            for observer in &*self.recorder.observers {
-                if observer.decided(&decision) == Occurrence::Repeated {
-                    heard = Occurrence::Repeated;
-                }
+    /// Shows the decision to all observers.
+    fn observed(&self, decision: &DecisionRecord) -> Occurrence {
+        self.recorder.observers.iter().fold(Occurrence::First, |before, observer| {
+            match observer.decided(decision) {
+                Occurrence::First => before,
+                Occurrence::Repeated => Occurrence::Repeated,
             }
+        })
+    }
+
+    fn record(&self, outcome: &'static str, error: Option<&dyn Display>) -> DecisionRecord {
+        let owners = self.owners.map(|(item, classified)| JudgedOwner::first_of(item, classified));
+        let owners = owners.unwrap_or_default();
+        let named = self.owners.map_or(0, |(item, _)| item.references.len());
+        let basis = self.owners.filter(|_| self.dry_run).map(|(item, classified)| {
+            let each = item.references.iter().zip(classified);
+            ReferenceDigest::of(each.map(|(seen, owner)| (&seen.reference, owner.class)))
+        });
+        DecisionRecord {
+            object: self.object.clone(),
+            action: self.action,
+            policy: self.policy,
+            finalizer: self.finalizer,
+            more_owners: named - owners.len(),
+            owners,
+            basis,
+            owner: self.owner.cloned(),
+            outcome,
+            error: error.map(bounded),
         }
-        heard
     }
 }
 

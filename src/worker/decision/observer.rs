@@ -1,17 +1,16 @@
 //! A decision that has ended, for the log and for whoever observes decisions.
 
 use std::fmt::{self, Debug, Display};
-use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use crate::api::{Deleted, Finalizer, FinalizerRemoval, Patched};
 use crate::http::OwnerView;
 use crate::telemetry::{PrintedReference, Structured};
 use crate::worker::classified::{Classified, Evidence};
 use kube_gc_core::graph::ObjectSnapshot;
-use kube_gc_core::object::{Identity, OwnerReference, PropagationPolicy};
+use kube_gc_core::object::{Digest, Identity, OwnerReference, PropagationPolicy, Uid};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
 use kube_gc_core::verdict::ReferenceClass;
 
@@ -108,7 +107,7 @@ impl JudgedOwner {
     pub(super) fn of(reference: &OwnerReference, owner: &Classified) -> Self {
         let reference = reference.clone().shortened();
         let error = owner.error(&reference).map(|error| match error.len() {
-            0..=LONGEST_ERROR => error,
+            0..=LONGEST_ERROR => error.into(),
             _ => excerpt(&error, LONGEST_ERROR).to_string().into(),
         });
         Self { reference, class: owner.class, evidence: owner.evidence, error }
@@ -144,7 +143,7 @@ impl JudgedOwner {
 /// pages use.
 #[derive(Debug, serde::Serialize)]
 pub struct LoggedOwners {
-    owners: Vec<LoggedOwner>,
+    owners: Vec<JudgedOwner>,
     #[serde(skip_serializing_if = "Option::is_none")]
     more_owners: Option<usize>,
 }
@@ -152,7 +151,6 @@ pub struct LoggedOwners {
 impl LoggedOwners {
     /// The first owners of an object, and how many more it names; `None` without any.
     pub fn field(owners: Vec<JudgedOwner>, more: usize) -> Option<Structured> {
-        let owners: Vec<_> = owners.into_iter().map(LoggedOwner).collect();
         let more_owners = (more > 0).then_some(more);
         (!owners.is_empty()).then(|| Structured::members(Self { owners, more_owners }))
     }
@@ -166,28 +164,24 @@ impl Display for LoggedOwners {
     }
 }
 
-#[derive(Debug)]
-struct LoggedOwner(JudgedOwner);
-
-impl Display for LoggedOwner {
+impl Display for JudgedOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let JudgedOwner { reference, class, evidence, .. } = &self.0;
+        let Self { reference, class, evidence, .. } = self;
         write!(f, "{} is {class} ({evidence})", PrintedReference(reference))
     }
 }
 
-impl Serialize for LoggedOwner {
+impl Serialize for JudgedOwner {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let JudgedOwner { reference, class, evidence, error: _ } = &self.0;
-        let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        let mut fields = serializer.serialize_struct("Owner", 6)?;
-        fields.serialize_field("api_version", &**api_version)?;
-        fields.serialize_field("kind", &**kind)?;
-        fields.serialize_field("name", &**name)?;
-        fields.serialize_field("uid", &uid.shown().to_string())?;
-        fields.serialize_field("class", &class.to_string())?;
-        fields.serialize_field("evidence", &evidence.to_string())?;
-        fields.end()
+        let OwnerReference { api_version, kind, name, uid, .. } = &self.reference;
+        serializer.collect_map([
+            ("api_version", api_version.to_string()),
+            ("kind", kind.to_string()),
+            ("name", name.to_string()),
+            ("uid", uid.shown().to_string()),
+            ("class", self.class.to_string()),
+            ("evidence", self.evidence.to_string()),
+        ])
     }
 }
 
@@ -228,29 +222,13 @@ impl Ended for FinalizerRemoval {
     }
 }
 
-/// Seeded once for each process, so that nobody can craft references that collide.
-static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-
 /// The references that an object had at the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReferenceDigest {
-    /// A fingerprint of all references, in order.
-    pub all: Fingerprint,
+    /// All references, in order.
+    pub all: Digest,
     /// The references that a removal of dangling references removes.
     pub gone: RemovedReferences,
-}
-
-/// A hash of references in their order, with all of their fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fingerprint(u64);
-
-impl Fingerprint {
-    /// The fingerprint of these references.
-    pub fn of<'a>(references: impl Iterator<Item = &'a OwnerReference>) -> Self {
-        let mut hasher = HASHER.build_hasher();
-        references.for_each(|reference| reference.hash(&mut hasher));
-        Self(hasher.finish())
-    }
 }
 
 /// References that are to be removed.
@@ -260,18 +238,24 @@ pub struct RemovedReferences {
     pub some: Vec<OwnerReference>,
     /// How many there are.
     pub count: usize,
-    /// A hash of the references that stay, in any order.
-    stay: u64,
+    /// The references that stay, if there are more to remove than are stored here.
+    stay: Option<Digest>,
 }
 
 impl RemovedReferences {
     /// Whether none of them is left. If there were more than are stored here, this holds only when
     /// exactly the references that were to stay are there.
     pub fn is_gone_from(&self, now: &[OwnerReference]) -> bool {
-        if self.some.len() < self.count {
-            return now.iter().fold(0, add) == self.stay;
+        // The flags may differ.
+        fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
+            let OwnerReference { api_version, kind, name, uid, .. } = reference;
+            (api_version, kind, name, uid)
         }
-        !now.iter().any(|reference| self.some.iter().any(|gone| names_same(gone, reference)))
+        let is_left = |reference: &OwnerReference| self.some.iter().any(|gone| key(gone) == key(reference));
+        match self.stay {
+            Some(stay) => ReferenceDigest::digest(now) == stay,
+            None => !now.iter().any(is_left),
+        }
     }
 }
 
@@ -285,36 +269,19 @@ impl ReferenceDigest {
             ReferenceClass::Absent | ReferenceClass::Waiting => has_solid_owner,
             ReferenceClass::Solid | ReferenceClass::Unresolved | ReferenceClass::InvalidScope => false,
         };
-        let mut gone = RemovedReferences { some: Vec::new(), count: 0, stay: 0 };
-        for (reference, class) in references.clone() {
-            if !goes(class) {
-                gone.stay = add(gone.stay, reference);
-                continue;
-            }
-            gone.count += 1;
-            // The ledger keeps them, so a text that no real owner has is only counted.
-            if gone.some.len() < LISTED && reference.is_short() {
-                gone.some.push(reference.clone());
-            }
-        }
-        // Only needed if there are more references than are stored. Otherwise other references may
-        // be added or removed, and the removal is still the same.
-        if gone.some.len() == gone.count {
-            gone.stay = 0;
-        }
-        Self { all: Fingerprint::of(references.map(|(reference, _)| reference)), gone }
+        let all = Self::digest(references.clone().map(|(reference, _)| reference));
+        let (gone, stay): (Vec<_>, Vec<_>) = references.partition(|(_, class)| goes(*class));
+        // A prediction keeps them, so a text that no real owner has is only counted.
+        let short = gone.iter().map(|(reference, _)| *reference).filter(|reference| reference.is_short());
+        let some: Vec<_> = short.take(LISTED).cloned().collect();
+        // With all of them known, other references may be added or removed, and the removal is still
+        // the same.
+        let stay = (some.len() < gone.len()).then(|| Self::digest(stay.into_iter().map(|(seen, _)| seen)));
+        Self { all, gone: RemovedReferences { some, count: gone.len(), stay } }
     }
-}
 
-fn add(sum: u64, reference: &OwnerReference) -> u64 {
-    let OwnerReference { api_version, kind, name, uid, controller: _, block_owner_deletion: _ } = reference;
-    sum.wrapping_add(HASHER.hash_one((api_version, kind, name, uid)))
-}
-
-/// Whether two references name the same owner. Their other fields may differ.
-fn names_same(one: &OwnerReference, other: &OwnerReference) -> bool {
-    one.uid == other.uid
-        && one.name == other.name
-        && one.kind == other.kind
-        && one.api_version == other.api_version
+    /// Stands for these references in their order.
+    pub fn digest<'a>(references: impl IntoIterator<Item = &'a OwnerReference>) -> Digest {
+        Digest::of(&references.into_iter().collect::<Vec<_>>())
+    }
 }

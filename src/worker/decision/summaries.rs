@@ -8,157 +8,22 @@
 //! memory that a period takes and by the lines that it becomes. Whatever does not fit is counted
 //! in a coarser sum, so the totals of all lines are the number of all decisions.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::fmt::{self, Display};
-use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde::ser::{Serialize, Serializer};
+use serde::Serialize;
+use serde::ser::Serializer;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::logging::{self, PendingLines};
 use crate::telemetry::{Structured, owner_reference, record};
-use kube_gc_core::object::{Namespace, OwnerReference, ResourceType};
+use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
 use kube_gc_core::text::{LISTED, listed, word};
-
-/// Sums up decisions for the log. Clones share the sums.
-#[derive(Clone, Debug)]
-pub struct Summaries(Arc<Inner>);
-
-#[derive(Debug)]
-struct Inner {
-    aggregator: Mutex<Aggregator>,
-    /// Wakes the task: there is something to sum up.
-    begun: Notify,
-}
-
-impl Summaries {
-    /// The summaries, and the task that must be run for them.
-    pub fn new(lines: DecisionLines, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
-        let inner = Inner { aggregator: Mutex::new(Aggregator::new(lines)), begun: Notify::new() };
-        let inner = Arc::new(inner);
-        // The process may end without having stopped the collector.
-        logging::before_end(Arc::downgrade(&inner) as _);
-        let summaries = Self(inner);
-        let task = summaries.clone();
-        (summaries, async move { ending.run_until_cancelled(task.run()).await.unwrap_or_default() })
-    }
-
-    /// No summaries, and no task.
-    #[cfg(test)]
-    pub fn off() -> Self {
-        let aggregator = Mutex::new(Aggregator::new(DecisionLines::All));
-        Self(Arc::new(Inner { aggregator, begun: Notify::new() }))
-    }
-
-    /// Counts a decision that succeeded, and returns how the log is to show it.
-    pub fn add(&self, decision: impl FnOnce() -> (Subject, Counted)) -> LoggedAs {
-        let mut aggregator = self.0.aggregator();
-        let (shown, finished) = aggregator.add(Instant::now(), decision);
-        drop(aggregator);
-        write(finished);
-        if shown == LoggedAs::FirstSummary {
-            tracing::info!(
-                "more than {MAX_RATE} decisions in a second: the log has summaries per owner and second until the \
-                 rate falls; to log each decision, set log.decisions = \"all\""
-            );
-        }
-        if matches!(shown, LoggedAs::Summary | LoggedAs::FirstSummary) {
-            record::decision_in_summary();
-            self.0.begun.notify_one();
-        }
-        shown
-    }
-
-    /// Writes what has been summed up so far. From now on, each decision has a line.
-    pub fn close(&self) {
-        self.0.write_lines();
-    }
-
-    /// Ends each period in time, although no further decision follows.
-    async fn run(self) {
-        loop {
-            self.0.begun.notified().await;
-            let ends = self.0.aggregator().ends();
-            if let Some(ends) = ends {
-                sleep_until(ends).await;
-                let finished = self.0.aggregator().end_period(Instant::now());
-                write(finished);
-            }
-        }
-    }
-}
-
-impl Inner {
-    fn aggregator(&self) -> MutexGuard<'_, Aggregator> {
-        // After a panic, a summary may count one decision too many or too few.
-        self.aggregator.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl PendingLines for Inner {
-    fn write_lines(&self) {
-        let finished = self.aggregator().close(Instant::now());
-        write(finished);
-    }
-}
-
-/// Nothing is lost if the collector is dropped instead of stopped.
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.write_lines();
-    }
-}
-
-fn write(finished: Option<Finished>) {
-    let Some(Finished { lasted, summaries }) = finished else { return };
-    let seconds = (lasted.as_secs_f64() * 1000.0).round() / 1000.0;
-    for Summary { of, counts } in summaries {
-        let (namespace, owner, message) = match of {
-            SummaryOf::Owner(Subject { namespace, owner }) => {
-                (namespace, Some(owner_reference(&owner)), "summary of decisions")
-            }
-            SummaryOf::Kind(kind) => (
-                kind.namespace.clone(),
-                Some(Structured::field(LoggedKind(kind))),
-                "summary of decisions: other owners of this kind",
-            ),
-            SummaryOf::Others => (None, None, "summary of decisions: all other owners"),
-        };
-        tracing::info!(
-            namespace = namespace.as_ref().map(Namespace::as_str),
-            owner = owner.as_ref().map(Structured::logged),
-            count = counts.total(),
-            counts = Structured::field(counts).logged(),
-            seconds,
-            "{message}"
-        );
-    }
-}
-
-/// The kind of several owners, in the form of one owner.
-#[derive(Debug)]
-struct LoggedKind(Kind);
-
-impl Display for LoggedKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Kind { api_version, kind, .. } = &self.0;
-        // Quoted, because it may have spaces.
-        fmt::Debug::fmt(&format!("{}/{}", word(api_version), word(kind)), f)
-    }
-}
-
-impl Serialize for LoggedKind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Kind { api_version, kind, .. } = &self.0;
-        let of = [("api_version", word(api_version).to_string()), ("kind", word(kind).to_string())];
-        serializer.collect_map(of)
-    }
-}
 
 /// Which successful decisions have a line of their own in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -181,91 +46,210 @@ pub enum LoggedAs {
     Line,
     /// In the number of a summary.
     Summary,
-    /// In the number of a summary, as the first one. The log says so.
-    FirstSummary,
     /// Not at all.
     Hidden,
 }
 
 /// Decisions a second that have a line each with [`DecisionLines::Auto`].
-pub const MAX_RATE: u32 = 20;
+const MAX_RATE: u32 = 20;
 /// What one summary covers.
 const PERIOD: Duration = Duration::from_secs(1);
+/// How many owners have a sum of their own while a period lasts, and how many kinds.
+const MAX_SUMS: usize = 1000;
+/// How many owners have a line of their own, and how many kinds. These are the ones with the most
+/// decisions.
+const MAX_LINES: usize = 10;
 
-/// The summaries of a period that is over.
+/// Sums up decisions for the log. Clones share the sums.
+#[derive(Clone, Debug)]
+pub struct Summaries(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct Finished {
-    /// How long it lasted.
-    pub lasted: Duration,
-    /// Its lines.
-    pub summaries: Vec<Summary>,
+struct Inner {
+    period: Mutex<Period>,
+    /// Wakes the task: there is something to sum up.
+    begun: Notify,
+}
+
+impl Summaries {
+    /// The summaries, and the task that must be run for them.
+    pub fn new(lines: DecisionLines, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
+        let summaries = Self::without_task(lines);
+        // The process may end without having stopped the collector.
+        logging::before_end(Arc::downgrade(&summaries.0) as _);
+        let task = summaries.clone();
+        (summaries, async move { ending.run_until_cancelled(task.run()).await.unwrap_or_default() })
+    }
+
+    fn without_task(lines: DecisionLines) -> Self {
+        Self(Arc::new(Inner { period: Mutex::new(Period::new(lines)), begun: Notify::new() }))
+    }
+
+    /// No summaries, and no task.
+    #[cfg(test)]
+    pub fn off() -> Self {
+        Self::without_task(DecisionLines::All)
+    }
+
+    /// Counts a decision that succeeded, and returns how the log is to show it.
+    pub fn add(&self, decision: impl FnOnce() -> (Group, Counted)) -> LoggedAs {
+        let mut period = self.0.period();
+        let was_above = period.is_above;
+        let (shown, finished) = period.add(Instant::now(), decision);
+        let is_above = period.is_above;
+        drop(period);
+        write(finished);
+        if is_above && !was_above {
+            tracing::info!(
+                "more than {MAX_RATE} decisions in a second: the log has summaries per owner and second until the \
+                 rate falls; to log each decision, set log.decisions = \"all\""
+            );
+        }
+        if shown == LoggedAs::Summary {
+            record::decision_in_summary();
+            self.0.begun.notify_one();
+        }
+        shown
+    }
+
+    /// Writes what has been summed up so far. From now on, each decision has a line.
+    pub fn close(&self) {
+        self.0.write_lines();
+    }
+
+    /// Ends each period in time, although no further decision follows.
+    async fn run(self) {
+        loop {
+            self.0.begun.notified().await;
+            let ends = self.0.period().ends();
+            if let Some(ends) = ends {
+                sleep_until(ends).await;
+                let finished = self.0.period().end(Instant::now());
+                write(finished);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn period(&self) -> MutexGuard<'_, Period> {
+        // After a panic, a summary may count one decision too many or too few.
+        self.period.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PendingLines for Inner {
+    fn write_lines(&self) {
+        let finished = self.period().close(Instant::now());
+        write(finished);
+    }
+}
+
+/// Nothing is lost if the collector is dropped instead of stopped.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.write_lines();
+    }
+}
+
+/// How long a period lasted, and its summaries.
+type Finished = (Duration, Vec<(Group, Counts)>);
+
+fn write(finished: Option<Finished>) {
+    let Some((lasted, summaries)) = finished else { return };
+    let seconds = (lasted.as_secs_f64() * 1000.0).round() / 1000.0;
+    for (group, counts) in summaries {
+        let (namespace, owner, message) = match group {
+            Group::Owner { namespace, owner } => {
+                (namespace, Some(owner_reference(&owner)), "summary of decisions")
+            }
+            Group::Kind { namespace, api_version, kind } => {
+                let [api_version, kind] = [api_version, kind].map(|text| word(&text).to_string());
+                let kind = Structured::field(LoggedKind { api_version, kind });
+                (namespace, Some(kind), "summary of decisions: other owners of this kind")
+            }
+            Group::Others => (None, None, "summary of decisions: all other owners"),
+        };
+        let count = counts.total;
+        tracing::info!(
+            namespace = namespace.as_ref().map(Namespace::as_str),
+            owner = owner.as_ref().map(Structured::logged),
+            count,
+            counts = Structured::field(counts).logged(),
+            seconds,
+            "{message}"
+        );
+    }
+}
+
+/// The kind of several owners, in the form of one owner.
+#[derive(Debug, Serialize)]
+struct LoggedKind {
+    api_version: String,
+    kind: String,
+}
+
+impl Display for LoggedKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Quoted, because it may have spaces.
+        fmt::Debug::fmt(&format!("{}/{}", self.api_version, self.kind), f)
+    }
 }
 
 /// What the decisions of the present period are.
 #[derive(Debug)]
-pub struct Aggregator {
+struct Period {
     lines: DecisionLines,
-    /// When the present period began, with a decision. `None` after a period and before a decision.
+    /// When it began, with a decision. `None` after a period and before a decision.
     began: Option<Instant>,
-    /// The decisions of the present period.
+    /// Its decisions.
     decisions: u32,
     /// Until when there are summaries because of the decisions of the last period.
     summaries_until: Option<Instant>,
-    /// Whether decisions are in summaries, for [`LoggedAs::FirstSummary`].
+    /// Whether there are summaries because there are too many decisions.
     is_above: bool,
-    period: Period,
+    sums: Sums,
 }
 
-impl Aggregator {
-    /// Begins without a decision.
-    pub fn new(lines: DecisionLines) -> Self {
-        Self {
-            lines,
-            began: None,
-            decisions: 0,
-            summaries_until: None,
-            is_above: false,
-            period: Period::default(),
-        }
+impl Period {
+    fn new(lines: DecisionLines) -> Self {
+        let (began, summaries_until, sums) = (None, None, Sums::default());
+        Self { lines, began, decisions: 0, summaries_until, is_above: false, sums }
     }
 
     /// Counts a decision. Returns how the log shows it, and the period that it has ended.
-    pub fn add(
+    fn add(
         &mut self,
         now: Instant,
-        decision: impl FnOnce() -> (Subject, Counted),
+        decision: impl FnOnce() -> (Group, Counted),
     ) -> (LoggedAs, Option<Finished>) {
-        let finished = self.end_period(now);
+        let finished = self.end(now);
         if self.began.is_none() {
             (self.began, self.decisions) = (Some(now), 0);
             self.is_above = self.summaries_until.is_some_and(|until| now < until);
         }
         self.decisions = self.decisions.saturating_add(1);
+        self.is_above |= self.lines == DecisionLines::Auto && self.decisions > MAX_RATE;
         let shown = match self.lines {
-            DecisionLines::All => LoggedAs::Line,
-            DecisionLines::None => LoggedAs::Hidden,
-            DecisionLines::Summaries => LoggedAs::Summary,
             DecisionLines::Auto if self.is_above => LoggedAs::Summary,
-            DecisionLines::Auto if self.decisions <= MAX_RATE => LoggedAs::Line,
-            DecisionLines::Auto => {
-                self.is_above = true;
-                LoggedAs::FirstSummary
-            }
+            DecisionLines::Auto | DecisionLines::All => LoggedAs::Line,
+            DecisionLines::Summaries => LoggedAs::Summary,
+            DecisionLines::None => LoggedAs::Hidden,
         };
-        if matches!(shown, LoggedAs::Summary | LoggedAs::FirstSummary) {
-            let (subject, counted) = decision();
-            self.period.add(subject, counted);
+        if shown == LoggedAs::Summary {
+            let (group, counted) = decision();
+            self.sums.add(group, Counts { total: 1, each: vec![(counted, 1)] });
         }
         (shown, finished)
     }
 
-    /// When the present period ends, if there is anything to sum up.
-    pub fn ends(&self) -> Option<Instant> {
-        self.began.filter(|_| !self.period.is_empty()).map(|began| began + PERIOD)
+    /// When it ends, if there is anything to sum up.
+    fn ends(&self) -> Option<Instant> {
+        self.began.filter(|_| !self.sums.is_empty()).map(|began| began + PERIOD)
     }
 
-    /// Ends the present period if it is over.
-    pub fn end_period(&mut self, now: Instant) -> Option<Finished> {
+    /// Ends it if it is over.
+    fn end(&mut self, now: Instant) -> Option<Finished> {
         let lasted = now.saturating_duration_since(self.began?);
         if lasted < PERIOD {
             return None;
@@ -275,9 +259,9 @@ impl Aggregator {
         self.finish(now)
     }
 
-    /// Ends the present period at once. From now on, each decision has a line, because nothing
-    /// would end another period.
-    pub fn close(&mut self, now: Instant) -> Option<Finished> {
+    /// Ends it at once. From now on, each decision has a line, because nothing would end another
+    /// period.
+    fn close(&mut self, now: Instant) -> Option<Finished> {
         if self.lines != DecisionLines::None {
             self.lines = DecisionLines::All;
         }
@@ -286,212 +270,115 @@ impl Aggregator {
 
     fn finish(&mut self, now: Instant) -> Option<Finished> {
         let lasted = now.saturating_duration_since(self.began.take()?);
-        let summaries = self.period.take();
-        (!summaries.is_empty()).then_some(Finished { lasted, summaries })
+        let summaries = self.sums.take();
+        (!summaries.is_empty()).then_some((lasted, summaries))
     }
 }
 
-/// How many owners have a sum of their own while a period lasts, and how many kinds.
-pub const MAX_SUMS: usize = 1000;
-/// How many owners have a line of their own, and how many kinds. These are the ones with the most
-/// decisions.
-pub const MAX_LINES: usize = 10;
-
-/// The owner whose deletion a decision follows from.
+/// Which decisions one line counts. The namespace is that of the objects that are decided on.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Subject {
-    /// The namespace of the objects that are decided on.
-    pub namespace: Option<Namespace>,
-    /// The owner. Its flags mean nothing here.
-    pub owner: OwnerReference,
-}
-
-/// Which decisions a summary counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SummaryOf {
-    /// Those that follow from one owner.
-    Owner(Subject),
-    /// Those that follow from other owners of one kind in one namespace.
-    Kind(Kind),
+pub enum Group {
+    /// Those that follow from one owner. Its flags mean nothing here.
+    Owner { namespace: Option<Namespace>, owner: OwnerReference },
+    /// Those that follow from other owners of one kind.
+    Kind { namespace: Option<Namespace>, api_version: Arc<str>, kind: Arc<str> },
     /// All others.
     Others,
 }
 
-/// Owners of one kind whose dependents are in one namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
-    /// The namespace of the objects that are decided on.
-    pub namespace: Option<Namespace>,
-    /// The owners' `apiVersion`.
-    pub api_version: Arc<str>,
-    /// The owners' kind.
-    pub kind: Arc<str>,
-}
+impl Group {
+    const fn level(&self) -> usize {
+        match self {
+            Self::Owner { .. } => 0,
+            Self::Kind { .. } => 1,
+            Self::Others => 2,
+        }
+    }
 
-impl Kind {
-    fn of(subject: &Subject) -> Self {
-        let OwnerReference { api_version, kind, .. } = &subject.owner;
-        Self {
-            namespace: subject.namespace.clone(),
-            api_version: Arc::clone(api_version),
-            kind: Arc::clone(kind),
+    /// The group that counts it if there are too many of its level.
+    fn coarser(self) -> Self {
+        match self {
+            Self::Owner { namespace, owner: OwnerReference { api_version, kind, .. } } => {
+                Self::Kind { namespace, api_version, kind }
+            }
+            Self::Kind { .. } | Self::Others => Self::Others,
         }
     }
 }
 
-/// One line that stands for many decisions.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Which decisions it counts.
-    pub of: SummaryOf,
-    /// How many.
-    pub counts: Counts,
-}
-
-/// The sums of one period.
+/// The sums of a period, by level.
 #[derive(Debug, Default)]
-pub struct Period {
-    pub(super) owners: Sums<Subject>,
-    pub(super) kinds: Sums<Kind>,
-    others: Counts,
-}
+struct Sums([HashMap<Group, Counts>; 3]);
 
-impl Period {
-    /// Counts one decision.
-    pub fn add(&mut self, subject: Subject, decision: Counted) {
-        match self.owners.of(subject) {
-            Ok(counts) => counts,
-            Err(subject) => self.of_kind(&subject),
+impl Sums {
+    fn add(&mut self, group: Group, counts: Counts) {
+        let sums = &mut self.0[group.level()];
+        if sums.len() >= MAX_SUMS && !sums.contains_key(&group) {
+            return self.add(group.coarser(), counts);
         }
-        .add(decision);
+        sums.entry(group).or_default().merge(counts);
     }
 
-    /// Whether nothing has been counted.
-    pub fn is_empty(&self) -> bool {
-        self.owners.0.is_empty()
+    fn is_empty(&self) -> bool {
+        self.0.iter().all(HashMap::is_empty)
     }
 
-    /// The lines, and an empty period.
-    pub fn take(&mut self) -> Vec<Summary> {
-        let mut period = std::mem::take(self);
-        let [owners, more] = period.owners.largest();
-        for (subject, counts) in more {
-            period.of_kind(&subject).merge(counts);
+    /// The lines: the largest sums of each level, of which the next one has the rest.
+    fn take(&mut self) -> Vec<(Group, Counts)> {
+        let mut lines = Vec::new();
+        for level in 0..self.0.len() {
+            let mut all: Vec<_> = self.0[level].drain().collect();
+            all.sort_by_key(|(_, counts)| Reverse(counts.total));
+            for (group, counts) in all.split_off(all.len().min(MAX_LINES)) {
+                self.add(group.coarser(), counts);
+            }
+            lines.extend(all);
         }
-        let [kinds, more] = period.kinds.largest();
-        for (_, counts) in more {
-            period.others.merge(counts);
-        }
-        let owners = owners.into_iter().map(|(of, counts)| (SummaryOf::Owner(of), counts));
-        let kinds = kinds.into_iter().map(|(of, counts)| (SummaryOf::Kind(of), counts));
-        let others = (period.others.total() > 0).then_some((SummaryOf::Others, period.others));
-        owners.chain(kinds).chain(others).map(|(of, counts)| Summary { of, counts }).collect()
-    }
-
-    fn of_kind(&mut self, subject: &Subject) -> &mut Counts {
-        self.kinds.of(Kind::of(subject)).unwrap_or(&mut self.others)
-    }
-}
-
-/// Counts by a key from the cluster.
-#[derive(Debug)]
-pub(super) struct Sums<K>(pub(super) HashMap<K, Counts>);
-
-impl<K> Default for Sums<K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<K: Eq + Hash> Sums<K> {
-    /// The counts of a key, or the key if there are too many.
-    fn of(&mut self, key: K) -> Result<&mut Counts, K> {
-        let is_full = self.0.len() >= MAX_SUMS;
-        match self.0.entry(key) {
-            Entry::Occupied(known) => Ok(known.into_mut()),
-            Entry::Vacant(unknown) if is_full => Err(unknown.into_key()),
-            Entry::Vacant(unknown) => Ok(unknown.insert(Counts::default())),
-        }
-    }
-
-    /// The largest, each on a line of its own, and the others.
-    fn largest(&mut self) -> [Vec<(K, Counts)>; 2] {
-        let mut all: Vec<_> = std::mem::take(&mut self.0).into_iter().collect();
-        all.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.total()));
-        let others = all.split_off(all.len().min(MAX_LINES));
-        [all, others]
+        lines
     }
 }
 
 /// What a decision is counted by.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// The action, as in the line of a decision.
     pub action: &'static str,
     /// The type of the object.
-    pub resource: Arc<ResourceType>,
+    pub resource: GroupResource,
     /// The outcome, as in the line of a decision.
     pub outcome: &'static str,
-}
-
-impl Counted {
-    fn is_like(&self, other: &Self) -> bool {
-        self.action == other.action
-            && self.outcome == other.outcome
-            && self.resource.group_resource == other.resource.group_resource
-    }
 }
 
 /// Counts decisions. The number of different entries is bounded, because the types come from the
 /// cluster; the total counts all.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+struct Counts {
     total: u64,
     each: Vec<(Counted, u64)>,
 }
 
 impl Counts {
-    /// Counts one decision.
-    pub fn add(&mut self, decision: Counted) {
-        self.add_many(decision, 1);
-        self.total += 1;
-    }
-
-    /// Adds other counts.
-    pub fn merge(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         self.total += other.total;
         for (decision, count) in other.each {
-            self.add_many(decision, count);
+            if let Some((_, known)) = self.each.iter_mut().find(|(known, _)| *known == decision) {
+                *known += count;
+            } else if self.each.len() < LISTED {
+                self.each.push((decision, count));
+            }
         }
-    }
-
-    /// The number of all decisions.
-    pub const fn total(&self) -> u64 {
-        self.total
-    }
-
-    fn add_many(&mut self, decision: Counted, count: u64) {
-        if let Some((_, known)) = self.each.iter_mut().find(|(known, _)| known.is_like(&decision)) {
-            *known += count;
-        } else if self.each.len() < LISTED {
-            self.each.push((decision, count));
-        }
-    }
-
-    /// The number of decisions that no entry counts.
-    fn rest(&self) -> u64 {
-        self.total - self.each.iter().map(|(_, count)| count).sum::<u64>()
     }
 }
 
 impl Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entries = self.each.iter().map(|(Counted { action, resource, outcome }, count)| {
-            format!("{count} {action} {} {outcome}", resource.group_resource)
+            format!("{count} {action} {resource} {outcome}")
         });
         let mut text = listed("; ", self.each.len(), entries);
-        if self.rest() > 0 {
-            text = format!("{text}; {} others", self.rest());
+        let rest = self.total - self.each.iter().map(|(_, count)| count).sum::<u64>();
+        if rest > 0 {
+            text = format!("{text}; {rest} others");
         }
         // Quoted, because it has spaces.
         fmt::Debug::fmt(&text, f)
@@ -501,19 +388,13 @@ impl Display for Counts {
 /// An array with an object for each entry.
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(serde::Serialize)]
-        struct Count {
-            action: &'static str,
-            resource: String,
-            outcome: &'static str,
+        #[derive(Serialize)]
+        struct Count<'a> {
+            #[serde(flatten)]
+            counted: &'a Counted,
             count: u64,
         }
-        serializer.collect_seq(self.each.iter().map(|(counted, count)| Count {
-            action: counted.action,
-            resource: counted.resource.group_resource.to_string(),
-            outcome: counted.outcome,
-            count: *count,
-        }))
+        serializer.collect_seq(self.each.iter().map(|(counted, count)| Count { counted, count: *count }))
     }
 }
 

@@ -16,34 +16,18 @@ use crate::api::{ApiError, ErrorClass, LookupResult};
 use crate::telemetry::{Structured, StuckReason, record};
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
-use kube_gc_core::graph::{
-    LARGE, ObjectSnapshot, OwnerState, OwnerView, Snapshot, Verification, VirtualSnapshot,
-};
+use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification, VirtualSnapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::Identity;
 use kube_gc_core::text::{LISTED, bounded};
-use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_live, from_state};
+use kube_gc_core::verdict::{ReferenceClass, from_live, from_state, named};
 
 /// Owners of one object that are looked up before the next object has its turn. The pool takes its
 /// objects in turns between namespaces, so this also bounds how far one namespace is ahead.
 const LOOK_UPS_A_TURN: usize = 64;
 /// References that are classified between two yields, about half a millisecond of work.
 const REFERENCES_A_TURN: usize = 256;
-
-/// Yields to other tasks of the thread at regular intervals.
-#[derive(Debug, Default)]
-struct Turns(usize);
-
-impl Turns {
-    /// Counts one more reference.
-    async fn next(&mut self) {
-        self.0 += 1;
-        if self.0.is_multiple_of(REFERENCES_A_TURN) {
-            tokio::task::yield_now().await;
-        }
-    }
-}
 
 /// The result of a classification.
 #[derive(Debug)]
@@ -65,39 +49,40 @@ struct Open<'a> {
     state: OwnerState,
 }
 
-/// The result of a look-up.
-struct Found {
-    classified: Classified,
-    /// Whether the graph knows it from now on.
-    is_noted: bool,
-}
-
 impl DeleteWork {
     /// Classifies every reference, whatever problems some of them have. The owners of a large
     /// object are looked up only as long as their classes can change the decision.
     pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Classification, Interrupted> {
         let asker = Asker::dependent(&item.identity);
-        let mut turns = Turns::default();
         let mut classified = Vec::with_capacity(item.references.len());
         let mut open: Vec<Open<'_>> = Vec::new();
         let mut known: HashMap<&Identity, usize> = HashMap::new();
         for (index, seen) in item.references.iter().enumerate() {
-            turns.next().await;
+            if (index + 1).is_multiple_of(REFERENCES_A_TURN) {
+                tokio::task::yield_now().await;
+            }
             if mutation::is(Mutation::ClassifyTheFirst) && index >= LISTED {
                 classified.push(Classified::new(ReferenceClass::Absent, Evidence::Graph));
                 continue;
             }
-            match self.without_request(&seen.owner).await? {
-                Ok(class) => classified.push(class),
-                Err((identity, state)) => {
-                    classified.push(Classified::not_asked());
-                    match known.entry(identity) {
-                        Entry::Occupied(same) => open[*same.get()].indices.push(index),
-                        Entry::Vacant(new) => {
-                            new.insert(open.len());
-                            open.push(Open { indices: smallvec![index], identity, state });
-                        }
-                    }
+            let (identity, state) = match named(&seen.owner) {
+                Err(class) => {
+                    classified.push(Classified::of_nobody(class));
+                    continue;
+                }
+                Ok((identity, Some(state))) => (identity, state.clone()),
+                Ok((identity, None)) => (identity, self.context.graph.owner_state(identity).await?),
+            };
+            if let Some(known) = self.known(identity, &state) {
+                classified.push(known);
+                continue;
+            }
+            classified.push(Classified::new(ReferenceClass::Unresolved, Evidence::NotAsked));
+            match known.entry(identity) {
+                Entry::Occupied(same) => open[*same.get()].indices.push(index),
+                Entry::Vacant(new) => {
+                    new.insert(open.len());
+                    open.push(Open { indices: smallvec![index], identity, state });
                 }
             }
         }
@@ -116,7 +101,7 @@ impl DeleteWork {
             );
             let mut all_noted = true;
             while let Some(found) = under_way.next().await {
-                let Found { classified: found, is_noted } = found?;
+                let (found, is_noted) = found?;
                 under_way.extend(next.next().map(|owner| self.find_out(owner, is_large, &asker)));
                 all_noted &= is_noted;
                 for &index in answered.next().into_iter().flat_map(|owner| &owner.indices) {
@@ -131,39 +116,17 @@ impl DeleteWork {
         Ok(Classification::Done(classified))
     }
 
-    /// The class of an owner that is known without a request. Else the owner to look up, and its
-    /// state in the graph.
-    async fn without_request<'a>(
-        &self,
-        owner: &'a OwnerView,
-    ) -> Result<Result<Classified, (&'a Identity, OwnerState)>, Interrupted> {
-        let (identity, state) = match owner {
-            OwnerView::InvalidScope => {
-                let is_taken_for_absent = mutation::is(Mutation::InvalidScopeIsAbsent);
-                let class =
-                    if is_taken_for_absent { ReferenceClass::Absent } else { ReferenceClass::InvalidScope };
-                return Ok(Ok(Classified::new(class, Evidence::Catalog)));
-            }
-            OwnerView::Unresolved => return Ok(Ok(Classified::not_served())),
-            OwnerView::Remote(identity) => (identity, self.context.graph.owner_state(identity).await?),
-            OwnerView::Local { identity, state } => (identity, state.clone()),
-        };
-        Ok(match self.known(identity, &state) {
-            Some(known) => Ok(known),
-            None => Err((identity, state)),
-        })
-    }
-
-    /// The class of an owner by the graph and the absent owner cache, if they suffice.
+    /// The class of an owner that is known without a request: by the graph, an earlier
+    /// confirmation, or the absent owner cache.
     fn known(&self, identity: &Identity, state: &OwnerState) -> Option<Classified> {
-        let known = match from_state(identity, state) {
-            GraphClass::Known(class) => Classified::new(class, Evidence::Graph),
-            GraphClass::ConfirmWaiting(identity) => self.confirmed(identity, state)?,
-            GraphClass::NeedsLookup(identity) | GraphClass::AskPartition(identity) => {
+        let known = match from_state(state) {
+            Some(class) => Classified::new(class, Evidence::Graph),
+            None if *state == OwnerState::Unknown => {
                 let remembered = self.remembered(identity);
                 record::absent_owner_lookup(remembered.is_some());
                 remembered?
             }
+            None => self.confirmed(identity, state)?,
         };
         Some(self.unless_orphaned(identity, known))
     }
@@ -190,31 +153,24 @@ impl DeleteWork {
     }
 
     /// Looks an owner up. The owners of large objects are looked up at a limited rate, and the
-    /// graph learns which of them are absent, because nothing else verifies them.
+    /// graph learns which of them are absent, because nothing else verifies them. Returns whether it
+    /// knows that.
     async fn find_out(
         &self,
-        owner: &Open<'_>,
+        Open { identity, state, .. }: &Open<'_>,
         is_large: bool,
         asker: &Arc<Asker>,
-    ) -> Result<Found, Interrupted> {
-        let Open { identity, state, .. } = owner;
+    ) -> Result<(Classified, bool), Interrupted> {
         if !is_large {
-            return Ok(Found {
-                classified: self.look_up_owner(identity, state, asker).await,
-                is_noted: false,
-            });
+            return Ok((self.look_up_owner(identity, state, asker).await, false));
         }
         if let Some(error) = self.look_ups.too_early(identity, asker).await {
-            return Ok(Found { classified: failed(&error), is_noted: false });
+            return Ok((Classified::failed(error), false));
         }
-        let key = identity.key();
+        let graph = &self.context.graph;
         // Another large object may have looked it up in the meantime.
-        let state = self.context.graph.owner_state(identity).await?;
-        if let GraphClass::Known(class) = from_state(identity, &state) {
-            let classified = self.unless_orphaned(identity, Classified::new(class, Evidence::Graph));
-            return Ok(Found { is_noted: classified.is_gone(), classified });
-        }
-        let verified = match self.context.graph.look(&key).await? {
+        let state = graph.owner_state(identity).await?;
+        let generation = match graph.look(&identity.key()).await? {
             Snapshot::Virtual(owner) if owner.identity == **identity => Some(owner.generation),
             _ => None,
         };
@@ -225,23 +181,24 @@ impl DeleteWork {
                 self.look_up_owner(identity, &state, asker).await
             }
         };
-        let is_noted = match verified {
-            Some(generation) if classified.is_gone() => {
-                let verified = self.context.graph.verified(identity, generation, Finding::Absent).await?;
+        let is_noted = match generation {
+            _ if !classified.is_gone() => false,
+            _ if state == OwnerState::Absent => true,
+            Some(generation) => {
+                let verified = graph.verified(identity, generation, Finding::Absent).await?;
                 verified == Verification::Applied
             }
-            _ => false,
+            None => false,
         };
-        Ok(Found { classified, is_noted })
+        Ok((classified, is_noted))
     }
 
     /// Looks an owner up, unless another worker has just done so.
     async fn look_up_owner(&self, identity: &Identity, state: &OwnerState, asker: &Arc<Asker>) -> Classified {
-        let is_to_be_confirmed = matches!(from_state(identity, state), GraphClass::ConfirmWaiting(_));
-        let known =
-            || if is_to_be_confirmed { self.confirmed(identity, state) } else { self.remembered(identity) };
-        // The graph shows an owner that is to be confirmed.
-        let asker = (!is_to_be_confirmed).then(|| Arc::clone(asker));
+        // The graph shows an owner whose foreground deletion is to be confirmed.
+        let is_shown = *state != OwnerState::Unknown;
+        let known = || if is_shown { self.confirmed(identity, state) } else { self.remembered(identity) };
+        let asker = (!is_shown).then(|| Arc::clone(asker));
         let classified = |class| Classified::new(class, Evidence::Live);
         let note = |LookedUp { asked, answer }| match answer {
             Ok(LookupResult::Found(facts)) => Classified {
@@ -249,24 +206,10 @@ impl DeleteWork {
                 ..classified(from_live(&facts))
             },
             Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
-            Err(error) => failed(&error),
+            Err(error) => Classified::failed(error),
         };
         let classified = self.look_ups.look_up_unless(identity, asker, known, note).await;
         self.unless_orphaned(identity, classified)
-    }
-}
-
-/// The class of an owner whose look-up failed.
-fn failed(error: &ApiError) -> Classified {
-    Classified {
-        error: Some(bounded(error).into()),
-        retry_after: match error.class {
-            ErrorClass::Throttled { retry_after } => retry_after,
-            _ => None,
-        },
-        deferred: matches!(error.class, ErrorClass::Deferred { .. }).then(|| Box::new(error.clone())),
-        is_unanswered: error.is_unanswered(),
-        ..Classified::new(ReferenceClass::Unresolved, Evidence::Live)
     }
 }
 

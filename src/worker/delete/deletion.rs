@@ -39,27 +39,21 @@ impl DeleteWork {
             ..DecisionLine::new(&self.context.decisions, &item.identity, "delete")
         };
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
-        match &deleted {
-            Ok(Done::Deleted(deleted)) => line.done(deleted),
-            Ok(Done::Dropped(why)) => line.done(why),
-            Err(interrupted) => line.interrupted(interrupted),
-        }
+        line.finish(&deleted);
         self.check_owner_namespaces(item, classified);
         if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
             return Ok(Completion::Done);
         }
+        let (identity, key) = (&item.identity, item.identity.key());
         match deleted? {
-            Done::Deleted(Deleted::Removed) => {
-                self.context.graph.expect(&item.identity.key(), ExpectedChange::Removed);
-            }
-            Done::Deleted(Deleted::Pending(facts)) => {
+            Done::Answered(Deleted::Removed) => self.context.graph.expect(&key, ExpectedChange::Removed),
+            Done::Answered(Deleted::Pending(facts)) => {
                 if let Some(version) = facts.resource_version {
-                    self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
+                    self.context.graph.expect(&key, ExpectedChange::Version(version));
                 }
             }
             // The watch will show that too, unless the type is from an aggregated API.
-            Done::Deleted(Deleted::AlreadyGone(proof)) | Done::Dropped(Dropped::Gone(proof)) => {
-                let identity = &item.identity;
+            Done::Answered(Deleted::AlreadyGone(proof)) => {
                 tracing::debug!(
                     object = Structured::object(identity).logged(),
                     ?proof,
@@ -67,7 +61,7 @@ impl DeleteWork {
                 );
                 self.context.graph.verified(identity, item.generation, Finding::Absent).await?;
             }
-            Done::Dropped(Dropped::BeingDeleted) => {}
+            Done::BeingDeleted => {}
         }
         Ok(Completion::Done)
     }
@@ -87,12 +81,12 @@ impl DeleteWork {
             if precondition.is_none()
                 && let Some(why) = self.read_again(&self.context.api, item, &basis, &mut precondition).await?
             {
-                return Ok(Done::Dropped(why));
+                return Ok(why);
             }
             basis = basis.without_blocking();
             precondition = Some(self.stop_blocking(item, &basis, precondition.as_ref()).await?);
         }
-        let mut owners = WaitingOwners::of(item, classified)?;
+        let mut owners = waiting_owners(item, classified)?;
         let mut conflicts = 0;
         loop {
             let sent =
@@ -104,7 +98,7 @@ impl DeleteWork {
             conflicts += 1;
             match self.after_conflict(item, &basis, precondition.as_ref(), conflicts).await? {
                 ControlFlow::Continue(next) => precondition = next,
-                ControlFlow::Break(why) => return Ok(Done::Dropped(why)),
+                ControlFlow::Break(why) => return Ok(why),
             }
         }
     }
@@ -123,7 +117,7 @@ impl DeleteWork {
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
         let mut turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         if let Some(why) = self.last_look(&turn, item, basis, owners, precondition).await? {
-            return Ok(Done::Dropped(why));
+            return Ok(why);
         }
         if mutation::is(Mutation::ConfirmBeforeWaiting) {
             drop(turn);
@@ -132,7 +126,7 @@ impl DeleteWork {
         reservation.sending();
         let answer = turn.delete(&item.identity, policy, precondition.as_ref()).await;
         reservation.answered(&answer);
-        Ok(Done::Deleted(answer?))
+        Ok(Done::Answered(answer?))
     }
 
     /// Reads the object after a conflict, and decides whether the change matters.
@@ -142,7 +136,7 @@ impl DeleteWork {
         basis: &Basis,
         tried: Option<&ResourceVersion>,
         conflicts: u32,
-    ) -> Result<ControlFlow<Dropped, Precondition>, Interrupted> {
+    ) -> Result<ControlFlow<Done, Precondition>, Interrupted> {
         let (live, proof) = match self.context.api.look_up(&item.identity).await? {
             LookupResult::Found(facts) => (Some(facts), None),
             LookupResult::Absent(proof) => (None, Some(proof)),
@@ -162,8 +156,8 @@ impl DeleteWork {
         );
         record::delete_conflict(word(&next));
         match (next, proof) {
-            (_, Some(proof)) => Ok(ControlFlow::Break(Dropped::Gone(proof))),
-            (AfterConflict::BeingDeleted, None) => Ok(ControlFlow::Break(Dropped::BeingDeleted)),
+            (_, Some(proof)) => Ok(ControlFlow::Break(Done::gone(proof))),
+            (AfterConflict::BeingDeleted, None) => Ok(ControlFlow::Break(Done::BeingDeleted)),
             (AfterConflict::Backoff, None) => Err(Interrupted::Changed(
                 "the API server reports a conflict, but nothing relevant has changed",
             )),
@@ -205,9 +199,26 @@ const fn word(next: &AfterConflict) -> &'static str {
 }
 
 /// How a deletion ended.
+#[derive(Clone, Debug)]
 enum Done {
-    Deleted(Deleted),
-    Dropped(Dropped),
+    Answered(Deleted),
+    /// The object is being deleted by somebody else.
+    BeingDeleted,
+}
+
+impl Done {
+    const fn gone(proof: AbsenceProof) -> Self {
+        Self::Answered(Deleted::AlreadyGone(proof))
+    }
+}
+
+impl Ended for Done {
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Answered(deleted) => deleted.word(),
+            Self::BeingDeleted => "already_being_deleted",
+        }
+    }
 }
 
 /// How often everything is checked for one DELETE.
@@ -229,7 +240,7 @@ impl DeleteWork {
         basis: &Basis,
         owners: &mut WaitingOwners,
         precondition: &mut Precondition,
-    ) -> Result<Option<Dropped>, Interrupted> {
+    ) -> Result<Option<Done>, Interrupted> {
         let is_read = self.is_read_first(item, precondition);
         for _ in 0..LOOKS {
             self.still_waiting(turn, owners).await?;
@@ -239,7 +250,7 @@ impl DeleteWork {
             if let Some(why) = self.read_again(turn.api(), item, basis, precondition).await? {
                 return Ok(Some(why));
             }
-            if self.stand(owners).await? {
+            if self.grown_old(owners).await?.is_empty() {
                 return Ok(None);
             }
             turn.take_tokens(1).await;
@@ -257,13 +268,13 @@ impl DeleteWork {
         item: &ObjectSnapshot,
         basis: &Basis,
         precondition: &mut Precondition,
-    ) -> Result<Option<Dropped>, Interrupted> {
+    ) -> Result<Option<Done>, Interrupted> {
         let live = match api.look_up(&item.identity).await? {
             LookupResult::Found(live) => live,
-            LookupResult::Absent(proof) => return Ok(Some(Dropped::Gone(proof))),
+            LookupResult::Absent(proof) => return Ok(Some(Done::gone(proof))),
         };
         if live.being_deleted {
-            return Ok(Some(Dropped::BeingDeleted));
+            return Ok(Some(Done::BeingDeleted));
         }
         if !basis.matches(&live) {
             return Err(Interrupted::Changed(CHANGED));
@@ -284,26 +295,21 @@ const NOT_WAITING: Interrupted =
     Interrupted::Changed("an owner no longer waits for its dependents, or has changed");
 
 /// The owners that must be waiting for a decision to hold, each with its confirmation.
-#[derive(Debug)]
-struct WaitingOwners(Vec<(Identity, Confirmation)>);
+type WaitingOwners = Vec<(Identity, Confirmation)>;
 
-impl WaitingOwners {
-    pub fn of(item: &ObjectSnapshot, classified: &[Classified]) -> Result<Self, Interrupted> {
-        let mut owners: Vec<(Identity, Confirmation)> = Vec::new();
-        let mut known = HashSet::new();
-        let each = item.references.iter().zip(classified);
-        for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
-            let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
-                return Err(Interrupted::Changed(
-                    "it is not confirmed that an owner waits for its dependents",
-                ));
-            };
-            if known.insert(identity) {
-                owners.push((identity.clone(), Confirmation::clone(confirmed)));
-            }
+fn waiting_owners(item: &ObjectSnapshot, classified: &[Classified]) -> Result<WaitingOwners, Interrupted> {
+    let mut owners: WaitingOwners = Vec::new();
+    let mut known = HashSet::new();
+    let each = item.references.iter().zip(classified);
+    for (seen, owner) in each.filter(|(_, owner)| owner.class == ReferenceClass::Waiting) {
+        let (Some(identity), Some(confirmed)) = (seen.owner.identity(), &owner.confirmed) else {
+            return Err(Interrupted::Changed("it is not confirmed that an owner waits for its dependents"));
+        };
+        if known.insert(identity) {
+            owners.push((identity.clone(), Confirmation::clone(confirmed)));
         }
-        Ok(Self(owners))
     }
+    Ok(owners)
 }
 
 impl DeleteWork {
@@ -322,48 +328,38 @@ impl DeleteWork {
             }
             // All at once: one after another, the first would be outdated before the last is made.
             turn.take_tokens(u32::try_from(old.len()).unwrap_or(u32::MAX)).await;
-            let renewed = old.into_iter().map(|(index, state)| {
-                let owner = owners.0.get(index).map(|(owner, _)| owner.clone());
-                async move {
-                    let owner = owner.ok_or(NOT_WAITING)?;
-                    Ok::<_, Interrupted>((index, self.confirm_waiting(turn, &owner, state).await?))
-                }
+            let renewals = old.into_iter().map(|((owner, confirmed), state)| async move {
+                *confirmed = self.confirm_waiting(turn, owner, state).await?;
+                Ok::<_, Interrupted>(())
             });
-            let renewed: Vec<_> =
-                stream::iter(renewed.collect::<Vec<_>>()).buffered(LOOK_UPS_AT_ONCE).try_collect().await?;
-            for (index, confirmed) in renewed {
-                if let Some(owner) = owners.0.get_mut(index) {
-                    owner.1 = confirmed;
-                }
-            }
+            let renewals: Vec<_> = renewals.collect();
+            stream::iter(renewals).buffer_unordered(LOOK_UPS_AT_ONCE).try_collect::<()>().await?;
         }
         Err(Interrupted::Changed("checking the owners took so long that the evidence expired"))
     }
 
-    /// Whether all of these owners are still waiting, by what is known without a request.
-    async fn stand(&self, owners: &mut WaitingOwners) -> Result<bool, Interrupted> {
-        Ok(self.grown_old(owners).await?.is_empty())
-    }
-
-    /// The indices of the owners whose confirmation is too old, with their states in the graph. An
-    /// error if an owner is known to have stopped waiting.
-    async fn grown_old(&self, owners: &mut WaitingOwners) -> Result<Vec<(usize, OwnerState)>, Interrupted> {
-        let states = owners.0.iter().map(|(owner, _)| self.context.graph.owner_state(owner));
+    /// The owners whose confirmation is too old, with their states in the graph. An error if an
+    /// owner is known to have stopped waiting.
+    async fn grown_old<'a>(
+        &self,
+        owners: &'a mut WaitingOwners,
+    ) -> Result<Vec<(&'a mut (Identity, Confirmation), OwnerState)>, Interrupted> {
+        let states = owners.iter().map(|(owner, _)| self.context.graph.owner_state(owner));
         let states = try_join_all(states).await?;
         let now = self.confirmations.now();
         let mut old = Vec::new();
-        for (index, ((owner, confirmed), state)) in owners.0.iter_mut().zip(states).enumerate() {
+        for (owner, state) in owners.iter_mut().zip(states) {
             match &state {
                 OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. }
                 | OwnerState::Unknown => {}
                 OwnerState::Observed { .. } | OwnerState::Absent => return Err(NOT_WAITING),
             }
-            if confirmed.stands(&state, now) {
+            if owner.1.stands(&state, now) {
                 continue;
             }
-            match self.confirmations.get(owner, &state) {
-                Some(by_another) => *confirmed = by_another,
-                None => old.push((index, state)),
+            match self.confirmations.get(&owner.0, &state) {
+                Some(by_another) => owner.1 = by_another,
+                None => old.push((owner, state)),
             }
         }
         Ok(old)
@@ -410,21 +406,3 @@ const CHANGED: &str = "its owner references, finalizers or dependents changed";
 /// object has no version, or if its status changes faster than it can be read and the last read
 /// showed that the decision still holds.
 type Precondition = Option<ResourceVersion>;
-
-/// Why a deletion is no longer needed.
-#[derive(Clone, Debug)]
-enum Dropped {
-    /// The object is gone.
-    Gone(AbsenceProof),
-    /// The object is being deleted by somebody else.
-    BeingDeleted,
-}
-
-impl Ended for Dropped {
-    fn word(&self) -> &'static str {
-        match self {
-            Self::Gone(_) => "already_gone",
-            Self::BeingDeleted => "already_being_deleted",
-        }
-    }
-}

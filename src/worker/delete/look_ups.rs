@@ -16,7 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::api::{AbsenceProof, Api, ApiError, ErrorClass, LookupResult, RestoreFence, WriteSlot};
+use crate::api::{Api, ApiError, ErrorClass, LookupResult, RestoreFence, WriteSlot};
 use kube_gc_core::graph::OwnerState;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Digest, Identity, ObjectFacts};
@@ -117,13 +117,13 @@ impl LookUps {
         let send = || {
             let identity = identity.clone();
             async move {
-                let LookedUp { asked, answer } = send(api.clone(), identity.clone(), asked).await;
-                let answer = match (answer, asker) {
-                    (Ok(LookupResult::Absent(proof)), Some(asker)) => {
-                        births.judge(&api.within(AT_MOST), &identity, &asker, asked.at, proof).await
-                    }
-                    (answer, _) => answer,
-                };
+                let api = api.within(AT_MOST);
+                let mut answer = api.look_up(&identity).await;
+                if let (Ok(LookupResult::Absent(_)), Some(asker)) = (&answer, asker)
+                    && let Some(error) = births.too_early(&api, &identity, &asker, asked.at).await
+                {
+                    answer = Err(error);
+                }
                 LookedUp { asked, answer }
             }
             .boxed()
@@ -137,7 +137,8 @@ impl LookUps {
 
     /// The same with a request that begins now and that no other caller shares.
     pub async fn look_up_now(&self, turn: &WriteSlot, identity: &Identity) -> LookedUp {
-        let looked_up = send(turn.api().clone(), identity.clone(), self.asked()).await;
+        let asked = self.asked();
+        let looked_up = LookedUp { asked, answer: turn.api().within(AT_MOST).look_up(identity).await };
         self.remember(identity, &looked_up);
         looked_up
     }
@@ -194,11 +195,6 @@ impl InFlight {
     }
 }
 
-async fn send(api: Api, identity: Identity, asked: SentAt) -> LookedUp {
-    let answer = api.within(AT_MOST).look_up(&identity).await;
-    LookedUp { asked, answer }
-}
-
 /// How many references are remembered.
 const KNOWN_AT_MOST: usize = 16_384;
 
@@ -248,25 +244,6 @@ impl Births {
     /// With the longest admission; zero believes every look-up.
     pub fn new(grace: Duration) -> Self {
         Self { grace, known: Arc::default() }
-    }
-
-    /// What a look-up of an owner proves that was sent at this moment and found nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Deferred`](ErrorClass::Deferred) until the asker is old enough.
-    async fn judge(
-        &self,
-        api: &Api,
-        owner: &Identity,
-        asker: &Asker,
-        sent: Instant,
-        proof: AbsenceProof,
-    ) -> Result<LookupResult, ApiError> {
-        match self.too_early(api, owner, asker, sent).await {
-            Some(error) => Err(error),
-            None => Ok(LookupResult::Absent(proof)),
-        }
     }
 
     /// Why a look-up that is sent at this moment cannot prove an absence, if so.

@@ -195,7 +195,12 @@ impl DeleteWork {
                 }
                 kept.parked(&reason);
                 let error = parked_error(&reason, item, &classified).into();
-                Ok(match classified.iter().filter_map(|owner| owner.retry_after).max() {
+                let failures = classified.iter().filter_map(|owner| owner.failure.as_ref());
+                let retry_after = failures.filter_map(|error| match error.class {
+                    ErrorClass::Throttled { retry_after } => retry_after,
+                    _ => None,
+                });
+                Ok(match retry_after.max() {
                     Some(after) => Completion::RetryAfter { after, reason: StuckReason::Throttled, error },
                     None => Completion::Retry { reason: StuckReason::Unresolved, error },
                 })
@@ -222,16 +227,16 @@ impl DeleteWork {
 /// Why the object is decided on soon: an owner may still be in admission, or look-ups of owners were not
 /// sent and it waits for nothing else.
 fn deferred(classified: &[Classified]) -> Option<ApiError> {
-    let mut all = classified.iter().filter_map(|owner| owner.deferred.as_deref());
-    if let Some(unborn) = all.find(|error| matches!(error.class, ErrorClass::Deferred { unborn: true, .. })) {
+    let is_unborn = |error: &&ApiError| matches!(error.class, ErrorClass::Deferred { unborn: true, .. });
+    if let Some(unborn) = classified.iter().filter_map(Classified::deferred).find(is_unborn) {
         return Some(unborn.clone());
     }
     // Owners that were not looked up on purpose do not count.
-    let is_unresolved = |owner: &&Classified| owner.class == ReferenceClass::Unresolved;
-    let mut failed =
-        classified.iter().filter(is_unresolved).filter(|owner| owner.evidence != Evidence::NotAsked);
-    let first = failed.next()?.deferred.clone()?;
-    failed.all(|owner| owner.deferred.is_some()).then_some(*first)
+    let mut unresolved = classified
+        .iter()
+        .filter(|owner| owner.class == ReferenceClass::Unresolved && owner.evidence != Evidence::NotAsked);
+    let first = unresolved.next()?.deferred()?.clone();
+    unresolved.all(|owner| owner.deferred().is_some()).then_some(first)
 }
 
 /// Why an object is parked, with the errors of its first unresolved references.

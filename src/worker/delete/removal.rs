@@ -32,8 +32,8 @@ impl DeleteWork {
         let is_gone = |index: &usize| classified.get(*index).is_some_and(Classified::is_gone);
         // A waiting owner was confirmed for this moment only.
         let gone_for_good = remove.iter().all(is_gone);
-        let remove: Vec<_> = remove.iter().filter_map(|index| item.references.get(*index)).collect();
-        let remove: Vec<_> = remove.into_iter().map(|seen| seen.reference.clone()).collect();
+        let remove = remove.iter().filter_map(|index| item.references.get(*index));
+        let remove: Vec<_> = remove.map(|seen| seen.reference.clone()).collect();
         let all = item.references.iter().map(|seen| &seen.reference);
         let removal = ReferenceRemoval::of(all, remove);
         let version = item.resource_version.clone();
@@ -41,17 +41,14 @@ impl DeleteWork {
         let solid = confirm_solid.and_then(|index| item.references.get(index));
         let patched = match solid {
             Some(solid) => self.remove_beside(solid, item, &removal, version).await,
-            None => Ok(self.remove_at_rest(item, &removal, version, gone_for_good).await),
+            None => self.remove_at_rest(item, &removal, version, gone_for_good).await.map_err(Into::into),
         };
+        line.finish(&patched);
         if let Ok(patched) = &patched {
-            line.finish(patched);
-        }
-        if let Ok(Ok(patched)) = &patched {
             self.expect_patch(item, patched);
         }
         self.check_owner_namespaces(item, classified);
-        patched??;
-        Ok(Completion::Done)
+        patched.map(|_| Completion::Done)
     }
 
     /// Removes references to owners of which some are waiting. One solid owner is confirmed right
@@ -62,16 +59,13 @@ impl DeleteWork {
         item: &ObjectSnapshot,
         removal: &ReferenceRemoval,
         version: Option<ResourceVersion>,
-    ) -> Result<Result<Patched, ApiError>, Interrupted> {
+    ) -> Result<Patched, Interrupted> {
         let api = &self.context.api;
         let references = removal.references();
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
-        let turn = match api.write_slot(WriteVerb::Patch, &item.identity, requests).await {
-            Ok(turn) => turn,
-            Err(error) => return Ok(Err(error)),
-        };
+        let turn = api.write_slot(WriteVerb::Patch, &item.identity, requests).await?;
         self.confirm_solid(&turn, solid).await?;
-        Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await)
+        Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await?)
     }
 
     /// Removes references at the version of the decision. If the change is irrelevant to the
@@ -144,26 +138,30 @@ impl DeleteWork {
             finalizer: Some(Finalizer::Foreground),
             ..DecisionLine::new(&self.context.decisions, &item.identity, "remove_finalizer")
         };
-        // One request to read the object, and one to patch it.
-        let turn = match self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await {
-            Ok(turn) => turn,
-            Err(error) => {
-                line.finish(&Err::<FinalizerRemoval, _>(error.clone()));
-                return Err(error.into());
-            }
-        };
-        // Checked only now, because a blocking dependent may have appeared while the request waited
-        // for its turn.
-        if !self.still_unblocked(item, doubtful).await? {
-            // The dependent that blocks it queues it again when it goes.
-            return Ok(Completion::Done);
-        }
-        let removal = turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await;
+        let removal = self.remove_foreground_finalizer(item, doubtful).await.transpose();
+        // The dependent that blocks it queues it again when it goes.
+        let Some(removal) = removal else { return Ok(Completion::Done) };
         line.finish(&removal);
         if let Some(change) = after_finalizer_removal(item.resource_version.as_ref(), &removal?) {
             self.context.graph.expect(&item.identity.key(), change);
         }
         Ok(Completion::Done)
+    }
+
+    /// `None` if a dependent blocks the object.
+    async fn remove_foreground_finalizer(
+        &self,
+        item: &ObjectSnapshot,
+        doubtful: bool,
+    ) -> Result<Option<FinalizerRemoval>, Interrupted> {
+        // One request to read the object, and one to patch it.
+        let turn = self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await?;
+        // Checked only now, because a blocking dependent may have appeared while the request waited
+        // for its turn.
+        if !self.still_unblocked(item, doubtful).await? {
+            return Ok(None);
+        }
+        Ok(Some(turn.api().remove_finalizer(&item.identity, Finalizer::Foreground).await?))
     }
 
     /// Whether still no dependent blocks the object. The dependents of a cluster-scoped owner are

@@ -7,17 +7,18 @@
 mod content;
 mod turn;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, watch};
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::actors::lifecycle::Phase;
 use crate::actors::registry::Registry;
+use crate::actors::supervision::task;
 use crate::api::{Api, ApiError};
 use crate::telemetry::record;
 use crate::worker::brake::Brake;
@@ -68,54 +69,50 @@ struct Finisher {
     agenda: Agenda,
     origin: Instant,
     turns: Arc<Turns>,
-    running: JoinSet<Result<Ended, Stop>>,
-    whose: HashMap<Id, NextTurn>,
 }
 
 impl Finisher {
     fn new(context: FinishContext) -> Self {
         let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
-        Self {
-            agenda: Agenda::new(AT_ONCE, BACKOFF, context.quiet),
-            context,
-            origin: Instant::now(),
-            turns,
-            running: JoinSet::new(),
-            whose: HashMap::new(),
-        }
+        let agenda = Agenda::new(AT_ONCE, BACKOFF, context.quiet);
+        Self { agenda, context, origin: Instant::now(), turns }
     }
 
     /// Returns when there is another controller.
     async fn run(mut self) -> Rival {
+        let mut running = FuturesUnordered::new();
         loop {
             self.take_up();
             let may_work = self.may_work();
             while may_work && let Some(turn) = self.agenda.next(self.origin.elapsed()) {
-                let (turns, next) = (Arc::clone(&self.turns), turn.clone());
-                let inside = Namespace::parse(&turn.name);
-                let is_braked = self.context.brake.holds(inside.as_ref()).is_some();
-                let task = self.running.spawn(async move {
-                    if is_braked { Ok(Ended::Held) } else { Box::pin(turns.turn(&next)).await }
-                });
-                self.whose.insert(task.id(), turn);
+                running.push(self.turn(turn));
             }
             let due = self.agenda.next_due().map(|due| self.origin + due);
             let due = if may_work { due } else { due.map(|due| due.max(Instant::now() + CLOSED)) };
+            // With all turns taken, the end of one comes first.
+            let due = due.filter(|_| running.len() < AT_ONCE);
             tokio::select! {
                 () = self.context.registry.terminating().news() => {}
-                Some(ended) = self.running.join_next_with_id() => {
-                    if let Some(rival) = self.ended(ended) {
+                Some((turn, ended)) = running.next() => {
+                    if let Some(rival) = self.ended(&turn, ended) {
                         return rival;
                     }
                 }
-                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await }, if self.may_start(due) => {}
+                () = async { sleep_until(due.unwrap_or_else(Instant::now)).await }, if due.is_some() => {}
             }
         }
     }
 
-    /// Whether a time is worth waiting for: with all turns taken, the end of one comes first.
-    fn may_start(&self, due: Option<Instant>) -> bool {
-        due.is_some() && self.running.len() < AT_ONCE
+    fn turn(&self, turn: NextTurn) -> impl Future<Output = (NextTurn, Result<Ended, Stop>)> + use<> {
+        let is_braked = self.context.brake.holds(Namespace::parse(&turn.name).as_ref()).is_some();
+        let (turns, next) = (Arc::clone(&self.turns), turn.clone());
+        async move {
+            if is_braked {
+                return (turn, Ok(Ended::Held));
+            }
+            let ended = task(async move { turns.turn(&next).await }).await;
+            (turn, ended.unwrap_or_else(|error| Err(Stop::Broken(bounded(&error)))))
+        }
     }
 
     fn take_up(&mut self) {
@@ -130,37 +127,32 @@ impl Finisher {
 
     fn may_work(&self) -> bool {
         let gate = self.context.api.gate();
-        let is_braked = self.context.brake.state().borrow().engaged.is_some();
+        let is_braked = self.context.brake.holds(None).is_some();
         *self.context.phase.borrow() == Phase::Collecting
             && !is_braked
             && (gate.is_dry_run() || gate.permit().is_ok())
     }
 
-    fn ended(&mut self, ended: Result<(Id, Result<Ended, Stop>), JoinError>) -> Option<Rival> {
-        let (id, ended) = match ended {
-            Ok((id, ended)) => (id, ended),
-            Err(error) => (error.id(), Err(Stop::Broken(bounded(&error)))),
-        };
-        let NextTurn { name, uid, .. } = self.whose.remove(&id)?;
+    fn ended(&mut self, NextTurn { name, uid, .. }: &NextTurn, ended: Result<Ended, Stop>) -> Option<Rival> {
         let ended = match ended {
             Ok(ended) => ended,
             Err(Stop::Rival(rival)) => return Some(rival),
             Err(Stop::Api(error)) => {
                 record::namespace_turn("failed");
-                tracing::debug!(namespace = &*name, %error, "a terminating namespace is looked at again later");
+                tracing::debug!(namespace = &**name, %error, "a terminating namespace is looked at again later");
                 Ended::Held
             }
             Err(Stop::Broken(error)) => {
                 record::namespace_turn("failed");
                 tracing::error!(
-                    namespace = &*name,
+                    namespace = &**name,
                     error,
                     "work on a terminating namespace failed unexpectedly"
                 );
                 Ended::Held
             }
         };
-        self.agenda.ended(&name, &uid, ended, self.origin.elapsed());
+        self.agenda.ended(name, uid, ended, self.origin.elapsed());
         None
     }
 }
@@ -197,18 +189,10 @@ async fn look(
 struct Rivals {
     api: Api,
     began: Instant,
-    /// When this collector has started, by the clock of the API server or nearly so.
+    /// When this collector has started, by the clock of the API server or nearly so. Writes before
+    /// this time do not count.
     since: SystemTime,
     last: Mutex<Option<(Instant, Option<LeaderRecord>)>>,
-}
-
-/// What a look has shown.
-#[derive(Debug, PartialEq, Eq)]
-enum Looked {
-    Alone,
-    /// Somebody holds the Lease, and may renew it.
-    NotYetKnown,
-    Rival(Rival),
 }
 
 impl Rivals {
@@ -217,28 +201,19 @@ impl Rivals {
         Self { api, began: Instant::now(), since, last: Mutex::default() }
     }
 
-    /// Writes before this time do not count.
-    const fn since(&self) -> SystemTime {
-        self.since
-    }
-
-    /// Looks, unless that was done a moment ago.
-    ///
-    /// # Errors
-    /// Whether there is another controller is not known.
-    async fn look(&self) -> Result<Looked, ApiError> {
+    /// Looks, unless that was done a moment ago. False if somebody holds the Lease, who may renew it.
+    async fn are_alone(&self) -> Result<bool, Stop> {
         let mut last = self.last.lock().await;
         if last.as_ref().is_none_or(|(at, _)| at.elapsed() >= COUNTS_FOR) {
             let before = last.as_ref().and_then(|(_, lease)| lease.as_ref());
             let (rival, lease) = look(&self.api, before).await?;
             if let Some(rival) = rival {
-                return Ok(Looked::Rival(rival));
+                return Err(Stop::Rival(rival));
             }
             *last = Some((Instant::now(), lease));
         }
-        let is_held = last
-            .as_ref()
-            .is_some_and(|(_, lease)| lease.as_ref().is_some_and(|lease| !lease.holder.is_empty()));
-        Ok(if is_held && self.began.elapsed() < SAME_FOR { Looked::NotYetKnown } else { Looked::Alone })
+        let lease = last.as_ref().and_then(|(_, lease)| lease.as_ref());
+        let is_held = lease.is_some_and(|lease| !lease.holder.is_empty());
+        Ok(!is_held || self.began.elapsed() >= SAME_FOR)
     }
 }

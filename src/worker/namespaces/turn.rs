@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::Rivals;
 use super::content::{self, Kept, Places};
-use super::{Looked, Rivals};
 use crate::api::{Api, ApiError, ContentType, ContentTypes, FIELD_MANAGER, LiveNamespace};
 use crate::telemetry::record;
 use kube_gc_core::namespaces::{
@@ -73,16 +73,12 @@ impl Turns {
             }
         };
         let owners = live.condition_owners();
-        if let Some(rival) = wrote_conditions(&owners, FIELD_MANAGER, self.rivals.since()) {
+        if let Some(rival) = wrote_conditions(&owners, FIELD_MANAGER, self.rivals.since) {
             return Err(Stop::Rival(rival));
         }
-        match self.rivals.look().await? {
-            Looked::Alone => {}
-            Looked::NotYetKnown => {
-                record::namespace_turn("held");
-                return Ok(Ended::Held);
-            }
-            Looked::Rival(rival) => return Err(Stop::Rival(rival)),
+        if !self.rivals.are_alone().await? {
+            record::namespace_turn("held");
+            return Ok(Ended::Held);
         }
         let mut places = self.kept.take(name, uid).await;
         let emptied = self.empty(&api, &namespace, live, *is_quiet, &mut places).await;

@@ -37,29 +37,28 @@ pub struct OrphaningOwner<'a> {
 /// The owners whose dependents are looked for, by uid.
 pub type Owners<'a> = HashMap<Uid, OrphaningOwner<'a>>;
 
-/// What was seen of one type.
-#[derive(Debug)]
-pub struct TypeDependents {
-    /// The type.
-    pub resource: Arc<ResourceType>,
-    /// How it is followed.
-    pub followed: Followed,
-    /// What there was, if it could be listed.
-    pub found: Result<Found, ApiError>,
+/// What there is among some objects, for the uid of each owner.
+pub type Found = HashMap<Uid, Seen>;
+
+/// The dependents of one owner.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// How many were late.
+    pub late: usize,
+    /// Why one of these could not be released.
+    pub unreleased: Option<ApiError>,
+    /// The versions that the graph must reach to know those that are still being released.
+    pub shown: Horizon,
 }
 
-/// The dependents of the owners among the objects of one type.
-#[derive(Debug, Default)]
-pub struct Found {
-    /// The owner of each late dependent, with the error if the dependent could not be released.
-    pub late: Vec<Late>,
-    /// For each owner, the versions that the graph must reach to know the dependents that are still
-    /// being released.
-    pub shown: HashMap<Uid, Horizon>,
+impl Seen {
+    /// Includes what was seen elsewhere.
+    pub fn add(&mut self, other: Self) {
+        self.late += other.late;
+        self.shown.include_all(&other.shown);
+        self.unreleased = other.unreleased.or(self.unreleased.take());
+    }
 }
-
-/// One late dependent of an owner; with an error if it could not be released.
-type Late = (Uid, Option<ApiError>);
 
 /// What a look needs.
 #[derive(Clone, Copy, Debug)]
@@ -77,15 +76,14 @@ pub struct Looker<'a> {
 impl Looker<'_> {
     /// Lists one type. A type that is not synced gets a second try, because nothing else would show
     /// its dependents.
-    pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> TypeDependents {
-        let found = match followed {
-            Followed::Somehow | Followed::ByVersion => self.list(resource, *followed).await,
-            Followed::Not | Followed::NoLonger => match self.list_in_time(resource).await {
-                Err(_) => self.list_in_time(resource).await,
-                found => found,
-            },
-        };
-        TypeDependents { resource: Arc::clone(resource), followed: *followed, found }
+    pub async fn look(&self, RoundType { resource, followed }: &RoundType) -> Result<Found, ApiError> {
+        if followed.is_synced() {
+            return self.list(resource, *followed).await;
+        }
+        match self.list_in_time(resource).await {
+            Err(_) => self.list_in_time(resource).await,
+            found => found,
+        }
     }
 
     async fn list_in_time(&self, resource: &Arc<ResourceType>) -> Result<Found, ApiError> {
@@ -103,10 +101,9 @@ impl Looker<'_> {
 
     /// Lists the type, and releases every object of it that is late.
     async fn list(&self, resource: &Arc<ResourceType>, followed: Followed) -> Result<Found, ApiError> {
-        let mut found = Found::default();
+        let mut found = Found::new();
         loop {
-            let mut late = Vec::new();
-            let mut more = false;
+            let (mut late, mut has_more) = (Vec::new(), false);
             let visit = |facts: ObjectFacts| {
                 let mut is_late = false;
                 for owner in self.owners_named(&facts) {
@@ -118,44 +115,45 @@ impl Looker<'_> {
                             let is_known = followed == Followed::ByVersion
                                 && self.resolves_all_to(&facts, owner.identity);
                             let version = facts.resource_version.as_ref().filter(|_| is_known);
-                            let shown = found.shown.entry(owner.identity.uid.clone()).or_default();
-                            shown.include(&resource.group_resource, version);
+                            let seen = found.entry(owner.identity.uid.clone()).or_default();
+                            seen.shown.include(&resource.group_resource, version);
                         }
                     }
                 }
                 if is_late {
-                    if late.len() < LATE_AT_ONCE { late.push(facts) } else { more = true }
+                    if late.len() < LATE_AT_ONCE { late.push(facts) } else { has_more = true }
                 }
             };
             self.context.api.list(resource, self.namespace, visit).await?;
             let release = |facts| self.release_late(resource, facts);
             let released = self.context.releases.each(stream::iter(late), release);
-            let released: Vec<Late> = released.collect::<Vec<_>>().await.concat();
-            let all_released = released.iter().all(|(_, error)| error.is_none());
-            found.late.extend(released);
-            if !more || !all_released {
+            let released = released.collect::<Vec<_>>().await.concat();
+            has_more &= released.iter().all(|(_, unreleased)| unreleased.is_none());
+            for (owner, unreleased) in released {
+                found.entry(owner).or_default().add(Seen { late: 1, unreleased, shown: Horizon::default() });
+            }
+            if !has_more {
                 return Ok(found);
             }
         }
     }
 
-    /// Releases one late dependent from all of the owners that it names.
-    async fn release_late(&self, resource: &Arc<ResourceType>, facts: ObjectFacts) -> Vec<Late> {
+    /// Releases one late dependent from all of the owners that it names. Returns the uid of each, and
+    /// why it could not be released.
+    async fn release_late(
+        &self,
+        resource: &Arc<ResourceType>,
+        facts: ObjectFacts,
+    ) -> Vec<(Uid, Option<ApiError>)> {
         let named = self.owners_named(&facts);
         let ObjectFacts { uid, namespace, name, owners: references, .. } = facts;
         let dependent = Identity { resource: Arc::clone(resource), namespace, name, uid };
         let mut found = Vec::new();
-        for OrphaningOwner { identity: owner, stage } in named {
-            if stage == Stage::Releasing {
-                continue;
-            }
-            let to_owner: Vec<_> = references
-                .iter()
-                .filter(|reference| names(reference, self.catalog, owner))
-                .cloned()
-                .collect();
-            let removal = ReferenceRemoval::of(&references, to_owner);
-            let error = match orphan_dependent(self.context, owner, &dependent, removal.references()).await {
+        for OrphaningOwner { identity: owner, .. } in named.iter().filter(|of| of.stage == Stage::Released) {
+            let to_owner = references.iter().filter(|reference| names(reference, self.catalog, owner));
+            let removal = ReferenceRemoval::of(&references, to_owner.cloned().collect());
+            let released = orphan_dependent(self.context, owner, &dependent, removal.references()).await;
+            let error = match released {
                 Err(Interrupted::Api(error)) => Some(error),
                 // If the graph has ended, the process is about to end, and nothing is deleted here.
                 Ok(_) | Err(Interrupted::Graph(_) | Interrupted::Changed(_) | Interrupted::Braked(_)) => None,
@@ -204,49 +202,37 @@ fn names(reference: &OwnerReference, catalog: &Catalog, owner: &Identity) -> boo
     reference.uid == owner.uid && *reference.name == *owner.name && means_its_type
 }
 
-/// The latest relevant version of each type. A watch delivers the events of a type in the order of
-/// their versions (KEP-5504), so a monitor that has reached a version has seen all earlier ones.
+/// The latest relevant version of each type; `None` where versions cannot be compared. A watch
+/// delivers the events of a type in the order of their versions (KEP-5504), so a monitor that has
+/// reached a version has seen all earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Horizon {
-    latest: BTreeMap<GroupResource, ResourceVersion>,
-    /// Whether something was seen whose version cannot be compared.
-    is_open: bool,
-}
+pub struct Horizon(BTreeMap<GroupResource, Option<ResourceVersion>>);
 
 impl Horizon {
     /// Includes a version; `None` where versions cannot be compared.
     pub fn include(&mut self, resource: &GroupResource, version: Option<&ResourceVersion>) {
-        let Some(version) = version else {
-            self.is_open = true;
+        let Some(latest) = self.0.get_mut(resource) else {
+            self.0.insert(resource.clone(), version.cloned());
             return;
         };
-        let Some(latest) = self.latest.get_mut(resource) else {
-            self.latest.insert(resource.clone(), version.clone());
-            return;
-        };
-        match version.partial_cmp(latest) {
-            Some(Ordering::Greater) => latest.clone_from(version),
+        match version.zip(latest.as_ref()).and_then(|(version, latest)| version.partial_cmp(latest)) {
+            Some(Ordering::Greater) => *latest = version.cloned(),
             Some(Ordering::Less | Ordering::Equal) => {}
-            None => self.is_open = true,
+            None => *latest = None,
         }
     }
 
     /// Includes everything that another horizon includes.
     pub fn include_all(&mut self, other: &Self) {
-        self.is_open |= other.is_open;
-        for (resource, version) in &other.latest {
-            self.include(resource, Some(version));
-        }
+        other.0.iter().for_each(|(resource, version)| self.include(resource, version.as_ref()));
     }
 
     /// Waits until the monitors have put all of it into the graph. False if that cannot be known.
     pub async fn reached(&self, registry: &Registry) -> bool {
-        if self.is_open {
-            return false;
-        }
-        for (resource, version) in &self.latest {
-            if !registry.reached(resource, version).await {
-                return false;
+        for (resource, version) in &self.0 {
+            match version {
+                Some(version) if registry.reached(resource, version).await => {}
+                _ => return false,
             }
         }
         true
@@ -345,6 +331,7 @@ mod tests {
         sum.include_all(&horizon(&[("pods", Some("9")), ("secrets", Some("2"))]));
         assert_eq!(sum, horizon(&[("pods", Some("9")), ("secrets", Some("3"))]));
         sum.include_all(&horizon(&[("pods", None)]));
-        assert!(sum.is_open);
+        sum.include(&name("pods"), Some(&ResourceVersion::number(10)));
+        assert_eq!(sum, horizon(&[("pods", None), ("secrets", Some("3"))]));
     }
 }

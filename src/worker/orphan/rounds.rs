@@ -9,51 +9,57 @@
 //! know every dependent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use actix::{
-    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture,
-};
 use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
+use tokio_util::task::AbortOnDropHandle;
 
-use super::look::{Horizon, Looker, OrphaningOwner, Owners, TypeDependents};
+use super::look::{Found, Horizon, Looker, OrphaningOwner, Owners, Seen};
 use super::release::OrphanContext;
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
-use crate::actors::registry::{RoundType, RoundTypes};
-use crate::actors::supervision::{Vital, task};
+use crate::actors::registry::RoundTypes;
+use crate::actors::supervision::task;
 use crate::api::ApiError;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope, Uid};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 
 /// Types that are listed at the same time.
 const LISTS_AT_ONCE: usize = 4;
 
-/// Asks for rounds. One round serves all owners of a namespace whose deletion was
-/// seen before it began: five hundred owners do not cost five hundred rounds.
-#[derive(Debug, Clone)]
+/// Runs rounds. One round serves all owners of a namespace whose deletion was seen before it began:
+/// five hundred owners do not cost five hundred rounds.
+#[derive(Clone, Debug)]
 pub struct Rounds {
-    actor: Addr<RoundsActor>,
-    types: watch::Receiver<Arc<RoundTypes>>,
-    unlistable: Unlistable,
+    lister: Lister,
+    /// Where a round is running: in single namespaces, and in the cluster.
+    running: Arc<Mutex<Running>>,
+}
+
+type Running = HashMap<Option<Namespace>, Scoped>;
+
+/// One round at a time, and the owners that wait for the next one.
+#[derive(Debug)]
+struct Scoped {
+    waiting: Vec<RoundRequest>,
+    _task: AbortOnDropHandle<()>,
+}
+
+#[derive(Debug)]
+struct RoundRequest {
+    owner: Identity,
+    stage: Stage,
+    answer: oneshot::Sender<Result<Confirmed, ApiError>>,
 }
 
 impl Rounds {
-    /// Starts the actor that runs the rounds. A part of the API of which nothing is known holds owners
-    /// for `wait`.
-    pub fn start(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
-        let unlistable = Unlistable::new(wait);
-        let actor = RoundsActor {
-            context,
-            types: types.clone(),
-            unlistable: unlistable.clone(),
-            scopes: HashMap::new(),
-            _vital: Vital("the confirmation rounds"),
-        };
-        Self { actor: actor.start(), types, unlistable }
+    /// Rounds for these types. A part of the API of which nothing is known holds owners for `wait`.
+    pub fn new(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
+        let lister = Lister { context, types, unlistable: Unlistable::new(wait) };
+        Self { lister, running: Arc::default() }
     }
 
     /// What becomes of an owner if a part of the API that the round could not list holds it.
@@ -64,14 +70,14 @@ impl Rounds {
         round: &Confirmed,
         named_by: &BTreeSet<GroupResource>,
     ) -> Option<Outcome> {
-        self.unlistable.hold(owner.namespace.as_ref(), &round.unlisted, named_by)
+        self.lister.unlistable.hold(owner.namespace.as_ref(), &round.unlisted, named_by)
     }
 
     /// The same without a round, for the groups that were never discovered: it would have nothing of
     /// them either.
     pub fn hold_undiscovered(&self, owner: &Identity) -> Option<Outcome> {
-        let parts: Vec<_> = undiscovered(&self.types.borrow()).collect();
-        self.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
+        let parts: Vec<_> = undiscovered(&self.lister.types.borrow()).collect();
+        self.lister.unlistable.hold(owner.namespace.as_ref(), &parts, &BTreeSet::new())
     }
 
     /// Asks for a round that begins after this call. The future only waits for its end, so the
@@ -84,16 +90,53 @@ impl Rounds {
         owner: &Identity,
         stage: Stage,
     ) -> impl Future<Output = Result<Confirmed, Interrupted>> + use<> {
-        let skipped = mutation::is(Mutation::SkipOrphanRound);
-        let answer = (!skipped).then(|| self.actor.send(Confirm { owner: owner.clone(), stage }));
+        let (answer, answered) = oneshot::channel();
+        if mutation::is(Mutation::SkipOrphanRound) {
+            let _ = answer.send(Ok(Confirmed::default()));
+        } else {
+            self.ask(RoundRequest { owner: owner.clone(), stage, answer });
+        }
         async {
-            let Some(answer) = answer else { return Ok(Confirmed::default()) };
-            match answer.await {
-                Ok(Some(Ok(confirmed))) => Ok(confirmed),
-                Ok(Some(Err(error))) => Err(Interrupted::Api(error)),
-                Ok(None) | Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
+            match answered.await {
+                Ok(confirmed) => Ok(confirmed?),
+                Err(_) => Err(Interrupted::Changed("the confirmation round was cancelled")),
             }
         }
+    }
+
+    fn ask(&self, request: RoundRequest) {
+        let scope = request.owner.namespace.clone();
+        let mut running = locked(&self.running);
+        if let Some(scoped) = running.get_mut(&scope) {
+            scoped.waiting.push(request);
+            return;
+        }
+        let rounds = rounds(self.lister.clone(), scope.clone(), Arc::downgrade(&self.running));
+        running.insert(scope, Scoped { waiting: vec![request], _task: task(rounds) });
+    }
+}
+
+fn locked(running: &Mutex<Running>) -> MutexGuard<'_, Running> {
+    // Nothing panics while it is locked.
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs rounds one after another, as long as owners wait for one.
+async fn rounds(lister: Lister, scope: Option<Namespace>, running: Weak<Mutex<Running>>) {
+    // Without a reference to what has the handle of this task, which ends with it.
+    let waiting = || {
+        let running = running.upgrade()?;
+        let mut running = locked(&running);
+        let waiting = std::mem::take(&mut running.get_mut(&scope)?.waiting);
+        if waiting.is_empty() {
+            running.remove(&scope);
+        }
+        Some(waiting).filter(|waiting| !waiting.is_empty())
+    };
+    while let Some(asked) = waiting() {
+        let (lister, scope) = (lister.clone(), scope.clone());
+        // A task of its own, so that a panic cancels this round alone.
+        let _ = task(async move { lister.round(scope, asked).await }).await;
     }
 }
 
@@ -102,150 +145,75 @@ fn undiscovered(types: &RoundTypes) -> impl Iterator<Item = Unlisted> {
     all.iter().map(Unlisted::undiscovered)
 }
 
-type RoundResult = Result<Confirmed, ApiError>;
-
-#[derive(Debug)]
-struct RoundRequest {
-    owner: Identity,
-    stage: Stage,
-    answer: oneshot::Sender<RoundResult>,
-}
-
-/// One namespace, or the cluster: one round at a time, and the owners that wait for the next.
-#[derive(Debug, Default)]
-struct Scoped {
-    running: bool,
-    waiting: Vec<RoundRequest>,
-}
-
-#[derive(Debug)]
-struct RoundsActor {
+/// What a round needs.
+#[derive(Clone, Debug)]
+struct Lister {
     context: OrphanContext,
     types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
-    scopes: HashMap<Option<Namespace>, Scoped>,
-    _vital: Vital,
 }
 
-impl Actor for RoundsActor {
-    type Context = Context<Self>;
-}
-
-#[derive(Message)]
-#[rtype(result = "Option<RoundResult>")]
-struct Confirm {
-    owner: Identity,
-    stage: Stage,
-}
-
-impl Handler<Confirm> for RoundsActor {
-    type Result = ResponseFuture<Option<RoundResult>>;
-
-    fn handle(&mut self, Confirm { owner, stage }: Confirm, ctx: &mut Self::Context) -> Self::Result {
-        let (answer, answered) = oneshot::channel();
-        let scope = owner.namespace.clone();
-        self.scopes.entry(scope.clone()).or_default().waiting.push(RoundRequest { owner, stage, answer });
-        self.next_round(&scope, ctx);
-        Box::pin(async { answered.await.ok() })
-    }
-}
-
-impl RoundsActor {
-    fn next_round(&mut self, scope: &Option<Namespace>, ctx: &mut Context<Self>) {
-        let Some(scoped) = self.scopes.get_mut(scope) else { return };
-        if scoped.running {
-            return;
-        }
-        if scoped.waiting.is_empty() {
-            self.scopes.remove(scope);
-            return;
-        }
-        scoped.running = true;
-        let asked = std::mem::take(&mut scoped.waiting);
-        let types = self.types.clone();
-        // On the thread pool: a round decodes lists.
-        let unlistable = self.unlistable.clone();
-        let round = task(round(self.context.clone(), scope.clone(), types, unlistable, asked));
-        let scope = scope.clone();
-        ctx.spawn(round.into_actor(self).map(move |_, actor, ctx| {
-            if let Some(scoped) = actor.scopes.get_mut(&scope) {
-                scoped.running = false;
+impl Lister {
+    /// Lists every type that can hold dependents of these owners, and answers them.
+    async fn round(&self, scope: Option<Namespace>, asked: Vec<RoundRequest>) {
+        let owners: Owners<'_> = asked
+            .iter()
+            .map(|RoundRequest { owner, stage, .. }| {
+                (owner.uid.clone(), OrphaningOwner { identity: owner, stage: *stage })
+            })
+            .collect();
+        let context = self.context.now();
+        let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
+        let mut unlisted = Vec::new();
+        loop {
+            // Discovery may have found further types while the lists were read, such as those of a
+            // group that did not answer at first.
+            let known = Arc::clone(&self.types.borrow());
+            let looker = Looker {
+                context: &context,
+                namespace: scope.as_ref(),
+                catalog: &known.catalog,
+                owners: &owners,
+            };
+            let mut holders = Vec::new();
+            for holder in &known.types {
+                if (scope.is_none() || holder.resource.scope == Scope::Namespaced)
+                    && looked_at.insert(holder.resource.group_resource.clone())
+                {
+                    let looker = &looker;
+                    holders.push(async move { (holder.clone(), looker.look(holder).await) });
+                }
             }
-            actor.next_round(&scope, ctx);
-        }));
-    }
-}
-
-/// Lists every type that can hold dependents of these owners, and answers them.
-async fn round(
-    context: OrphanContext,
-    scope: Option<Namespace>,
-    types: watch::Receiver<Arc<RoundTypes>>,
-    unlistable: Unlistable,
-    asked: Vec<RoundRequest>,
-) {
-    let owners: Owners<'_> = asked
-        .iter()
-        .map(|RoundRequest { owner, stage, .. }| {
-            (owner.uid.clone(), OrphaningOwner { identity: owner, stage: *stage })
-        })
-        .collect();
-    let context = context.now();
-    let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
-    let mut unlisted = Vec::new();
-    loop {
-        // Discovery may have found further types while the lists were read, such as those of a
-        // group that did not answer at first.
-        let known = Arc::clone(&types.borrow());
-        let looker =
-            Looker { context: &context, namespace: scope.as_ref(), catalog: &known.catalog, owners: &owners };
-        let mut holders = Vec::new();
-        for holder in &known.types {
-            if (scope.is_none() || holder.resource.scope == Scope::Namespaced)
-                && looked_at.insert(holder.resource.group_resource.clone())
-            {
-                holders.push(looker.look(holder));
+            if holders.is_empty() {
+                // Unlike types, these say nothing of their scope.
+                unlisted.extend(undiscovered(&known));
+                break;
             }
+            looks.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
         }
-        if holders.is_empty() {
-            // Unlike types, these say nothing of their scope.
-            unlisted.extend(undiscovered(&known));
-            break;
-        }
-        looks.extend(stream::iter(holders).buffer_unordered(LISTS_AT_ONCE).collect::<Vec<_>>().await);
-    }
 
-    let (mut late, mut shown): (HashMap<Uid, usize>, HashMap<Uid, Horizon>) = Default::default();
-    let mut unreleased = HashMap::new();
-    for TypeDependents { resource, followed, found } in looks {
-        match found {
-            Ok(found) => {
-                unlistable.listed(&resource.group_resource, scope.as_ref());
-                for (owner, error) in found.late {
-                    *late.entry(owner.clone()).or_default() += 1;
-                    if let Some(error) = error {
-                        unreleased.insert(owner, error);
+        let mut all = Found::new();
+        for (holder, found) in looks {
+            match found {
+                Ok(found) => {
+                    self.unlistable.listed(&holder.resource.group_resource, scope.as_ref());
+                    for (owner, seen) in found {
+                        all.entry(owner).or_default().add(seen);
                     }
                 }
-                for (owner, horizon) in found.shown {
-                    shown.entry(owner).or_default().include_all(&horizon);
-                }
+                Err(error) => unlisted.push(Unlisted::of_type(&holder, &error)),
             }
-            Err(error) => unlisted.push(Unlisted::of_type(&RoundType { resource, followed }, &error)),
         }
-    }
-    unlisted.sort_by(|a, b| a.what.cmp(&b.what));
-    for RoundRequest { owner, answer, .. } in asked {
-        let result = match unreleased.remove(&owner.uid) {
-            Some(error) => Err(error),
-            None => Ok(Confirmed {
-                late: late.get(&owner.uid).copied().unwrap_or_default(),
-                shown: shown.remove(&owner.uid).unwrap_or_default(),
-                unlisted: unlisted.clone(),
-            }),
-        };
-        // The worker may have been stopped in the meantime.
-        let _ = answer.send(result);
+        unlisted.sort_by(|a, b| a.what.cmp(&b.what));
+        for RoundRequest { owner, answer, .. } in asked {
+            let Seen { late, shown, unreleased } = all.get(&owner.uid).cloned().unwrap_or_default();
+            let result = match unreleased {
+                Some(error) => Err(error),
+                None => Ok(Confirmed { late, shown, unlisted: unlisted.clone() }),
+            };
+            // The worker may have been stopped in the meantime.
+            let _ = answer.send(result);
+        }
     }
 }
 

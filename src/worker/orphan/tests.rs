@@ -39,7 +39,7 @@ async fn work(objects: Vec<ObjectFacts>) -> OrphanWork {
         decisions: DecisionRecorder::new(server.api(), Vec::new(), Summaries::off()),
     };
     let (_, types) = watch::channel(Arc::new(RoundTypes::default()));
-    let work = OrphanWork::new(context.clone(), Rounds::start(context, types, Duration::ZERO));
+    let work = OrphanWork::new(context.clone(), Rounds::new(context, types, Duration::ZERO));
     work.see(objects).await;
     work
 }

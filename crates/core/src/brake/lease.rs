@@ -1,16 +1,20 @@
 //! The brake's annotations on the Lease of a group of replicas.
 //!
 //! Only the leader writes [`ENGAGED`] and [`NAMESPACES`], which are set as long as its brake is
-//! engaged, for everything or for some namespaces, so that the next leader inherits it. A person resumes by setting [`RESUME`] to any text. The leader
-//! removes [`RESUME`] when it has resumed, and also when the brake engages, because nobody can
-//! agree in advance to what they have not seen. So a [`RESUME`] next to them
-//! always answers them.
+//! engaged, for everything or for some namespaces, so that the next leader inherits it. A person
+//! resumes by setting [`RESUME`] to any text. The leader removes [`RESUME`] when it has resumed, and
+//! also when the brake engages, because nobody can agree in advance to what they have not seen. So a
+//! [`RESUME`] next to them always answers them.
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use super::{Engaged, Engagement, NAMESPACES_AT_MOST};
+use crate::object::Namespace;
 
 /// Since when and why the brake is engaged.
 pub const ENGAGED: &str = "kube-gc.io/brake-engaged";
-/// In which namespaces it is engaged, and since when.
+/// In which namespaces it is engaged: each after the time since when.
 pub const NAMESPACES: &str = "kube-gc.io/braked-namespaces";
 /// Asks to resume.
 pub const RESUME: &str = "kube-gc.io/resume-deletion";
@@ -19,7 +23,7 @@ pub const RESUME: &str = "kube-gc.io/resume-deletion";
 pub type Annotations = BTreeMap<String, String>;
 
 /// What the leader remembers of the last Lease that it read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct LastRead {
     resume: Option<String>,
 }
@@ -34,23 +38,44 @@ impl LastRead {
     }
 }
 
-/// What a replica inherits under one of the keys when it takes over the lease, unless a person has
-/// asked to resume in the meantime.
-pub fn inherited<'a>(annotations: Option<&'a Annotations>, key: &str) -> Option<&'a str> {
-    let annotations = annotations?;
-    annotations.get(key).filter(|_| !annotations.contains_key(RESUME)).map(String::as_str)
+/// What a replica inherits when it takes over the Lease, unless a person has asked to resume in the
+/// meantime. Skips what is not a time and a namespace, but engages for everything whatever is there.
+pub fn inherited(annotations: Option<&Annotations>, now: SystemTime) -> Engaged {
+    let Some(annotations) = annotations.filter(|all| !all.contains_key(RESUME)) else {
+        return Engaged::new();
+    };
+    let all = annotations.get(ENGAGED).map(|note| {
+        let (time, why) = note.split_once(' ').unwrap_or((note, "the reason was not recorded"));
+        let (since, why) = humantime::parse_rfc3339(time).map_or((now, &**note), |since| (since, why));
+        (None, Engagement { since, why: why.to_owned() })
+    });
+    let words: Vec<_> =
+        annotations.get(NAMESPACES).into_iter().flat_map(|note| note.split_whitespace()).collect();
+    let (pairs, _) = words.as_chunks::<2>();
+    let each = pairs.iter().filter_map(|[since, namespace]| {
+        let why = "as many objects as namespace_deletions_per_minute allows were deleted within a minute";
+        let since = humantime::parse_rfc3339(since).ok()?;
+        Some((Some(Namespace::parse(namespace)?), Engagement { since, why: why.to_owned() }))
+    });
+    each.take(NAMESPACES_AT_MOST).chain(all).collect()
 }
 
-/// Sets the leader's annotations: why its brake is engaged, and in which namespaces.
-pub fn write(annotations: &mut Option<Annotations>, engaged: Option<String>, namespaces: Option<String>) {
-    for (key, text) in [(ENGAGED, engaged), (NAMESPACES, namespaces)] {
-        match (text, &mut *annotations) {
-            (Some(text), _) => drop(annotations.get_or_insert_default().insert(key.to_owned(), text)),
-            (None, Some(present)) => drop(present.remove(key)),
-            (None, None) => {}
+/// Sets the leader's annotations: where its brake is engaged.
+pub fn write(annotations: &mut Option<Annotations>, engaged: &Engaged) {
+    let mut written = annotations.take().unwrap_or_default();
+    for key in [ENGAGED, NAMESPACES, RESUME] {
+        written.remove(key);
+    }
+    for (namespace, Engagement { since, why }) in engaged {
+        let since = humantime::format_rfc3339_seconds(*since);
+        match namespace {
+            None => drop(written.insert(ENGAGED.to_owned(), format!("{since} {why}"))),
+            Some(namespace) => {
+                let note = written.entry(NAMESPACES.to_owned()).or_default();
+                let separator = if note.is_empty() { "" } else { " " };
+                note.push_str(&format!("{separator}{since} {namespace}"));
+            }
         }
     }
-    if let Some(present) = annotations {
-        present.remove(RESUME);
-    }
+    *annotations = Some(written).filter(|written| !written.is_empty());
 }

@@ -13,17 +13,14 @@
 pub mod lease;
 #[cfg(test)]
 mod tests;
-mod window;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
-use std::hash::Hash;
+use std::mem::discriminant;
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use window::Window;
-
-use crate::object::{Digest, GroupResource, Namespace, Uid};
+use crate::object::{Digest, GroupResource, Identity, Namespace};
 
 /// Optional limits. Without any, every deletion is allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +41,7 @@ impl Limits {
 }
 
 /// A share of the objects of a resource type, within a window of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Share {
     pub percent: NonZeroU32,
     pub window: Duration,
@@ -61,14 +58,151 @@ impl Share {
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// The number of slots of a window. A slot is dropped as a whole, late rather than early, so a
+/// window covers up to a sixtieth more than its length.
+const SLOTS: u32 = 60;
 /// How many resource types are counted at a time. If deletions affect more types within one
 /// window, a person should look.
 const TYPES_AT_MOST: usize = 4096;
 /// How many namespaces are counted at a time. In others, only the limits for everything apply. The
 /// Lease must have room for their names.
-pub const NAMESPACES_AT_MOST: usize = 1024;
+const NAMESPACES_AT_MOST: usize = 1024;
 /// Old uncertain deletions are dropped when there are this many.
 const UNCERTAIN_BEFORE_CLEANUP: usize = 1024;
+
+/// Why deletion is paused, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engagement {
+    pub since: SystemTime,
+    pub why: String,
+}
+
+impl fmt::Display for Engagement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "since {}: {}", humantime::format_rfc3339_seconds(self.since), self.why)
+    }
+}
+
+/// Where the brake is engaged: for everything (`None`), or in single namespaces.
+pub type Engaged = BTreeMap<Option<Namespace>, Engagement>;
+
+/// The deletions that one limit counts. The limit of a namespace comes before all others, because it
+/// stops the least.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Counted {
+    InNamespace(Namespace),
+    All,
+    OfType(GroupResource, Share),
+}
+
+impl Counted {
+    /// The name of the limit in metrics.
+    const fn limit(&self) -> &'static str {
+        match self {
+            Self::InNamespace(_) => "namespace_deletions_per_minute",
+            Self::All => "deletions_per_minute",
+            Self::OfType(..) => "percent",
+        }
+    }
+
+    fn why(&self, deleted: u64, of: u64) -> String {
+        match self {
+            Self::InNamespace(namespace) => format!(
+                "{deleted} objects in the namespace {namespace} were deleted within a minute, as many as \
+                 namespace_deletions_per_minute allows"
+            ),
+            Self::All => format!(
+                "{deleted} objects were deleted within a minute, as many as deletions_per_minute allows"
+            ),
+            Self::OfType(resource, Share { percent, window, floor }) => format!(
+                "{deleted} of {of} {resource} were deleted within {}, as many as percent = {percent} and \
+                 percent_floor = {floor} allow",
+                humantime::format_duration(*window)
+            ),
+        }
+    }
+}
+
+/// The deletions within a sliding window, in constant memory.
+#[derive(Debug)]
+struct Window {
+    /// The length of a slot in nanoseconds.
+    width: u128,
+    /// The slots with deletions, oldest first.
+    slots: VecDeque<Slot>,
+    /// Deletions whose answer is not known yet.
+    pending: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    number: u128,
+    deleted: u64,
+    /// How many objects there were when the slot began.
+    population: u64,
+}
+
+impl Window {
+    fn new(length: Duration) -> Self {
+        // Rounded up, so that all slots together cover the window.
+        let width = length.as_nanos().div_ceil(u128::from(SLOTS)).max(1);
+        Self { width, slots: VecDeque::new(), pending: 0 }
+    }
+
+    /// Drops expired slots. The slot in which the window begins counts as a whole, so there are up
+    /// to [`SLOTS`] + 1.
+    fn advance(&mut self, now: Duration) {
+        let now = now.as_nanos() / self.width;
+        while self.slots.front().is_some_and(|slot| slot.number + u128::from(SLOTS) < now) {
+            self.slots.pop_front();
+        }
+    }
+
+    /// The present slot, which begins with this population if it is new.
+    fn present(&mut self, now: Duration, population: u64) -> Option<&mut Slot> {
+        self.advance(now);
+        let number = now.as_nanos() / self.width;
+        if self.slots.back().is_none_or(|slot| slot.number < number) {
+            self.slots.push_back(Slot { number, deleted: 0, population });
+        }
+        self.slots.back_mut()
+    }
+
+    /// The slot of an earlier deletion, unless it has expired.
+    fn at(&mut self, then: Duration) -> Option<&mut Slot> {
+        let number = then.as_nanos() / self.width;
+        self.slots.iter_mut().rfind(|slot| slot.number == number)
+    }
+
+    /// Whether another deletion is allowed, one of an object whose earlier deletion was counted at
+    /// that time. Every slot may begin a window.
+    fn headroom(&self, earlier: Option<Duration>, allowed: impl Fn(u64) -> u64) -> Headroom {
+        let earlier = earlier.map(|then| then.as_nanos() / self.width);
+        let (mut deleted, mut headroom) = (0, Headroom::Free);
+        for slot in self.slots.iter().rev() {
+            deleted += slot.deleted.saturating_sub(u64::from(earlier == Some(slot.number)));
+            let allowed = allowed(slot.population);
+            if deleted >= allowed {
+                return Headroom::Full { deleted, of: slot.population };
+            }
+            if deleted + self.pending >= allowed {
+                headroom = Headroom::Perhaps;
+            }
+        }
+        headroom
+    }
+}
+
+/// Whether another deletion is within a limit.
+enum Headroom {
+    Free,
+    /// Only if some pending deletion does not take effect.
+    Perhaps,
+    Full {
+        deleted: u64,
+        of: u64,
+    },
+}
 
 /// Counts deletions and decides whether another one is allowed.
 ///
@@ -80,89 +214,39 @@ const UNCERTAIN_BEFORE_CLEANUP: usize = 1024;
 #[derive(Debug)]
 pub struct Ledger {
     limits: Limits,
-    engaged: bool,
-    /// The namespaces in which it is engaged.
-    braked: BTreeSet<Namespace>,
-    all: Tracked,
-    types: HashMap<GroupResource, Tracked>,
-    namespaces: HashMap<Namespace, Tracked>,
+    engaged: Engaged,
+    windows: HashMap<Counted, Window>,
     /// Deletions that may or may not have taken effect, and when they were counted. A retry does
     /// not count again.
     uncertain: HashMap<Digest, Duration>,
-}
-
-#[derive(Debug)]
-struct Tracked {
-    under_way: u64,
-    window: Window,
-}
-
-impl Tracked {
-    fn new(length: Duration) -> Self {
-        Self { under_way: 0, window: Window::new(length) }
-    }
-
-    /// Whether another deletion is within a limit for each minute.
-    fn headroom(&self, limit: u64, cause: impl FnOnce() -> Cause) -> Headroom {
-        match self.window.count() {
-            count if count >= limit => Headroom::Full(cause()),
-            count if count + self.under_way >= limit => Headroom::Perhaps,
-            _ => Headroom::Free,
-        }
-    }
-}
-
-/// Starts counting for a key if necessary, unless there are too many with recent deletions.
-fn track<'a, K: Clone + Eq + Hash>(
-    all: &'a mut HashMap<K, Tracked>,
-    key: &K,
-    length: Duration,
-    most: usize,
-    now: Duration,
-) -> Option<&'a mut Tracked> {
-    if !all.contains_key(key) && all.len() >= most {
-        all.retain(|_, tracked| {
-            tracked.window.advance(now);
-            tracked.under_way > 0 || !tracked.window.is_empty()
-        });
-        if all.len() >= most {
-            return None;
-        }
-    }
-    Some(all.entry(key.clone()).or_insert_with(|| Tracked::new(length)))
-}
-
-/// The answer to a request for another deletion.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// The DELETE may be sent.
-    Granted(Ticket),
-    /// Ask again with the number of objects of the type.
-    PopulationNeeded,
-    /// If all pending deletions take effect, the limit is reached: ask again when they are
-    /// answered.
-    NotYet,
-    /// The limit is reached, and the brake engages, for what the [cause](Cause::namespace) says.
-    Engages(Cause),
-    /// The brake is engaged, at least for this namespace.
-    Refused,
 }
 
 /// A pending deletion, to be [settled](Ledger::settle).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ticket {
     uid: Digest,
-    resource: GroupResource,
-    namespace: Option<Namespace>,
-    population: Option<u64>,
+    counted: Vec<Counted>,
+    population: u64,
     /// An earlier attempt may have taken effect.
     uncertain: bool,
+}
+
+/// Why an object is not deleted now.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// If all pending deletions take effect, the limit is reached: ask again when they are
+    /// answered.
+    NotYet,
+    /// The limit of this name is reached, and the brake has engaged, for everything (`None`) or for
+    /// a namespace.
+    Engages { limit: &'static str, namespace: Option<Namespace>, why: String },
+    /// The brake was engaged before, at least for this namespace.
+    Engaged,
 }
 
 /// The result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeletionResult {
-    /// It took effect.
     TookEffect,
     /// Unknown. It counts, and a retry does not count again.
     Unknown,
@@ -170,270 +254,169 @@ pub enum DeletionResult {
     NoEffect,
 }
 
-/// Why the brake engages.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Too many within a minute.
-    Rate { limit: u64 },
-    /// Too many within a minute in one namespace.
-    NamespaceRate { namespace: Namespace, limit: u64 },
-    /// Too many of a resource type's objects.
-    Share { resource: GroupResource, deleted: u64, of: u64, share: Share },
-    /// Objects of more types than are counted.
-    Types,
-    /// Too many in more namespaces than the Lease has room for.
-    Namespaces,
-}
-
-impl Cause {
-    /// The name of the limit in metrics.
-    pub const fn limit(&self) -> &'static str {
-        match self {
-            Self::Rate { .. } => "deletions_per_minute",
-            Self::NamespaceRate { .. } | Self::Namespaces => "namespace_deletions_per_minute",
-            Self::Share { .. } | Self::Types => "percent",
-        }
-    }
-
-    /// The namespace for which the brake engages; `None` for everything.
-    pub const fn namespace(&self) -> Option<&Namespace> {
-        match self {
-            Self::NamespaceRate { namespace, .. } => Some(namespace),
-            Self::Rate { .. } | Self::Share { .. } | Self::Types | Self::Namespaces => None,
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rate { limit } => {
-                write!(
-                    f,
-                    "{limit} objects were deleted within a minute, as many as deletions_per_minute allows"
-                )
-            }
-            Self::NamespaceRate { namespace, limit } => write!(
-                f,
-                "{limit} objects in the namespace {namespace} were deleted within a minute, as many as \
-                 namespace_deletions_per_minute allows"
-            ),
-            Self::Share { resource, deleted, of, share: Share { percent, window, floor } } => write!(
-                f,
-                "{deleted} of {of} {resource} were deleted within {}, as many as percent = {percent} and \
-                 percent_floor = {floor} allow",
-                humantime::format_duration(*window)
-            ),
-            Self::Types => {
-                write!(f, "objects of {TYPES_AT_MOST} resource types were deleted, more than can be counted")
-            }
-            Self::Namespaces => write!(
-                f,
-                "deletion is paused in {NAMESPACES_AT_MOST} namespaces, because of \
-                 namespace_deletions_per_minute, and would be in another one"
-            ),
-        }
-    }
-}
-
-/// Whether another deletion is within the limits.
-enum Headroom {
-    Free,
-    /// Only if some pending deletion does not take effect.
-    Perhaps,
-    Full(Cause),
-}
-
 impl Ledger {
     pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            engaged: false,
-            braked: BTreeSet::new(),
-            all: Tracked::new(MINUTE),
-            types: HashMap::new(),
-            namespaces: HashMap::new(),
-            uncertain: HashMap::new(),
-        }
+        Self { limits, engaged: Engaged::new(), windows: HashMap::new(), uncertain: HashMap::new() }
     }
 
-    /// Whether the brake is engaged for everything.
-    pub const fn is_engaged(&self) -> bool {
-        self.engaged
+    pub const fn engaged(&self) -> &Engaged {
+        &self.engaged
     }
 
-    /// Whether an object may be deleted. `population` is the number of objects of the type, if
-    /// [asked for](Admission::PopulationNeeded).
+    /// Whether an object may be deleted, of whose type there are `population` objects.
+    ///
+    /// # Errors
+    /// A limit is reached, or may be.
     pub fn admit(
         &mut self,
-        uid: &Uid,
-        resource: &GroupResource,
-        namespace: Option<&Namespace>,
-        population: Option<u64>,
-        now: Duration,
-    ) -> Admission {
-        if self.engaged || namespace.is_some_and(|namespace| self.braked.contains(namespace)) {
-            return Admission::Refused;
+        object: &Identity,
+        population: u64,
+        (now, at): (Duration, SystemTime),
+    ) -> Result<Ticket, Refusal> {
+        if self.engaged.contains_key(&None) || self.engaged.contains_key(&object.namespace) {
+            return Err(Refusal::Engaged);
         }
-        if let Some(namespace) = namespace.filter(|_| self.limits.namespace_per_minute.is_some()) {
-            track(&mut self.namespaces, namespace, MINUTE, NAMESPACES_AT_MOST, now);
+        let uid = Digest::of(&object.uid);
+        let earlier = self.uncertain.get(&uid).copied();
+        let (mut counted, mut may_be_full) = (Vec::with_capacity(3), false);
+        for what in self.limited(object) {
+            let Some(window) = self.window(&what, now) else {
+                let Counted::OfType(..) = what else { continue };
+                let why = format!(
+                    "objects of {TYPES_AT_MOST} resource types were deleted, more than can be counted"
+                );
+                return Err(self.reached(&what, None, why, at));
+            };
+            window.present(now, population);
+            match self.windows[&what].headroom(earlier, |population| self.allowed(&what, population)) {
+                Headroom::Free => {}
+                Headroom::Perhaps => may_be_full = true,
+                Headroom::Full { deleted, of } => {
+                    let namespace = match &what {
+                        Counted::InNamespace(namespace) => Some(namespace.clone()),
+                        Counted::All | Counted::OfType(..) => None,
+                    };
+                    return Err(self.reached(&what, namespace, what.why(deleted, of), at));
+                }
+            }
+            counted.push(what);
         }
-        let population = match self.track_type(resource, population, now) {
-            Ok(population) => population,
-            Err(refused) => return refused,
-        };
-        self.counting(resource, namespace).for_each(|tracked| tracked.window.advance(now));
-        // An earlier attempt was counted.
-        let uid = Digest::of(uid);
-        let counted = self.uncertain.get(&uid).copied();
-        let recount = |ledger: &mut Self, how: fn(&mut Window, Duration)| {
-            if let Some(then) = counted {
-                ledger.counting(resource, namespace).for_each(|tracked| how(&mut tracked.window, then));
-            }
-        };
-        recount(self, Window::take_back);
-        match self.headroom(resource, namespace) {
-            Headroom::Free => {
-                self.uncertain.remove(&uid);
-                self.counting(resource, namespace).for_each(|tracked| tracked.under_way += 1);
-                let (resource, namespace) = (resource.clone(), namespace.cloned());
-                Admission::Granted(Ticket {
-                    uid,
-                    resource,
-                    namespace,
-                    population,
-                    uncertain: counted.is_some(),
-                })
-            }
-            Headroom::Perhaps => {
-                recount(self, Window::put_back);
-                Admission::NotYet
-            }
-            Headroom::Full(cause) => {
-                recount(self, Window::put_back);
-                let is_too_many = cause.namespace().is_some() && self.braked.len() >= NAMESPACES_AT_MOST;
-                let cause = if is_too_many { Cause::Namespaces } else { cause };
-                self.engage(cause.namespace());
-                Admission::Engages(cause)
+        if may_be_full {
+            return Err(Refusal::NotYet);
+        }
+        self.uncertain.remove(&uid);
+        for what in &counted {
+            let Some(window) = self.windows.get_mut(what) else { continue };
+            window.pending += 1;
+            if let Some(slot) = earlier.and_then(|then| window.at(then)) {
+                slot.deleted = slot.deleted.saturating_sub(1);
             }
         }
+        Ok(Ticket { uid, counted, population, uncertain: earlier.is_some() })
     }
 
-    /// What counts the deletions of such an object.
-    fn counting(
+    /// What the limits count about such an object.
+    fn limited(&self, object: &Identity) -> impl Iterator<Item = Counted> + use<> {
+        let Limits { per_minute, namespace_per_minute, share } = self.limits;
+        let of_namespace = object.namespace.clone().filter(|_| namespace_per_minute.is_some());
+        let of_type = share.map(|share| Counted::OfType(object.resource.group_resource.clone(), share));
+        let all = per_minute.map(|_| Counted::All);
+        [of_namespace.map(Counted::InNamespace), all, of_type].into_iter().flatten()
+    }
+
+    /// How many deletions are allowed in a window that began with so many objects.
+    fn allowed(&self, what: &Counted, population: u64) -> u64 {
+        let per_minute = match what {
+            Counted::InNamespace(_) => self.limits.namespace_per_minute,
+            Counted::All => self.limits.per_minute,
+            Counted::OfType(_, share) => return share.of(population),
+        };
+        per_minute.map_or(u64::MAX, |limit| limit.get().into())
+    }
+
+    /// The window that counts this; `None` if there are too many others with recent deletions.
+    fn window(&mut self, what: &Counted, now: Duration) -> Option<&mut Window> {
+        let (length, most) = match what {
+            Counted::InNamespace(_) => (MINUTE, NAMESPACES_AT_MOST),
+            Counted::All => (MINUTE, 1),
+            Counted::OfType(_, share) => (share.window, TYPES_AT_MOST),
+        };
+        if !self.windows.contains_key(what) {
+            let is_full = |windows: &HashMap<Counted, Window>| {
+                windows.keys().filter(|other| discriminant(*other) == discriminant(what)).count() >= most
+            };
+            if is_full(&self.windows) {
+                self.windows.retain(|_, window| {
+                    window.advance(now);
+                    window.pending > 0 || !window.slots.is_empty()
+                });
+                if is_full(&self.windows) {
+                    return None;
+                }
+            }
+        }
+        Some(self.windows.entry(what.clone()).or_insert_with(|| Window::new(length)))
+    }
+
+    /// Engages the brake because a limit is reached.
+    fn reached(
         &mut self,
-        resource: &GroupResource,
-        namespace: Option<&Namespace>,
-    ) -> impl Iterator<Item = &mut Tracked> {
-        let of_namespace = namespace.and_then(|namespace| self.namespaces.get_mut(namespace));
-        [Some(&mut self.all), self.types.get_mut(resource), of_namespace].into_iter().flatten()
-    }
-
-    /// Starts counting the type if necessary. Returns how many objects there were when the current
-    /// slot began.
-    fn track_type(
-        &mut self,
-        resource: &GroupResource,
-        population: Option<u64>,
-        now: Duration,
-    ) -> Result<Option<u64>, Admission> {
-        let Some(share) = self.limits.share else { return Ok(None) };
-        let Some(tracked) = track(&mut self.types, resource, share.window, TYPES_AT_MOST, now) else {
-            self.engaged = true;
-            return Err(Admission::Engages(Cause::Types));
+        what: &Counted,
+        namespace: Option<Namespace>,
+        why: String,
+        since: SystemTime,
+    ) -> Refusal {
+        let (namespace, why) = match namespace {
+            Some(_) if self.engaged.len() >= NAMESPACES_AT_MOST => {
+                let why = format!(
+                    "deletion is paused in {NAMESPACES_AT_MOST} namespaces, because of \
+                     namespace_deletions_per_minute, and would be in another one"
+                );
+                (None, why)
+            }
+            namespace => (namespace, why),
         };
-        tracked.window.advance(now);
-        match population {
-            _ if tracked.window.is_sampled(now) => {}
-            Some(population) => tracked.window.sample(now, population),
-            None => return Err(Admission::PopulationNeeded),
-        }
-        Ok(tracked.window.since_each().next().map(|(population, _)| population))
-    }
-
-    /// The first limit that is reached, that of the namespace before all others: it stops the least.
-    fn headroom(&self, resource: &GroupResource, namespace: Option<&Namespace>) -> Headroom {
-        let limit = |limit: Option<NonZeroU32>| limit.map(|limit| u64::from(limit.get()));
-        let mut all = Vec::with_capacity(3);
-        if let (Some(limit), Some(namespace)) = (limit(self.limits.namespace_per_minute), namespace)
-            && let Some(tracked) = self.namespaces.get(namespace)
-        {
-            all.push(
-                tracked.headroom(limit, || Cause::NamespaceRate { namespace: namespace.clone(), limit }),
-            );
-        }
-        if let Some(limit) = limit(self.limits.per_minute) {
-            all.push(self.all.headroom(limit, || Cause::Rate { limit }));
-        }
-        all.extend(self.headroom_of_type(resource));
-        let is_perhaps = all.iter().any(|headroom| matches!(headroom, Headroom::Perhaps));
-        let full = all.into_iter().find(|headroom| matches!(headroom, Headroom::Full(_)));
-        full.unwrap_or(if is_perhaps { Headroom::Perhaps } else { Headroom::Free })
-    }
-
-    fn headroom_of_type(&self, resource: &GroupResource) -> Option<Headroom> {
-        let (share, tracked) = (self.limits.share?, self.types.get(resource)?);
-        let mut headroom = Headroom::Free;
-        // Every slot may begin a window.
-        for (of, deleted) in tracked.window.since_each() {
-            let allowed = share.of(of);
-            if deleted >= allowed {
-                let resource = resource.clone();
-                return Some(Headroom::Full(Cause::Share { resource, deleted, of, share }));
-            }
-            if deleted + tracked.under_way >= allowed {
-                headroom = Headroom::Perhaps;
-            }
-        }
-        Some(headroom)
+        self.engage(namespace.clone(), Engagement { since, why: why.clone() });
+        Refusal::Engages { limit: what.limit(), namespace, why }
     }
 
     /// Ends a pending deletion.
     pub fn settle(&mut self, ticket: Ticket, result: DeletionResult, now: Duration) {
-        let Ticket { uid, resource, namespace, population, uncertain } = ticket;
+        let Ticket { uid, counted, population, uncertain } = ticket;
         let result =
             if result == DeletionResult::NoEffect && uncertain { DeletionResult::Unknown } else { result };
-        for tracked in self.counting(&resource, namespace.as_ref()) {
-            tracked.under_way = tracked.under_way.saturating_sub(1);
-            if result != DeletionResult::NoEffect {
-                tracked.window.advance(now);
-                tracked.window.add(now, population);
+        for what in &counted {
+            let Some(window) = self.windows.get_mut(what) else { continue };
+            window.pending = window.pending.saturating_sub(1);
+            if result != DeletionResult::NoEffect
+                && let Some(slot) = window.present(now, population)
+            {
+                slot.deleted += 1;
             }
         }
-        if result == DeletionResult::Unknown {
-            self.remember_uncertain(uid, now);
+        if result == DeletionResult::Unknown && !counted.is_empty() {
+            if self.uncertain.len() >= UNCERTAIN_BEFORE_CLEANUP {
+                let window = self.limits.share.map_or(MINUTE, |share| share.window.max(MINUTE));
+                self.uncertain.retain(|_, then| now.saturating_sub(*then) <= window * 2);
+            }
+            self.uncertain.insert(uid, now);
         }
     }
 
-    fn remember_uncertain(&mut self, uid: Digest, now: Duration) {
-        if self.uncertain.len() >= UNCERTAIN_BEFORE_CLEANUP {
-            let window = self.limits.share.map_or(MINUTE, |share| share.window.max(MINUTE));
-            self.uncertain.retain(|_, then| now.saturating_sub(*then) <= window * 2);
-        }
-        self.uncertain.insert(uid, now);
-    }
-
-    /// Engages the brake, for one namespace or for everything.
-    pub fn engage(&mut self, namespace: Option<&Namespace>) {
-        match namespace {
-            Some(namespace) => drop(self.braked.insert(namespace.clone())),
-            None => self.engaged = true,
-        }
+    /// Engages the brake, for one namespace or for everything. False if it was engaged there.
+    pub fn engage(&mut self, namespace: Option<Namespace>, engagement: Engagement) -> bool {
+        let is_new = !self.engaged.contains_key(&namespace);
+        self.engaged.entry(namespace).or_insert(engagement);
+        is_new
     }
 
     /// Releases the brake everywhere. All windows start over; pending deletions stay pending.
     pub fn release(&mut self) {
-        fn start_over<K>(all: &mut HashMap<K, Tracked>, length: Duration) {
-            all.retain(|_, tracked| {
-                tracked.window = Window::new(length);
-                tracked.under_way > 0
-            });
-        }
-        self.engaged = false;
-        self.braked.clear();
+        self.engaged.clear();
         self.uncertain.clear();
-        self.all.window = Window::new(MINUTE);
-        start_over(&mut self.types, self.limits.share.map_or(MINUTE, |share| share.window));
-        start_over(&mut self.namespaces, MINUTE);
+        self.windows.retain(|_, window| {
+            window.slots.clear();
+            window.pending > 0
+        });
     }
 }

@@ -9,67 +9,54 @@ use std::fmt::{self, Display};
 use std::time::{Duration, SystemTime};
 
 use super::Survey;
+use crate::object::GroupResource;
 use crate::text::{self, word};
 
 /// What a condition is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ConditionKind {
-    DiscoveryFailure,
-    GroupVersionParsingFailure,
-    ContentFailure,
-    ContentRemaining,
-    FinalizersRemaining,
-}
-
-impl ConditionKind {
-    /// All, in the order of the status.
-    pub const ALL: [Self; 5] = [
-        Self::DiscoveryFailure,
-        Self::GroupVersionParsingFailure,
-        Self::ContentFailure,
-        Self::ContentRemaining,
-        Self::FinalizersRemaining,
-    ];
-
+struct Kind {
     /// The `type` of the condition.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DiscoveryFailure => "NamespaceDeletionDiscoveryFailure",
-            Self::GroupVersionParsingFailure => "NamespaceDeletionGroupVersionParsingFailure",
-            Self::ContentFailure => "NamespaceDeletionContentFailure",
-            Self::ContentRemaining => "NamespaceContentRemaining",
-            Self::FinalizersRemaining => "NamespaceFinalizersRemaining",
-        }
-    }
-
-    /// The reason and the message while there is no problem.
-    const fn fine(self) -> (&'static str, &'static str) {
-        match self {
-            Self::DiscoveryFailure => ("ResourcesDiscovered", "All resources successfully discovered"),
-            Self::GroupVersionParsingFailure => {
-                ("ParsedGroupVersions", "All legacy kube types successfully parsed")
-            }
-            Self::ContentFailure => {
-                ("ContentDeleted", "All content successfully deleted, may be waiting on finalization")
-            }
-            Self::ContentRemaining => ("ContentRemoved", "All content successfully removed"),
-            Self::FinalizersRemaining => {
-                ("ContentHasNoFinalizers", "All content-preserving finalizers finished")
-            }
-        }
-    }
-
+    name: &'static str,
     /// The reason while there is a problem.
-    const fn problem(self) -> &'static str {
-        match self {
-            Self::DiscoveryFailure => "DiscoveryFailed",
-            Self::GroupVersionParsingFailure => "GroupVersionParsingFailed",
-            Self::ContentFailure => "ContentDeletionFailed",
-            Self::ContentRemaining => "SomeResourcesRemain",
-            Self::FinalizersRemaining => "SomeFinalizersRemain",
-        }
-    }
+    problem: &'static str,
+    /// The reason and the message while there is none.
+    fine: (&'static str, &'static str),
+    /// The message about a problem.
+    find: fn(&Survey) -> Option<String>,
 }
+
+/// All, in the order of the status.
+const KINDS: [Kind; 5] = [
+    Kind {
+        name: "NamespaceDeletionDiscoveryFailure",
+        problem: "DiscoveryFailed",
+        fine: ("ResourcesDiscovered", "All resources successfully discovered"),
+        find: undiscovered,
+    },
+    Kind {
+        name: "NamespaceDeletionGroupVersionParsingFailure",
+        problem: "GroupVersionParsingFailed",
+        fine: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+        find: unparsed,
+    },
+    Kind {
+        name: "NamespaceDeletionContentFailure",
+        problem: "ContentDeletionFailed",
+        fine: ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+        find: undeleted,
+    },
+    Kind {
+        name: "NamespaceContentRemaining",
+        problem: "SomeResourcesRemain",
+        fine: ("ContentRemoved", "All content successfully removed"),
+        find: remaining,
+    },
+    Kind {
+        name: "NamespaceFinalizersRemaining",
+        problem: "SomeFinalizersRemain",
+        fine: ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+        find: finalizers,
+    },
+];
 
 /// A condition in the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,21 +71,17 @@ pub struct Condition {
 
 /// The conditions that a look leads to (rule 11.6).
 pub fn conditions(survey: &Survey, now: &str) -> Vec<Condition> {
-    let condition = |kind: ConditionKind| {
-        let problem = problem(kind, survey);
-        let (reason, message) = match &problem {
-            Some(message) => (kind.problem(), &**message),
-            None => kind.fine(),
-        };
+    let condition = |Kind { name, problem, fine: (fine, all_is_well), find }: &Kind| {
+        let message = find(survey);
         Condition {
-            kind: kind.name().to_owned(),
-            is_true: problem.is_some(),
-            reason: reason.to_owned(),
-            message: message.to_owned(),
+            kind: (*name).to_owned(),
+            is_true: message.is_some(),
+            reason: if message.is_some() { *problem } else { *fine }.to_owned(),
+            message: message.unwrap_or_else(|| (*all_is_well).to_owned()),
             since: now.to_owned(),
         }
     };
-    ConditionKind::ALL.map(condition).into()
+    KINDS.iter().map(condition).collect()
 }
 
 /// The conditions of a status with these in place; `None` if that changes nothing. Conditions of
@@ -121,52 +104,42 @@ pub fn merged(old: &[Condition], new: Vec<Condition>) -> Option<Vec<Condition>> 
     is_changed.then_some(merged)
 }
 
-fn problem(kind: ConditionKind, survey: &Survey) -> Option<String> {
-    match kind {
-        ConditionKind::DiscoveryFailure => {
-            let failures = survey.undiscovered.iter().map(|(part, why)| format!("{part}: {why}"));
-            let count = survey.undiscovered.len();
-            let begin = format!(
-                "Discovery failed for some groups, {count} failing: unable to retrieve the complete list of server \
-                 APIs: "
-            );
-            listed(&begin, failures.collect())
-        }
-        ConditionKind::GroupVersionParsingFailure => {
-            let invalid =
-                survey.unparsed.iter().map(|text| format!("unexpected GroupVersion string: {text}"));
-            listed("", invalid.collect())
-        }
-        ConditionKind::ContentFailure => {
-            let unlisted = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().err().cloned());
-            let failures: Vec<_> = unlisted.chain(survey.failures.iter().cloned()).collect();
-            let begin = format!("Failed to delete all resource types, {} remaining: ", failures.len());
-            listed(&begin, failures)
-        }
-        ConditionKind::ContentRemaining => {
-            let counts = survey.types.iter().filter_map(|of_type| {
-                let count = of_type.found.as_ref().ok()?.count;
-                let resource = &of_type.resource;
-                (count > 0).then(|| {
-                    format!("{}.{} has {count} resource instances", resource.resource, resource.group)
-                })
-            });
-            listed("Some resources are remaining: ", counts.collect())
-        }
-        ConditionKind::FinalizersRemaining => {
-            let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-            let found = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
-            for (finalizer, count) in found.flat_map(|found| &found.finalizers) {
-                let known = counts.entry(finalizer).or_default();
-                *known = known.saturating_add(*count);
-            }
-            let counts = counts
-                .into_iter()
-                .map(|(name, count)| format!("{} in {count} resource instances", word(name)));
-            let begin = "Some content in the namespace has finalizers remaining: ";
-            listed(begin, counts.collect())
-        }
+fn undiscovered(Survey { undiscovered, .. }: &Survey) -> Option<String> {
+    let begin = format!(
+        "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: ",
+        undiscovered.len()
+    );
+    listed(&begin, undiscovered.iter().map(|(part, why)| format!("{part}: {why}")).collect())
+}
+
+fn unparsed(survey: &Survey) -> Option<String> {
+    listed("", survey.unparsed.iter().map(|text| format!("unexpected GroupVersion string: {text}")).collect())
+}
+
+fn undeleted(survey: &Survey) -> Option<String> {
+    let unlisted = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().err());
+    let failures: Vec<_> = unlisted.chain(&survey.failures).collect();
+    listed(&format!("Failed to delete all resource types, {} remaining: ", failures.len()), failures)
+}
+
+fn remaining(survey: &Survey) -> Option<String> {
+    let counts = survey.types.iter().filter_map(|of_type| {
+        let count = of_type.found.as_ref().ok()?.count;
+        let GroupResource { group, resource } = &of_type.resource;
+        (count > 0).then(|| format!("{resource}.{group} has {count} resource instances"))
+    });
+    listed("Some resources are remaining: ", counts.collect())
+}
+
+fn finalizers(survey: &Survey) -> Option<String> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let found = survey.types.iter().filter_map(|of_type| of_type.found.as_ref().ok());
+    for (finalizer, count) in found.flat_map(|found| &found.finalizers) {
+        let known = counts.entry(finalizer).or_default();
+        *known = known.saturating_add(*count);
     }
+    let counts = counts.iter().map(|(name, count)| format!("{} in {count} resource instances", word(name)));
+    listed("Some content in the namespace has finalizers remaining: ", counts.collect())
 }
 
 /// The items in a fixed order, so that the same state gives the same message.
@@ -247,7 +220,7 @@ pub struct FieldOwner {
 
 /// Another controller that has set one of our conditions since `since`.
 pub fn wrote_conditions(owners: &[FieldOwner], own: &str, since: SystemTime) -> Option<Rival> {
-    let is_ours = |kind: &String| ConditionKind::ALL.iter().any(|known| known.name() == kind);
+    let is_ours = |kind: &String| KINDS.iter().any(|known| known.name == kind);
     owners
         .iter()
         .filter(|owner| owner.manager != own && owner.conditions.iter().any(is_ours))

@@ -16,7 +16,7 @@ use crate::mailbox::Backoff;
 use crate::object::{GroupResource, Uid};
 
 pub use condition::{
-    Condition, ConditionKind, FieldOwner, LeaderRecord, RECENT, Rival, conditions, merged, wrote_conditions,
+    Condition, FieldOwner, LeaderRecord, RECENT, Rival, conditions, merged, wrote_conditions,
 };
 
 /// The finalizer in the `spec` of a namespace that stands for its content.

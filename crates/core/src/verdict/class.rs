@@ -34,50 +34,39 @@ pub enum ReferenceClass {
     InvalidScope,
 }
 
-/// What the graph knows about a reference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GraphClass<'a> {
-    /// The class, without a request.
-    Known(ReferenceClass),
-    /// The watch shows the owner as being deleted in the foreground. A live read has to confirm it
-    /// (see [`Confirmation`](super::Confirmation)).
-    ConfirmWaiting(&'a Identity),
-    /// The graph does not know: a live read decides. An absence counts only if the answer proves
-    /// it.
-    NeedsLookup(&'a Identity),
-    /// Another partition has the owner. Its answer goes to [`from_state`].
-    AskPartition(&'a Identity),
-}
-
-/// Classifies a reference by what the object's own partition knows.
-pub fn from_graph(view: &OwnerView) -> GraphClass<'_> {
-    match view {
-        OwnerView::Unresolved => GraphClass::Known(ReferenceClass::Unresolved),
-        OwnerView::InvalidScope => GraphClass::Known(ReferenceClass::InvalidScope),
-        OwnerView::Remote(identity) => GraphClass::AskPartition(identity),
-        OwnerView::Local { identity, state } => from_state(identity, state),
-    }
-}
-
-/// Classifies a reference to `identity` by what the owner's partition knows. An owner that a
-/// synced monitor shows is solid without a request: if that view is stale, its DELETED event
-/// follows. Everything that leads to a deletion needs proof.
-pub fn from_state<'a>(identity: &'a Identity, state: &OwnerState) -> GraphClass<'a> {
+/// The class of an owner by what its partition knows; `None` if a live read decides, which it also
+/// does about a foreground deletion that the watch shows (see [`Confirmation`](super::Confirmation)).
+/// An owner that a synced monitor shows is solid without a request: if that view is stale, its
+/// DELETED event follows. Everything that leads to a deletion needs proof.
+pub fn from_state(state: &OwnerState) -> Option<ReferenceClass> {
     match state {
-        OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. } => {
-            GraphClass::ConfirmWaiting(identity)
+        OwnerState::Observed { deletion: DeletionState::DeletingDependents, .. } | OwnerState::Unknown => {
+            None
         }
         OwnerState::Observed { deletion: DeletionState::Terminating, .. }
             if mutation::is(Mutation::TerminatingIsAbsent) =>
         {
-            GraphClass::Known(ReferenceClass::Absent)
+            Some(ReferenceClass::Absent)
         }
         OwnerState::Observed {
             deletion: DeletionState::Live | DeletionState::Terminating | DeletionState::Orphaning,
             ..
-        } => GraphClass::Known(ReferenceClass::Solid),
-        OwnerState::Absent => GraphClass::Known(ReferenceClass::Absent),
-        OwnerState::Unknown => GraphClass::NeedsLookup(identity),
+        } => Some(ReferenceClass::Solid),
+        OwnerState::Absent => Some(ReferenceClass::Absent),
+    }
+}
+
+/// The owner that a reference names, with its state if the dependent's own partition has it; or the
+/// class of a reference that names none.
+///
+/// # Errors
+/// The kind is not served, or has the wrong scope.
+pub const fn named(owner: &OwnerView) -> Result<(&Identity, Option<&OwnerState>), ReferenceClass> {
+    match owner {
+        OwnerView::Unresolved => Err(ReferenceClass::Unresolved),
+        OwnerView::InvalidScope => Err(ReferenceClass::InvalidScope),
+        OwnerView::Remote(identity) => Ok((identity, None)),
+        OwnerView::Local { identity, state } => Ok((identity, Some(state))),
     }
 }
 

@@ -3,8 +3,8 @@
 //! A worker calls them in this order:
 //!
 //! 1. [`precheck()`] looks at the object itself.
-//! 2. [`from_graph`] and [`from_state`] classify each reference by the graph, and [`from_live`]
-//!    by a live read where the graph does not know.
+//! 2. [`named()`] and [`from_state`] classify each reference by the graph, and [`from_live`] by a
+//!    live read where the graph does not know.
 //! 3. [`decide()`] decides.
 //! 4. [`after_patch`] says which version the DELETE after a patch is conditional on, and
 //!    [`after_conflict`] what to do after a 409.
@@ -21,7 +21,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use class::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
+pub use class::{ReferenceClass, from_live, from_state, named};
 pub use confirm::Confirmation;
 pub use conflict::{
     AfterConflict, Basis, CONFLICTS_BEFORE_UID_ALONE, Dependents, after_conflict, after_patch,

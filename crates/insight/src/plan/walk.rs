@@ -11,7 +11,7 @@ use kube_gc_core::graph::{Member, MemberPage, MembersOf, OwnerState, OwnerView, 
 use kube_gc_core::object::{
     DeletionState, Finalizers, GroupResource, Identity, Namespace, PropagationPolicy,
 };
-use kube_gc_core::verdict::{GraphClass, ReferenceClass, from_graph, from_live, from_state};
+use kube_gc_core::verdict::{ReferenceClass, from_live, from_state, named};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -352,28 +352,15 @@ pub(super) enum Outside {
 /// Classifies a reference as a worker does; `None` if the question needs more facts.
 pub(super) fn outside(asker: &mut Asker<'_>, seen: &ReferenceSnapshot) -> Option<Outside> {
     let undiscovered = asker.catalog().is_unread(&seen.reference.api_version);
-    if let OwnerView::Local { state, .. } = &seen.owner
-        && let Some(outside) = of_state(state)
-    {
+    let (identity, state) = match named(&seen.owner) {
+        Err(ReferenceClass::Unresolved) if undiscovered => return Some(Outside::Unseen),
+        Err(class) => return Some(Outside::Known(class)),
+        Ok((identity, Some(state))) => (identity, state),
+        Ok((identity, None)) => (identity, asker.owner(identity)?),
+    };
+    if let Some(outside) = of_state(state).or_else(|| from_state(state).map(Outside::Known)) {
         return Some(outside);
     }
-    let identity = match from_graph(&seen.owner) {
-        GraphClass::Known(ReferenceClass::Unresolved) if undiscovered => return Some(Outside::Unseen),
-        GraphClass::Known(class) => return Some(Outside::Known(class)),
-        GraphClass::AskPartition(identity) => {
-            let state = asker.owner(identity)?;
-            if let Some(outside) = of_state(state) {
-                return Some(outside);
-            }
-            match from_state(identity, state) {
-                GraphClass::Known(class) => return Some(Outside::Known(class)),
-                GraphClass::ConfirmWaiting(identity)
-                | GraphClass::NeedsLookup(identity)
-                | GraphClass::AskPartition(identity) => identity,
-            }
-        }
-        GraphClass::ConfirmWaiting(identity) | GraphClass::NeedsLookup(identity) => identity,
-    };
     Some(match asker.live(identity)? {
         Live::Found(live) => {
             of_deletion(live.facts.deletion_state()).unwrap_or(Outside::Known(from_live(&live.facts)))

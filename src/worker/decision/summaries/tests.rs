@@ -9,12 +9,11 @@ use tokio::time::advance;
 
 use super::*;
 use crate::config::{LogFormat, LogSettings};
-use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, ResourceType, Scope, Uid};
-use kube_gc_core::text::LISTED;
+use kube_gc_core::object::Uid;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn subject(namespace: &str, kind: &str, name: &str) -> Subject {
+fn group(kind: &str, name: &str) -> Group {
     let owner = OwnerReference {
         api_version: "apps/v1".into(),
         kind: kind.into(),
@@ -23,139 +22,111 @@ fn subject(namespace: &str, kind: &str, name: &str) -> Subject {
         controller: false,
         block_owner_deletion: false,
     };
-    Subject { namespace: Namespace::parse(namespace), owner }
+    Group::Owner { namespace: Namespace::parse("shop"), owner }
 }
 
-fn deleted(resource: &str) -> Counted {
-    let resource = ResourceType {
-        group_resource: GroupResource::parse(resource),
-        version: "v1".into(),
-        kind: "Kind".into(),
-        scope: Scope::Namespaced,
-    };
-    Counted { action: "delete", resource: Arc::new(resource), outcome: "deleted" }
+fn deleted(resource: &str, times: u64) -> Counts {
+    let resource = GroupResource::parse(resource);
+    Counts { total: times, each: vec![(Counted { action: "delete", resource, outcome: "deleted" }, times)] }
 }
 
-fn decision(name: &str) -> (Subject, Counted) {
-    (subject("shop", "ReplicaSet", name), deleted("pods"))
+fn decision(name: &str) -> (Group, Counted) {
+    (group("ReplicaSet", name), deleted("pods", 1).each.remove(0).0)
 }
 
-fn total(summaries: &[Summary]) -> u64 {
-    summaries.iter().map(|summary| summary.counts.total()).sum()
+fn total(summaries: &[(Group, Counts)]) -> u64 {
+    summaries.iter().map(|(_, counts)| counts.total).sum()
 }
 
-fn finished_total(finished: Option<&Finished>) -> u64 {
-    finished.map_or(0, |finished| total(&finished.summaries))
+fn finished_total(finished: Option<Finished>) -> u64 {
+    finished.map_or(0, |(_, summaries)| total(&summaries))
 }
 
-/// How each of so many decisions at one moment is shown.
-fn shown(aggregator: &mut Aggregator, now: Instant, decisions: u32) -> Vec<LoggedAs> {
-    (0..decisions).map(|_| aggregator.add(now, || decision("web")).0).collect()
-}
-
-fn count(all: &[LoggedAs], which: LoggedAs) -> u32 {
-    u32::try_from(all.iter().filter(|shown| **shown == which).count()).unwrap()
+/// How many of so many decisions at one moment have a line, and how many are in a summary.
+fn shown(period: &mut Period, now: Instant, decisions: u32) -> [u32; 2] {
+    let all: Vec<_> = (0..decisions).map(|_| period.add(now, || decision("web")).0).collect();
+    [LoggedAs::Line, LoggedAs::Summary]
+        .map(|which| u32::try_from(all.iter().filter(|shown| **shown == which).count()).unwrap())
 }
 
 #[test]
 fn a_decision_has_a_line_until_there_are_too_many_and_again_when_there_are_few() {
-    let (mut aggregator, began) = (Aggregator::new(DecisionLines::Auto), Instant::now());
-    let slow = shown(&mut aggregator, began, MAX_RATE);
-    assert_eq!(count(&slow, LoggedAs::Line), MAX_RATE);
-    assert_eq!(aggregator.ends(), None, "nothing to sum up");
+    let (mut period, began) = (Period::new(DecisionLines::Auto), Instant::now());
+    assert_eq!(shown(&mut period, began, MAX_RATE), [MAX_RATE, 0]);
+    assert_eq!(period.ends(), None, "nothing to sum up");
 
-    let first = shown(&mut aggregator, began + SECOND, MAX_RATE + 10);
-    assert_eq!(
-        [LoggedAs::Line, LoggedAs::FirstSummary, LoggedAs::Summary].map(|which| count(&first, which)),
-        [MAX_RATE, 1, 9]
-    );
+    assert_eq!(shown(&mut period, began + SECOND, MAX_RATE + 10), [MAX_RATE, 10]);
     let next = began + 2 * SECOND;
-    assert_eq!(aggregator.ends(), Some(next));
-    assert_eq!(finished_total(aggregator.end_period(next).as_ref()), 10);
-    let storm = shown(&mut aggregator, next, 1000);
-    assert_eq!(count(&storm, LoggedAs::Summary), 1000, "no line and no announcement while it lasts");
-    assert_eq!(finished_total(aggregator.end_period(next + SECOND).as_ref()), 1000);
-    let few = shown(&mut aggregator, next + SECOND, MAX_RATE);
-    assert_eq!(count(&few, LoggedAs::Summary), MAX_RATE, "they follow the storm");
-    assert_eq!(finished_total(aggregator.end_period(next + 2 * SECOND).as_ref()), u64::from(MAX_RATE));
-    let few = shown(&mut aggregator, next + 2 * SECOND, MAX_RATE);
-    assert_eq!(count(&few, LoggedAs::Line), MAX_RATE);
+    assert_eq!(period.ends(), Some(next));
+    assert_eq!(finished_total(period.end(next)), 10);
+    assert_eq!(shown(&mut period, next, 1000), [0, 1000], "no line while it lasts");
+    assert_eq!(finished_total(period.end(next + SECOND)), 1000);
+    assert_eq!(shown(&mut period, next + SECOND, MAX_RATE), [0, MAX_RATE], "they follow the storm");
+    assert_eq!(finished_total(period.end(next + 2 * SECOND)), u64::from(MAX_RATE));
+    assert_eq!(shown(&mut period, next + 2 * SECOND, MAX_RATE), [MAX_RATE, 0]);
 }
 
 #[test]
 fn a_pause_ends_the_summaries_although_nobody_looks() {
-    let (mut aggregator, began) = (Aggregator::new(DecisionLines::Auto), Instant::now());
-    shown(&mut aggregator, began, 100);
-    let (shown, finished) = aggregator.add(began + 60 * SECOND, || decision("web"));
-    assert_eq!(shown, LoggedAs::Line);
-    assert_eq!(finished_total(finished.as_ref()), 80);
-    assert_eq!(finished.unwrap().lasted, 60 * SECOND);
+    let (mut period, began) = (Period::new(DecisionLines::Auto), Instant::now());
+    shown(&mut period, began, 100);
+    let (shown_as, finished) = period.add(began + 60 * SECOND, || decision("web"));
+    assert_eq!((shown_as, finished.as_ref().map(|(lasted, _)| *lasted)), (LoggedAs::Line, Some(60 * SECOND)));
+    assert_eq!(finished_total(finished), 80);
 
-    let mut aggregator = Aggregator::new(DecisionLines::Auto);
-    let all = [100, 1].map(|decisions| {
-        let now = if decisions == 1 { began + 3 * SECOND } else { began };
-        let shown = self::shown(&mut aggregator, now, decisions);
-        drop(aggregator.end_period(now + SECOND));
-        shown
-    });
-    assert_eq!(all[1], [LoggedAs::Line], "the second after the storm was quiet");
+    let mut period = Period::new(DecisionLines::Auto);
+    shown(&mut period, began, 100);
+    assert_eq!(finished_total(period.end(began + SECOND)), 80);
+    assert_eq!(shown(&mut period, began + 3 * SECOND, 1), [1, 0], "the second after the storm was quiet");
 }
 
 #[test]
 fn the_setting_decides_without_a_rate() {
-    for (lines, expected) in [
-        (DecisionLines::All, LoggedAs::Line),
-        (DecisionLines::Summaries, LoggedAs::Summary),
-        (DecisionLines::None, LoggedAs::Hidden),
+    for (lines, expected, after) in [
+        (DecisionLines::All, [1000, 0], [1, 0]),
+        (DecisionLines::Summaries, [0, 1000], [1, 0]),
+        (DecisionLines::None, [0, 0], [0, 0]),
     ] {
-        let (mut aggregator, now) = (Aggregator::new(lines), Instant::now());
-        assert_eq!(count(&shown(&mut aggregator, now, 1000), expected), 1000, "{lines:?}");
-        let sum = if lines == DecisionLines::Summaries { 1000 } else { 0 };
-        assert_eq!(finished_total(aggregator.close(now).as_ref()), sum);
-        let after = if lines == DecisionLines::None { LoggedAs::Hidden } else { LoggedAs::Line };
-        assert_eq!(shown(&mut aggregator, now, 1), [after], "nobody ends another period");
+        let (mut period, now) = (Period::new(lines), Instant::now());
+        assert_eq!(shown(&mut period, now, 1000), expected, "{lines:?}");
+        assert_eq!(finished_total(period.close(now)), u64::from(expected[1]));
+        assert_eq!(shown(&mut period, now, 1), after, "nobody ends another period");
     }
 }
 
 #[test]
 fn the_owners_with_the_most_decisions_have_a_line_and_the_rest_is_summed_up() {
-    let mut period = Period::default();
+    let mut sums = Sums::default();
     for owner in 0..2 * MAX_LINES {
-        for _ in 0..=owner {
-            period.add(subject("shop", "ReplicaSet", &owner.to_string()), deleted("pods"));
-        }
+        sums.add(group("ReplicaSet", &owner.to_string()), deleted("pods", owner as u64 + 1));
     }
-    let summaries = period.take();
-    let owners: Vec<_> = summaries.iter().filter(|line| matches!(line.of, SummaryOf::Owner(_))).collect();
-    assert_eq!(owners.len(), MAX_LINES);
-    assert_eq!(owners[0].counts.total(), 2 * MAX_LINES as u64);
-    assert!(owners.iter().all(|line| line.counts.total() > MAX_LINES as u64));
-    let SummaryOf::Kind(kind) = &summaries[MAX_LINES].of else { panic!("{summaries:?}") };
-    assert_eq!((&*kind.kind, kind.namespace.as_ref().map(Namespace::as_str)), ("ReplicaSet", Some("shop")));
-    assert_eq!(summaries[MAX_LINES].counts.total(), (1..=MAX_LINES as u64).sum::<u64>());
-    assert_eq!(summaries.len(), MAX_LINES + 1);
-    assert!(period.is_empty() && period.take().is_empty());
+    let summaries = sums.take();
+    let (owners, rest) = summaries.split_at(MAX_LINES);
+    assert_eq!(owners[0].1.total, 2 * MAX_LINES as u64);
+    assert!(owners.iter().all(|(of, counts)| of.level() == 0 && counts.total > MAX_LINES as u64));
+    let [(Group::Kind { namespace, kind, .. }, counts)] = rest else { panic!("{rest:?}") };
+    assert_eq!((&**kind, namespace.as_ref().map(Namespace::as_str)), ("ReplicaSet", Some("shop")));
+    assert_eq!(counts.total, (1..=MAX_LINES as u64).sum::<u64>());
+    assert!(sums.is_empty() && sums.take().is_empty());
 }
 
 /// Whoever creates objects chooses the kinds, names and uids of their owners.
 #[test]
 fn invented_owners_and_kinds_take_neither_memory_nor_lines() {
-    let mut period = Period::default();
+    let mut sums = Sums::default();
     let number = 5 * MAX_SUMS;
     for owner in 0..number {
         let name = format!("{owner}{}", "x".repeat(200));
-        period.add(subject("shop", &name, &name), deleted(&format!("widgets.{owner}.example.com")));
+        sums.add(group(&name, &name), deleted(&format!("widgets.{owner}.example.com"), 1));
     }
-    assert_eq!((period.owners.0.len(), period.kinds.0.len()), (MAX_SUMS, MAX_SUMS));
-    let summaries = period.take();
-    assert_eq!(summaries.len(), 2 * MAX_LINES + 1);
-    assert_eq!(total(&summaries), number as u64);
-    let others = &summaries.last().unwrap();
-    assert_eq!(others.of, SummaryOf::Others);
-    let counts: Value = serde_json::to_value(&others.counts).unwrap();
-    assert_eq!(counts.as_array().map(Vec::len), Some(LISTED));
+    assert_eq!(sums.0.each_ref().map(HashMap::len), [MAX_SUMS, MAX_SUMS, 1]);
+    let summaries = sums.take();
+    assert_eq!((summaries.len(), total(&summaries)), (2 * MAX_LINES + 1, number as u64));
+    let (others, counts) = summaries.last().unwrap();
+    assert_eq!(*others, Group::Others);
+    assert_eq!(serde_json::to_value(counts).unwrap().as_array().map(Vec::len), Some(LISTED));
     let uncounted = number - 2 * MAX_LINES - LISTED;
-    assert!(others.counts.to_string().ends_with(&format!("; {uncounted} others\"")), "{}", others.counts);
+    assert!(counts.to_string().ends_with(&format!("; {uncounted} others\"")), "{counts}");
 }
 
 proptest! {
@@ -164,21 +135,21 @@ proptest! {
     fn each_decision_has_a_line_or_is_in_one_sum(
         steps in prop::collection::vec((0_u64..1500, 0_u32..60, 0_u32..30, any::<bool>()), 1..40)
     ) {
-        let (mut aggregator, mut now) = (Aggregator::new(DecisionLines::Auto), Instant::now());
+        let (mut period, mut now) = (Period::new(DecisionLines::Auto), Instant::now());
         let (mut decisions, mut lines, mut sums) = (0, 0, 0);
         for (pause, number, owner, is_woken) in steps {
             now += Duration::from_millis(pause);
             if is_woken {
-                sums += finished_total(aggregator.end_period(now).as_ref());
+                sums += finished_total(period.end(now));
             }
             for _ in 0..number {
-                let (shown, finished) = aggregator.add(now, || decision(&owner.to_string()));
-                sums += finished_total(finished.as_ref());
+                let (shown, finished) = period.add(now, || decision(&owner.to_string()));
+                sums += finished_total(finished);
                 lines += u64::from(shown == LoggedAs::Line);
                 decisions += 1;
             }
         }
-        sums += finished_total(aggregator.close(now).as_ref());
+        sums += finished_total(period.close(now));
         prop_assert_eq!(lines + sums, decisions);
     }
 }
@@ -269,25 +240,17 @@ async fn nothing_is_lost_when_the_collector_stops_or_is_dropped() {
 
 #[test]
 fn a_kind_cannot_forge_a_line_or_a_field() {
-    for format in [LogFormat::Text, LogFormat::Json] {
-        let (sink, _guard) = Sink::capture(format);
-        let kind = "x\" count=9 \u{1b}[2K\n2026 INFO all is well";
-        let kind = Kind { namespace: None, api_version: "v1".into(), kind: kind.into() };
-        let mut counts = Counts::default();
-        counts.add(deleted("pods"));
-        let summaries = vec![Summary { of: SummaryOf::Kind(kind), counts }];
-        write(Some(Finished { lasted: SECOND, summaries }));
-        let lines = sink.lines();
-        assert_eq!(lines.len(), 1, "{lines:?}");
-        match format {
-            LogFormat::Text => {
-                assert!(lines[0].contains(r#"owner="v1/x\" count=9 \u{1b}[2K\n"#), "{lines:?}");
-            }
-            LogFormat::Json => {
-                let line: Value = serde_json::from_str(&lines[0]).unwrap();
-                assert_eq!(line["count"], 1);
-                assert_eq!(line["message"], "summary of decisions: other owners of this kind");
-            }
-        }
-    }
+    let kind = "x\" count=9 \u{1b}[2K\n2026 INFO all is well";
+    let of = Group::Kind { namespace: None, api_version: "v1".into(), kind: kind.into() };
+    let finished = (SECOND, vec![(of, deleted("pods", 1))]);
+    let (text, guard) = Sink::capture(LogFormat::Text);
+    write(Some(finished.clone()));
+    let lines = text.lines();
+    assert!(lines.len() == 1 && lines[0].contains(r#"owner="v1/x\" count=9 \u{1b}[2K\n"#), "{lines:?}");
+    drop(guard);
+    let (json, _guard) = Sink::capture(LogFormat::Json);
+    write(Some(finished));
+    let line: Value = serde_json::from_str(&json.lines().concat()).unwrap();
+    assert_eq!(line["count"], 1);
+    assert_eq!(line["message"], "summary of decisions: other owners of this kind");
 }

@@ -16,6 +16,14 @@ fn slow() -> ApiSettings {
     ApiSettings { seed: 1, qps: 1, burst: 1, ..ApiSettings::default() }
 }
 
+/// A server that answers GETs like this, and every write with success.
+fn answering(mut get: impl FnMut(&ReceivedRequest) -> Reply + Send + 'static) -> Server {
+    Server::answering(move |seen| match &*seen.method {
+        "GET" => get(seen),
+        _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+    })
+}
+
 fn deletes(server: &Server) -> Vec<ReceivedRequest> {
     server.seen().into_iter().filter(|seen| seen.method == "DELETE").collect()
 }
@@ -34,10 +42,7 @@ fn an_owner_deleted_again_with_orphan_during_the_rate_limit_keeps_its_dependent(
     in_system(async {
         let (owner, dependent) = family();
         let reply = owner.reply();
-        let server = Server::answering(move |seen| match &*seen.method {
-            "GET" => reply.clone(),
-            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
-        });
+        let server = answering(move |_| reply.clone());
         let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
         let change_of_mind = async {
             sleep(Duration::from_millis(500)).await;
@@ -61,12 +66,9 @@ fn a_confirmation_that_expires_during_the_rate_limit_is_repeated() {
         let (owner, dependent) = family();
         let (waiting, orphaning) = (owner.reply(), owner.deleted(6, ORPHAN).reply());
         let mut looks = 0;
-        let server = Server::answering(move |seen| match &*seen.method {
-            "GET" => {
-                looks += 1;
-                if looks == 1 { waiting.clone() } else { orphaning.clone() }
-            }
-            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        let server = answering(move |_| {
+            looks += 1;
+            if looks == 1 { waiting.clone() } else { orphaning.clone() }
         });
         let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
         scene.decide(&dependent).await;
@@ -84,12 +86,9 @@ fn a_dependent_of_waiting_owners_needs_at_most_one_request_a_second() {
         let owners = ["one", "two", "three"].map(|name| Thing::new(name, 1, &[]).deleted(5, FOREGROUND));
         let dependent = Thing::new("dependent", 2, &owners.each_ref());
         let replies = owners.each_ref().map(|owner| (owner.identity.name.clone(), owner.reply()));
-        let server = Server::answering(move |seen| match &*seen.method {
-            "GET" => {
-                let found = replies.iter().find(|(name, _)| seen.path.ends_with(&**name));
-                found.map(|(_, reply)| reply.clone()).unwrap()
-            }
-            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        let server = answering(move |seen| {
+            let found = replies.iter().find(|(name, _)| seen.path.ends_with(&**name));
+            found.map(|(_, reply)| reply.clone()).unwrap()
         });
         let [one, two, three] = &owners;
         let scene = Scene::set(&server, slow(), &[one, two, three, &dependent]).await;
@@ -155,11 +154,10 @@ fn a_solid_owner_is_confirmed_right_before_the_patch_is_sent() {
         let dependent = Thing::new("dependent", 2, &[&owner, &solid]);
         let owner = owner.deleted(5, FOREGROUND);
         let (waits, kept, going) = (owner.reply(), solid.reply(), solid.deleted(6, FOREGROUND).reply());
-        let server = Server::answering(move |seen| match &*seen.method {
-            "GET" if seen.path.ends_with("owner") => waits.clone(),
-            "GET" if seen.at < Duration::from_millis(1_500) => kept.clone(),
-            "GET" => going.clone(),
-            _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
+        let server = answering(move |seen| match seen.at {
+            _ if seen.path.ends_with("owner") => waits.clone(),
+            at if at < Duration::from_millis(1_500) => kept.clone(),
+            _ => going.clone(),
         });
         let scene = Scene::set(&server, slow(), &[&owner, &solid, &dependent]).await;
         scene.decide(&dependent).await;

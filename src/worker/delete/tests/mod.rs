@@ -2,6 +2,7 @@
 
 mod aggregated;
 mod birth;
+mod large;
 mod last_look;
 mod namespaces;
 mod scene;

@@ -47,7 +47,7 @@ pub struct Thing {
     pub owners: Vec<OwnerReference>,
     pub deleted_with: Option<Finalizers>,
     /// When it was created and last changed, if the API server's answer says so.
-    pub times: Option<[&'static str; 2]>,
+    pub times: Option<[String; 2]>,
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
@@ -95,8 +95,8 @@ impl Thing {
         if self.deleted_with.is_some() {
             metadata["deletionTimestamp"] = Value::from("2026-01-01T00:00:00Z");
         }
-        if let Some([created, changed]) = self.times {
-            metadata["creationTimestamp"] = Value::from(created);
+        if let Some([created, changed]) = &self.times {
+            metadata["creationTimestamp"] = Value::from(&**created);
             metadata["managedFields"] = json!([{ "manager": "m", "time": changed }]);
         }
         Reply::ok(json!({ "kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata }).to_string())

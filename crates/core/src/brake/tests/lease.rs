@@ -2,6 +2,9 @@
 
 use crate::brake::lease::{Annotations, ENGAGED, LastRead, NAMESPACES, RESUME, inherited, write};
 
+use super::*;
+use crate::brake::{Engaged, Engagement};
+
 fn annotations(pairs: &[(&str, &str)]) -> Annotations {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
@@ -19,28 +22,25 @@ fn only_an_annotation_written_after_the_brake_engaged_releases_it() {
 }
 
 #[test]
-fn the_leader_removes_only_the_annotation_that_answers() {
-    let mut present = Some(annotations(&[("other", "kept"), (RESUME, "now")]));
-    let text = |text: &str| Some(text.to_owned());
-    write(&mut present, text("since 12:00, because"), None);
-    assert_eq!(present, Some(annotations(&[("other", "kept"), (ENGAGED, "since 12:00, because")])));
-    write(&mut present, None, text("12:00 a"));
-    assert_eq!(present, Some(annotations(&[("other", "kept"), (NAMESPACES, "12:00 a")])));
-    write(&mut present, None, None);
-    assert_eq!(present, Some(annotations(&[("other", "kept")])));
-    let mut none = None;
-    write(&mut none, None, None);
-    assert_eq!(none, None);
-    write(&mut none, text("why"), None);
-    assert_eq!(none, Some(annotations(&[(ENGAGED, "why")])));
-}
-
-#[test]
 fn a_new_leader_inherits_the_brake_unless_it_was_released() {
-    assert_eq!(inherited(None, ENGAGED), None);
-    assert_eq!(inherited(Some(&annotations(&[("other", "x")])), ENGAGED), None);
-    assert_eq!(inherited(Some(&annotations(&[(ENGAGED, "why")])), ENGAGED), Some("why"));
-    assert_eq!(inherited(Some(&annotations(&[(ENGAGED, "why"), (RESUME, "now")])), ENGAGED), None);
-    let both = annotations(&[(ENGAGED, "why"), (NAMESPACES, "12:00 a")]);
-    assert_eq!(inherited(Some(&both), NAMESPACES), Some("12:00 a"));
+    let engagement = |why: &str| Engagement { since: AT, why: why.to_owned() };
+    let of_namespaces =
+        "as many objects as namespace_deletions_per_minute allows were deleted within a minute";
+    let namespace = |name| (Namespace::parse(name), engagement(of_namespaces));
+    let engaged = Engaged::from([(None, engagement("too many")), namespace("a"), namespace("b")]);
+    let mut written = Some(annotations(&[("other", "kept"), (RESUME, "answered")]));
+    write(&mut written, &engaged);
+    let time = "1970-01-01T00:00:00Z";
+    let (all, some) = (format!("{time} too many"), format!("{time} a {time} b"));
+    assert_eq!(written, Some(annotations(&[("other", "kept"), (ENGAGED, &all), (NAMESPACES, &some)])));
+    assert_eq!(inherited(written.as_ref(), AT), engaged);
+    let resumed = annotations(&[(ENGAGED, &all), (NAMESPACES, &some), (RESUME, "now")]);
+    assert_eq!(inherited(Some(&resumed), AT), Engaged::new());
+    write(&mut written, &Engaged::new());
+    assert_eq!(written, Some(annotations(&[("other", "kept")])));
+    assert_eq!(inherited(None, AT), Engaged::new());
+
+    let odd =
+        annotations(&[(ENGAGED, "whoever wrote this"), (NAMESPACES, "who wrote this 2026-01-02T03:04:05Z")]);
+    assert_eq!(inherited(Some(&odd), AT), Engaged::from([(None, engagement("whoever wrote this"))]));
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::brake::{Admission, DeletionResult, Ledger, Ticket};
 
 /// A step: some time passes, then a deletion begins or ends.
 #[derive(Clone, Debug)]
@@ -43,7 +42,7 @@ fn most(moments: impl IntoIterator<Item = Duration>, window: Duration) -> usize 
 /// Applies the steps to a ledger. Returns the deletions that may have taken effect, and whether the
 /// brake engaged in the end.
 fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<Sent>, bool) {
-    let types = [pods(), GroupResource::parse("configmaps")];
+    let types = ["pods", "configmaps"];
     let mut ledger = Ledger::new(limits);
     let mut now = SECOND;
     let mut under_way: Vec<(usize, usize, Duration, Ticket)> = Vec::new();
@@ -58,15 +57,11 @@ fn live_through(limits: Limits, population: u64, steps: &[(u64, Step)]) -> (Vec<
                 if under_way.iter().any(|(other, of, ..)| (other, of) == (object, resource)) {
                     continue;
                 }
-                let uid = uid(object * 2 + resource);
-                let mut answer = ledger.admit(&uid, &types[*resource], None, None, now);
-                if answer == Admission::PopulationNeeded {
-                    answer = ledger.admit(&uid, &types[*resource], None, Some(population), now);
-                }
-                match answer {
-                    Admission::Granted(ticket) => under_way.push((*object, *resource, now, ticket)),
-                    Admission::NotYet => assert!(!under_way.is_empty(), "nothing to wait for"),
-                    Admission::Engages(_) => return (sent, true),
+                let asked = self::object(types[*resource], "", object * 2 + resource);
+                match ledger.begin(&asked, population, now) {
+                    Ok(ticket) => under_way.push((*object, *resource, now, ticket)),
+                    Err(Refusal::NotYet) => assert!(!under_way.is_empty(), "nothing to wait for"),
+                    Err(Refusal::Engages { .. }) => return (sent, true),
                     other => panic!("{other:?}"),
                 }
             }
@@ -117,41 +112,23 @@ proptest! {
         }
     }
 
-    #[test]
-    fn deletions_of_almost_a_minute_ago_count(limit in 1..5_usize, at in 0..10_000_u64, not_quite in 1..2_000_u64) {
-        let mut ledger = Ledger::new(rate(u32::try_from(limit).unwrap()));
-        let first = Duration::from_millis(at);
-        for number in 0..limit {
-            match ledger.admit(&uid(number), &pods(), None, None, first) {
-                Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, first),
-                other => panic!("{other:?}"),
-            }
-        }
-        let now = first + 60 * SECOND - Duration::from_millis(not_quite);
-        let answer = ledger.admit(&uid(limit), &pods(), None, None, now);
-        prop_assert!(matches!(answer, Admission::Engages(_)), "{answer:?}");
-    }
-
-    /// The brake does not engage early: it engages after this many deletions within a minute and
-    /// one slot.
+    /// The brake engages after this many deletions within a minute, and at most one slot later.
     #[test]
     fn it_engages_only_when_the_limit_is_reached(limit in 1..20_u32, pauses in proptest::collection::vec(0..6_000_u64, 1..100)) {
         let mut ledger = Ledger::new(rate(limit));
         let (mut now, mut sent) = (SECOND, Vec::new());
         for (number, pause) in pauses.into_iter().enumerate() {
             now += Duration::from_millis(pause);
-            match ledger.admit(&uid(number), &pods(), None, None, now) {
-                Admission::Granted(ticket) => {
-                    ledger.settle(ticket, DeletionResult::TookEffect, now);
-                    sent.push(now);
-                }
-                Admission::Engages(_) => {
-                    let lately = sent.iter().filter(|then| now - **then <= 61 * SECOND).count();
-                    prop_assert!(lately >= usize::try_from(limit).unwrap());
+            let within = |seconds: u32| sent.iter().filter(|then| now - **then < seconds * SECOND).count();
+            let limit = usize::try_from(limit).unwrap();
+            match ledger.delete(&pod(number), 0, now) {
+                Ok(()) => prop_assert!(within(60) < limit, "deletions of almost a minute ago count"),
+                Err(_) => {
+                    prop_assert!(within(62) >= limit, "early");
                     return Ok(());
                 }
-                other => panic!("{other:?}"),
             }
+            sent.push(now);
         }
     }
 
@@ -169,18 +146,9 @@ proptest! {
         let mut asked: BTreeMap<u128, (Duration, u64)> = BTreeMap::new();
         for (number, (pause, population)) in steps.into_iter().enumerate() {
             now += Duration::from_millis(pause);
-            let uid = uid(number);
-            let mut answer = ledger.admit(&uid, &pods(), None, None, now);
-            let number = now.as_nanos() / slot.as_nanos();
-            prop_assert_eq!(answer == Admission::PopulationNeeded, !asked.contains_key(&number), "asked once in a slot");
-            if answer == Admission::PopulationNeeded {
-                asked.insert(number, (now, population));
-                answer = ledger.admit(&uid, &pods(), None, Some(population), now);
-            }
-            match answer {
-                Admission::Granted(ticket) => ledger.settle(ticket, DeletionResult::TookEffect, now),
-                Admission::Engages(_) => break,
-                other => panic!("{other:?}"),
+            asked.entry(now.as_nanos() / slot.as_nanos()).or_insert((now, population));
+            if ledger.delete(&pod(number), population, now).is_err() {
+                break;
             }
             deleted.push(now);
             for (start, population) in asked.values() {

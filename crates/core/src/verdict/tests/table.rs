@@ -4,8 +4,8 @@ use super::*;
 use crate::object::PropagationPolicy::{Background, Foreground, Orphan};
 use crate::verdict::ReferenceClass::{Absent, InvalidScope, Orphaned, Solid, Unresolved, Waiting};
 use crate::verdict::{
-    Decision, Explanation, GraphClass, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide,
-    from_graph, from_live, from_state, precheck,
+    Decision, Explanation, IdleReason, KeepReason, ParkReason, Precheck, ReferenceClass, decide, from_live,
+    from_state, named, precheck,
 };
 
 fn deleting(foreground: ForegroundProgress) -> ObjectSnapshot {
@@ -63,10 +63,9 @@ fn any_other_object_is_decided_by_its_owners() {
 /// Rule 4.8.
 #[test]
 fn an_observed_owner_is_solid_without_a_request_even_in_deletion() {
-    let owner = identity(1);
     for deletion in [DeletionState::Live, DeletionState::Terminating, DeletionState::Orphaning] {
         let state = OwnerState::Observed { resource_version: version(5), deletion };
-        assert_eq!(from_state(&owner, &state), GraphClass::Known(Solid));
+        assert_eq!(from_state(&state), Some(Solid));
     }
 }
 
@@ -75,25 +74,24 @@ fn an_observed_owner_is_solid_without_a_request_even_in_deletion() {
 fn an_apparently_waiting_owner_must_be_confirmed_live() {
     let state =
         OwnerState::Observed { resource_version: version(5), deletion: DeletionState::DeletingDependents };
-    assert_eq!(from_state(&identity(1), &state), GraphClass::ConfirmWaiting(&identity(1)));
+    assert_eq!(from_state(&state), None);
 }
 
 /// Rule 4.9.
 #[test]
 fn only_a_proved_absence_counts() {
-    let owner = identity(1);
-    assert_eq!(from_state(&owner, &OwnerState::Absent), GraphClass::Known(Absent));
-    assert_eq!(from_state(&owner, &OwnerState::Unknown), GraphClass::NeedsLookup(&owner));
+    assert_eq!(from_state(&OwnerState::Absent), Some(Absent));
+    assert_eq!(from_state(&OwnerState::Unknown), None);
 }
 
 /// Rule 4.9.
 #[test]
 fn an_owner_view_is_classified_by_its_location() {
-    assert_eq!(from_graph(&OwnerView::Unresolved), GraphClass::Known(Unresolved));
-    assert_eq!(from_graph(&OwnerView::InvalidScope), GraphClass::Known(InvalidScope));
-    assert_eq!(from_graph(&OwnerView::Remote(identity(1))), GraphClass::AskPartition(&identity(1)));
+    assert_eq!(named(&OwnerView::Unresolved), Err(Unresolved));
+    assert_eq!(named(&OwnerView::InvalidScope), Err(InvalidScope));
+    assert_eq!(named(&OwnerView::Remote(identity(1))), Ok((&identity(1), None)));
     let local = OwnerView::Local { identity: identity(1), state: OwnerState::Absent };
-    assert_eq!(from_graph(&local), GraphClass::Known(Absent));
+    assert_eq!(named(&local), Ok((&identity(1), Some(&OwnerState::Absent))));
 }
 
 /// Rule 4.8.

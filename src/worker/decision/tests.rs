@@ -10,39 +10,38 @@ use crate::telemetry::testing::logged as logged_text;
 use crate::worker::classified::{Classified, Evidence};
 use crate::worker::comparison::Comparison;
 use crate::worker::decision::{
-    DecisionLine, DecisionLines, DecisionObserver, DecisionRecord, DecisionRecorder, LoggedAs, Occurrence,
-    Summaries,
+    DecisionLine, DecisionLines, DecisionObserver, DecisionRecord, DecisionRecorder, Ended, LoggedAs,
+    Occurrence, Summaries,
 };
 use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
 use tokio_util::sync::CancellationToken;
 
-/// The log of a decision that failed like this.
-fn logged(gate: WriteGate, class: ErrorClass) -> String {
-    logged_with(gate, class, "PATCH", None)
+/// What the API server or the network made of a request.
+fn error(class: ErrorClass, action: &'static str, code: Option<u16>) -> ApiError {
+    ApiError { class, action, target: "configmaps a/x".to_owned(), message: "says the server".into(), code }
 }
 
-/// The same for a request with this method that was answered with this code.
-fn logged_with(gate: WriteGate, class: ErrorClass, action: &'static str, code: Option<u16>) -> String {
+/// Decides about an object, and that fails like this.
+fn fail(recorder: &DecisionRecorder, name: &str, error: ApiError) -> LoggedAs {
+    let object = identity("a", name);
+    DecisionLine::new(recorder, &object, "delete").finish(&Err::<Deleted, _>(error))
+}
+
+fn succeed(line: &DecisionLine<'_>, ended: impl Ended) {
+    line.finish(&Ok::<_, ApiError>(ended));
+}
+
+/// The log of a decision that failed like this.
+fn logged(gate: WriteGate, class: ErrorClass) -> String {
     logged_by(gate, |recorder| {
-        let target = "configmaps a/x".to_owned();
-        let error = ApiError { class, action, target, message: "says the server".into(), code };
-        let object = identity("a", "x");
-        DecisionLine::new(recorder, &object, "remove_references").finish(&Err::<Patched, _>(error));
+        fail(recorder, "x", error(class, "PATCH", None));
     })
 }
 
 /// What is logged by this.
 fn logged_by(gate: WriteGate, decide: impl FnOnce(&DecisionRecorder)) -> String {
-    logged_observed(gate, Vec::new(), decide)
-}
-
-fn logged_observed(
-    gate: WriteGate,
-    observers: Vec<Arc<dyn DecisionObserver>>,
-    decide: impl FnOnce(&DecisionRecorder),
-) -> String {
-    logged_as(DecisionLines::All, gate, observers, decide)
+    logged_as(DecisionLines::All, gate, Vec::new(), decide)
 }
 
 fn logged_as(
@@ -63,6 +62,11 @@ fn logged_as(
     })
 }
 
+/// An owner whose look-up failed, with this code if it was answered.
+fn unresolved(code: Option<u16>) -> Classified {
+    Classified::failed(error(ErrorClass::Transient, "GET", code))
+}
+
 /// Fails if each object that an outage affects has a line.
 #[test]
 fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
@@ -76,18 +80,19 @@ fn few_lines_are_logged_for_owners_whose_lookups_get_no_answer() {
             }
         })
     };
-    let lines = parked(&Classified::unresolved(true));
+    let lines = parked(&unresolved(None));
     assert!(lines.contains("an owner is unresolved") && lines.contains("get no answer"), "{lines}");
     assert!(lines.lines().count() < 20, "{lines}");
-    let answered = Classified::unresolved(false);
-    assert_eq!(parked(&answered).lines().count(), 200);
+    assert_eq!(parked(&unresolved(Some(500))).lines().count(), 200);
 }
 
 /// An outcome says what is known: only the server's own refusal or failure is `failed`.
 #[test]
 fn a_write_without_an_answer_is_unknown_and_one_that_was_not_sent_is_deferred() {
     let outcome = |class, action, code| {
-        let line = logged_with(WriteGate::open(), class, action, code);
+        let line = logged_by(WriteGate::open(), |recorder| {
+            fail(recorder, "x", error(class, action, code));
+        });
         let outcome = line.split("outcome=\"").nth(1).and_then(|rest| rest.split('"').next());
         outcome.unwrap_or_else(|| panic!("no outcome: {line}")).to_owned()
     };
@@ -103,13 +108,10 @@ fn a_write_without_an_answer_is_unknown_and_one_that_was_not_sent_is_deferred() 
 #[test]
 fn a_dry_run_logs_a_decision_about_an_object_once() {
     let comparison = Comparison::new(Duration::from_secs(60));
-    let lines = logged_observed(WriteGate::dry_run(), vec![Arc::new(comparison)], |recorder| {
+    let observers = vec![Arc::new(comparison) as _];
+    let lines = logged_as(DecisionLines::All, WriteGate::dry_run(), observers, |recorder| {
         for name in ["x", "y", "x", "x"] {
-            let object = identity("a", name);
-            let (action, target) = ("DELETE", format!("configmaps a/{name}"));
-            let error =
-                ApiError { class: ErrorClass::DryRun, action, target, message: "dry run".into(), code: None };
-            DecisionLine::new(recorder, &object, "delete").finish(&Err::<Patched, _>(error));
+            fail(recorder, name, error(ErrorClass::DryRun, "DELETE", None));
         }
     });
     assert_eq!(lines.lines().count(), 2, "{lines}");
@@ -150,20 +152,17 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
         let log = logged_as(lines, WriteGate::open(), vec![Arc::clone(&observed) as _], |recorder| {
             for number in 0..100 {
                 let object = identity("a", &number.to_string());
-                DecisionLine::new(recorder, &object, "delete").finish(&Ok(Deleted::Removed));
+                succeed(&DecisionLine::new(recorder, &object, "delete"), Deleted::Removed);
             }
             for class in
                 [ErrorClass::Denied, ErrorClass::Conflict, ErrorClass::Transient, ErrorClass::Refused]
             {
-                let (target, message) = ("configmaps a/x".to_owned(), "says the server".into());
-                let error = ApiError { class, action: "DELETE", target, message, code: None };
-                let object = identity("a", &format!("{class:?}"));
-                let line = DecisionLine::new(recorder, &object, "delete");
-                assert_eq!(line.finish(&Err::<Deleted, _>(error)), LoggedAs::Line);
+                let logged = fail(recorder, &format!("{class:?}"), error(class, "DELETE", None));
+                assert_eq!(logged, LoggedAs::Line);
             }
             let item = item(1);
             let object = identity("a", "y");
-            let waits = [Classified::unresolved(false)];
+            let waits = [unresolved(Some(500))];
             DecisionLine { owners: Some((&item, &waits)), ..DecisionLine::new(recorder, &object, "keep") }
                 .parked(&"an owner is unresolved");
         });
@@ -179,46 +178,38 @@ fn a_failure_a_refusal_and_an_object_that_waits_are_never_summed_up() {
 fn a_write_that_fails_again_and_again_has_one_line_and_its_success_the_number() {
     let log = logged_by(WriteGate::open(), |recorder| {
         for name in ["x", "y"] {
-            let object = identity("a", name);
             for _ in 0..100 {
-                let error = ApiError {
-                    class: ErrorClass::Denied,
-                    action: "DELETE",
-                    target: format!("configmaps a/{name}"),
-                    message: "says the webhook".into(),
-                    code: Some(403),
-                };
-                DecisionLine::new(recorder, &object, "delete").finish(&Err::<Deleted, _>(error));
+                fail(recorder, name, error(ErrorClass::Denied, "DELETE", Some(403)));
             }
         }
         let object = identity("a", "x");
-        DecisionLine::new(recorder, &object, "delete").finish(&Ok(Deleted::Removed));
+        succeed(&DecisionLine::new(recorder, &object, "delete"), Deleted::Removed);
     });
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 3, "{log}");
-    assert!(lines[..2].iter().all(|line| line.contains("says the webhook")), "{log}");
+    assert!(lines[..2].iter().all(|line| line.contains("says the server")), "{log}");
     assert!(lines[2].contains("outcome=\"deleted\" repeated=99"), "{log}");
 }
 
 /// An owner that is orphaned is the owner of its dependents' decisions and of its own.
 #[test]
 fn what_follows_from_one_deletion_is_in_one_summary() {
+    let gone = || Patched::Gone(AbsenceProof::of_test());
     let log = logged_as(DecisionLines::Summaries, WriteGate::open(), Vec::new(), |recorder| {
         let owner = identity("a", "owner");
         for number in 0..3 {
             let object = identity("a", &number.to_string());
             let line = DecisionLine { owner: Some(&owner), ..DecisionLine::new(recorder, &object, "orphan") };
-            line.finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
+            succeed(&line, gone());
         }
-        DecisionLine::new(recorder, &owner, "remove_finalizer")
-            .finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
+        succeed(&DecisionLine::new(recorder, &owner, "remove_finalizer"), gone());
         let item = item(2);
         let owner = |class| Classified::new(class, Evidence::Graph);
         let owners = [owner(ReferenceClass::Solid), owner(ReferenceClass::Absent)];
         let object = identity("a", "shared");
         let owners = Some((&item, &owners[..]));
-        DecisionLine { owners, ..DecisionLine::new(recorder, &object, "remove_references") }
-            .finish(&Ok(Patched::Gone(AbsenceProof::of_test())));
+        let line = DecisionLine::new(recorder, &object, "remove_references");
+        succeed(&DecisionLine { owners, ..line }, gone());
     });
     let lines: Vec<_> = log.lines().collect();
     assert_eq!(lines.len(), 2, "{log}");

@@ -1,4 +1,0 @@
-//! The workers as a whole.
-
-mod large;
-mod quiet;
