@@ -130,18 +130,20 @@ impl<'a> Call<'a> {
     }
 
     /// Classifies an error response.
-    pub fn refusal(&self, code: u16, headers: &HeaderMap, status: &Status, body: &[u8]) -> ApiError {
+    pub fn refusal(&self, code: u16, headers: &HeaderMap, body: &[u8]) -> ApiError {
+        let encoding = Encoding::of(headers);
+        let status = Status::read(encoding, body);
         let retry_after = headers
             .get(RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
-        let class = match error::classify(code, status, retry_after, self.object) {
+        let class = match error::classify(code, &status, retry_after, self.object) {
             ErrorClass::Absent if self.writes() => ErrorClass::SaysGone,
             class => class,
         };
         // Only text is quoted.
-        let text = if Encoding::of(headers) == Encoding::Json { body } else { NO_TEXT };
-        self.error(class, error::message(status, text), Some(code))
+        let text = if encoding == Encoding::Json { body } else { NO_TEXT };
+        self.error(class, error::message(&status, text), Some(code))
     }
 
     /// Classifies a response with a 2xx code whose body is a `Status` of a failure. Such an

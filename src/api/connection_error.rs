@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::iter::successors;
 
 use super::connection::CredentialsError;
 
@@ -10,20 +11,28 @@ pub(super) const CANNOT_CONNECT: &str = "cannot connect";
 /// Stands for an error that no cause describes.
 const NO_CAUSE: &str = "the connection failed";
 
-/// An error and its causes, without what libraries add for programmers: they wrap each cause in the name
-/// of a type or of an internal step, such as "ServiceError" or "client error (SendRequest)".
+/// An error and its causes.
+pub(super) fn causes<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    successors(Some(error), |&error| match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        // The source of an I/O error is that of the error in it.
+        Some(inner) => Some(inner as &(dyn Error + 'static)),
+        None => error.source(),
+    })
+}
+
+/// An error and its causes in words, without what libraries add for programmers: they wrap each cause in
+/// the name of a type or of an internal step, such as "ServiceError" or "client error (SendRequest)".
 pub(crate) fn error_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = String::new();
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        let words = plain(cause);
+    for words in causes(error).map(plain) {
         if !words.is_empty() && !text.contains(&words) {
             if !text.is_empty() {
                 text.push_str(": ");
             }
             text.push_str(&words);
         }
-        next = cause.source();
     }
     if text.is_empty() { NO_CAUSE.to_owned() } else { text }
 }
@@ -56,17 +65,11 @@ pub(super) fn is_connection_error(error: &kube::Error) -> bool {
 
 /// The same for an error while a body is read.
 pub(super) fn is_caused_by_connection(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        if cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|cause| cause.is_connect())
+    causes(error).any(|cause| {
+        cause.downcast_ref::<hyper_util::client::legacy::Error>().is_some_and(|cause| cause.is_connect())
             || cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
             || cause.downcast_ref::<io::Error>().is_some_and(|cause| breaks(cause.kind()))
-        {
-            return true;
-        }
-        next = cause.source();
-    }
-    false
+    })
 }
 
 const fn breaks(kind: ErrorKind) -> bool {

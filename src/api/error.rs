@@ -110,6 +110,12 @@ impl ApiError {
         matches!(self.code, Some(406 | 415))
     }
 
+    /// Whether the server is overloaded. The 429 of a disruption budget is about one object, and that of
+    /// a webhook is a denial.
+    pub(super) fn says_too_busy(&self) -> bool {
+        matches!(self.class, ErrorClass::Throttled { .. }) && !self.message.contains("disruption budget")
+    }
+
     /// Whether the request got no answer.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
@@ -253,13 +259,6 @@ pub(super) fn classify(
     }
 }
 
-/// Whether a response says that the server is overloaded. A 429 of an admission webhook or a
-/// disruption budget is about one object.
-pub(super) fn says_too_busy(code: u16, status: &Status) -> bool {
-    let is_about_the_object = status.is_admission_denial() || status.message.contains("disruption budget");
-    code == 429 && !is_about_the_object
-}
-
 /// The message to show: the server's, or the start of a body that is neither a `Status` nor
 /// other JSON, which might be an object.
 pub(super) fn message(status: &Status, body: &[u8]) -> String {
@@ -391,7 +390,6 @@ mod tests {
                 for code in [400, 401, 403, 404, 405, 409, 410, 415, 422, 429, 500, 503, 504] {
                     assert_eq!(sort(code, &body), ErrorClass::Denied, "{code} {body}");
                 }
-                assert!(!says_too_busy(429, &status(&body)), "it is about the object");
             }
         }
         assert_eq!(sort(403, "{}"), ErrorClass::Denied);
@@ -443,7 +441,12 @@ mod tests {
 
     #[test]
     fn only_the_servers_own_429_says_that_it_is_too_busy() {
-        let is_busy = |code, body| says_too_busy(code, &status(body));
+        let is_busy = |code, body: &str| {
+            let message = message(&status(body), body.as_bytes());
+            let target = String::new();
+            ApiError { class: sort(code, body), action: "GET", target, message, code: Some(code) }
+                .says_too_busy()
+        };
         assert!(is_busy(429, "Too many requests, please try again later.\n"));
         assert!(is_busy(
             429,

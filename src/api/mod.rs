@@ -6,11 +6,9 @@
 //! must know ([`ErrorClass`]). An object's body is never logged; the server's error message
 //! is.
 
-mod bulkhead;
 mod call;
 mod client;
 mod commands;
-mod concurrency;
 mod connect;
 mod connection;
 mod connection_error;
@@ -19,6 +17,7 @@ mod discovery;
 mod error;
 mod event;
 mod inspect;
+mod limits;
 mod list;
 mod list_watch;
 mod namespaces;
@@ -28,7 +27,6 @@ mod path;
 mod pods;
 mod reachability;
 mod read;
-mod refusals;
 mod restore_fence;
 mod review;
 #[cfg(test)]
@@ -37,10 +35,8 @@ mod settings;
 mod transport;
 mod write_gate;
 
-pub use bulkhead::HangHook;
 pub use client::{Api, WriteSlot, WriteVerb};
 pub use commands::LabelledPod;
-pub use concurrency::RateLimiter;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
 pub(crate) use connection_error::error_chain;
@@ -53,6 +49,7 @@ pub use error::{ApiError, Effect, ErrorClass};
 pub use event::OWNER_REF_INVALID_NAMESPACE;
 pub use event::{EventRecorder, EventType};
 pub use kube_gc_decode::Encoding;
+pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};

@@ -71,7 +71,6 @@ pub enum WallClock {
 
 impl WallClock {
     /// The time of day.
-    #[must_use]
     pub fn now(&self) -> SystemTime {
         match self {
             Self::System => SystemTime::now(),
@@ -156,7 +155,6 @@ pub enum Verb {
 
 impl Verb {
     /// The label value in metrics.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "get",

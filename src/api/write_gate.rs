@@ -10,14 +10,13 @@
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
-use futures::future::{Either, Ready, ready};
 use http::{Method, Request};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
-use tower::{BoxError, Layer, Service};
+use tower::filter::FilterLayer;
 
 use crate::telemetry::{DeletionLag, record};
 
@@ -62,7 +61,6 @@ pub enum ReplicaRole {
 
 impl ReplicaRole {
     /// Whether this process may write.
-    #[must_use]
     pub const fn writes(&self) -> bool {
         match self {
             Self::Alone | Self::Leading { .. } => true,
@@ -90,7 +88,6 @@ pub enum GateClosed {
 
 impl GateClosed {
     /// The label value in metrics.
-    #[must_use]
     pub const fn reason(self) -> &'static str {
         match self {
             Self::DryRun => "dry_run",
@@ -110,15 +107,8 @@ pub struct WritePermit {
 
 impl WritePermit {
     /// The time limit of a request: `timeout`, or less if the permit expires sooner.
-    #[must_use]
     pub fn limit(&self, timeout: Duration) -> Duration {
         self.term.map_or(timeout, |(given, ends)| given.until(ends).min(timeout))
-    }
-
-    /// When it was issued and when it expires; `None` if it does not expire.
-    #[must_use]
-    pub const fn term(&self) -> Option<(Moment, Moment)> {
-        self.term
     }
 }
 
@@ -129,27 +119,23 @@ impl WriteGate {
     }
 
     /// A gate that permits writes until it is paused.
-    #[must_use]
     pub fn open() -> Self {
         Self::new(false, None, ReplicaRole::Alone)
     }
 
     /// A gate that never permits a write.
-    #[must_use]
     pub fn dry_run() -> Self {
         Self::new(true, None, ReplicaRole::Alone)
     }
 
     /// A gate that permits writes while a lease is held, from the first
     /// [`grant`](Self::grant) on.
-    #[must_use]
     pub fn leased(clock: Clock) -> Self {
         let lease = Lease { clock, deadline: AtomicU64::new(0), renewed: AtomicU64::new(0) };
         Self::new(false, Some(lease), ReplicaRole::Standby { holder: None })
     }
 
     /// Whether it never permits a write.
-    #[must_use]
     pub fn is_dry_run(&self) -> bool {
         self.0.dry_run
     }
@@ -195,7 +181,6 @@ impl WriteGate {
     }
 
     /// The time since the last known renewal of the lease.
-    #[must_use]
     pub fn lease_age(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
         let renewed = lease.renewed.load(Ordering::Relaxed);
@@ -220,19 +205,16 @@ impl WriteGate {
     }
 
     /// Receives the role of this process.
-    #[must_use]
     pub fn role(&self) -> watch::Receiver<ReplicaRole> {
         self.0.role.subscribe()
     }
 
     /// Whether a write needs a lease.
-    #[must_use]
     pub fn needs_lease(&self) -> bool {
         self.0.lease.is_some()
     }
 
     /// The time until the lease ends; `None` if no lease is needed.
-    #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
         Some(lease.term().map_or(Duration::ZERO, |(now, deadline)| now.until(deadline)))
@@ -274,59 +256,25 @@ impl Lease {
 
 /// Asks the write gate again, below the client's queue: a kube client hands requests to its transport
 /// through a buffer. A write may wait there, so it takes another permit on the other side.
-#[derive(Clone, Debug)]
-pub(super) struct WriteGateLayer(pub WriteGate);
-
-/// Passes reads, and writes that get a permit.
-#[derive(Clone, Debug)]
-pub(super) struct WriteGateService<S> {
+pub(super) fn gate_layer<B>(
     gate: WriteGate,
-    inner: S,
-}
-
-impl<S> Layer<S> for WriteGateLayer {
-    type Service = WriteGateService<S>;
-
-    fn layer(&self, inner: S) -> WriteGateService<S> {
-        WriteGateService { gate: self.0.clone(), inner }
-    }
-}
-
-impl<S, B> Service<Request<B>> for WriteGateService<S>
-where
-    S: Service<Request<B>, Error = BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+) -> FilterLayer<impl Fn(Request<B>) -> Result<Request<B>, GateClosed> + Clone> {
+    FilterLayer::new(move |request: Request<B>| {
         if request.method() != Method::GET {
-            match self.gate.permit() {
-                Ok(permit) => {
-                    note(&request, &permit);
-                    if let Some(lag) = request.extensions().get::<DeletionLag>() {
-                        lag.deletion_sent();
-                    }
-                }
-                Err(closed) => {
-                    record::gate_refused(closed.reason());
-                    return Either::Right(ready(Err(closed.into())));
-                }
+            let permit = gate.permit().inspect_err(|closed| record::gate_refused(closed.reason()))?;
+            note(&request, permit);
+            if let Some(lag) = request.extensions().get::<DeletionLag>() {
+                lag.deletion_sent();
             }
         }
-        Either::Left(self.inner.call(request))
-    }
+        Ok(request)
+    })
 }
 
 /// Logs when a write was permitted. The clock is the same for all processes of a machine, so
 /// the logs of several replicas show who wrote when.
-fn note<B>(request: &Request<B>, permit: &WritePermit) {
-    if let Some((checked, deadline)) = permit.term() {
+fn note<B>(request: &Request<B>, permit: WritePermit) {
+    if let Some((checked, deadline)) = permit.term {
         let seconds = |moment: Moment| moment.since_origin().as_secs_f64();
         tracing::debug!(
             method = %request.method(),
@@ -344,25 +292,21 @@ pub struct Moment(Duration);
 
 impl Moment {
     /// The moment this long after the clock's origin.
-    #[must_use]
     pub const fn from_origin(since: Duration) -> Self {
         Self(since)
     }
 
     /// How long after the clock's origin it is.
-    #[must_use]
     pub const fn since_origin(self) -> Duration {
         self.0
     }
 
     /// The time until a later moment; zero if that is past.
-    #[must_use]
     pub const fn until(self, then: Self) -> Duration {
         then.0.saturating_sub(self.0)
     }
 
     /// The moment this much later.
-    #[must_use]
     pub const fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(duration))
     }
@@ -384,13 +328,11 @@ pub enum Clock {
 impl Clock {
     /// A clock that begins now and stops when the runtime's time is paused.
     #[cfg(any(test, feature = "internals"))]
-    #[must_use]
     pub fn runtime() -> Self {
         Self::Runtime(tokio::time::Instant::now())
     }
 
     /// The present moment.
-    #[must_use]
     pub fn now(&self) -> Moment {
         match self {
             Self::Boot => Moment(since_boot()),
@@ -414,7 +356,7 @@ mod tests {
     use std::time::Duration;
 
     use tokio::time::advance;
-    use tower::{ServiceExt as _, service_fn};
+    use tower::{BoxError, Layer as _, Service as _, ServiceExt as _, service_fn};
 
     use super::*;
     use crate::telemetry::Exporter;
@@ -526,7 +468,7 @@ mod tests {
         let _recording = metrics::set_default_local_recorder(&recorder);
         let gate = WriteGate::open();
         let mut service =
-            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+            gate_layer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
         let lag = DeletionLag::since(tokio::time::Instant::now());
         let request = || {
             let mut request = Request::builder().method(Method::DELETE).body(()).unwrap();
@@ -552,7 +494,7 @@ mod tests {
     async fn only_writes_need_the_gate() {
         let gate = WriteGate::open();
         let mut service =
-            WriteGateLayer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
+            gate_layer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
         let request = |method| Request::builder().method(method).body(()).unwrap();
         service.ready().await.unwrap().call(request(Method::DELETE)).await.unwrap();
         gate.pause();

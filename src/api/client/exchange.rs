@@ -1,6 +1,7 @@
 //! One request and its answer: read whole, page by page of a list while it arrives, or opened as a
 //! watch.
 
+use std::future::pending;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -15,10 +16,9 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Api;
 use crate::api::call::{Answer, Call};
-use crate::api::concurrency::Signal;
 use crate::api::connection::{CredentialsError, Renewed};
 use crate::api::connection_error::{error_chain, is_caused_by_connection, is_connection_error};
-use crate::api::error::{ApiError, ErrorClass, says_too_busy};
+use crate::api::error::{ApiError, ErrorClass};
 use crate::api::restore_fence::not_sent;
 use crate::api::settings::Verb;
 use crate::api::write_gate::{GateClosed, WritePermit};
@@ -35,48 +35,26 @@ const LONGEST_OBJECT: usize = 16 << 20;
 /// The longest `Status` that a server may answer with in place of a list.
 const LONGEST_STATUS: usize = 1 << 20;
 
-/// Whether a cancelled request has reached the server.
-enum IsSent {
-    /// It was waiting for a connection.
-    No,
-    /// The transport does not tell when a request gets its connection.
-    Unknown,
-}
-
 impl Api {
-    /// Sends a request and reads the answer. The signal says what that shows of the server's
-    /// load.
+    /// Sends a request and reads the answer.
     ///
     /// Box this future. It is large, and every future that contains it would grow by its size
     /// or twice that, and would be moved whole when it becomes a task.
-    pub(in crate::api) async fn exchange(&self, call: Call<'_>) -> (Result<Answer, ApiError>, Signal) {
-        let mut sent = self.send(&call).await;
+    pub(in crate::api) async fn exchange(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+        let (mut parts, mut body) = self.send(&call).await?;
         // The server did nothing. The gate and the fence decide anew.
-        if sent.as_ref().is_ok_and(|(parts, _)| parts.extensions.get::<Renewed>().is_some()) {
-            sent = self.send(&call).await;
+        if parts.extensions.get::<Renewed>().is_some() {
+            (parts, body) = self.send(&call).await?;
         }
-        match sent {
-            Err(error) => (Err(error), Signal::Ignored),
-            Ok((parts, body)) if parts.status.is_success() => {
-                if let Some(status) = Status::of_failure(&body) {
-                    return (Err(call.contradiction(parts.status.as_u16(), &status)), Signal::Ignored);
-                }
-                let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
-                let date = parts.headers.get(DATE).cloned();
-                (Ok(Answer { code, encoding, body, date }), Signal::Served)
-            }
-            Ok((parts, body)) => {
-                let (code, status) =
-                    (parts.status.as_u16(), Status::read(Encoding::of(&parts.headers), &body));
-                let signal = match code {
-                    429 if says_too_busy(code, &status) => Signal::Rejected,
-                    // A failure that may have nothing to do with load.
-                    408 | 500.. => Signal::Ignored,
-                    _ => Signal::Served,
-                };
-                (Err(call.refusal(code, &parts.headers, &status, &body)), signal)
-            }
+        let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
+        if !parts.status.is_success() {
+            return Err(call.refusal(code, &parts.headers, &body));
         }
+        if let Some(status) = Status::of_failure(&body) {
+            return Err(call.contradiction(code, &status));
+        }
+        let date = parts.headers.get(DATE).cloned();
+        Ok(Answer { code, encoding, body, date })
     }
 
     /// Sends a request, after asking the gate if it is a write, and reads the response,
@@ -90,31 +68,22 @@ impl Api {
         // Nothing may wait between this permit and the transport.
         let permit = self.write_permit(call).await?;
         let limit = permit.map_or(self.1.limit, |permit| permit.limit(self.1.limit));
-        let mut connection = capture_connection(&mut request);
+        let connection = capture_connection(&mut request);
         let start = Instant::now();
         let exchange = timeout(limit, async {
             let (parts, body) = self.response(call, request).await?.into_parts();
             let body = self.read_body(call, body).await?;
             Ok::<_, ApiError>((parts, body))
         });
-        let answer = match permit {
-            None => Ok(exchange.await),
-            Some(permit) => tokio::select! {
-                biased;
-                () = self.0.gate.expired(permit) => Err(cancelled(call, "this replica has lost the Lease")),
-                is_sent = self.superseded(&mut connection) => Err(match is_sent {
-                    IsSent::No => not_sent(call),
-                    IsSent::Unknown => cancelled(call, "watches were interrupted after the decision"),
-                }),
-                answer = exchange => Ok(answer),
-            },
+        let answer = tokio::select! {
+            biased;
+            error = self.overtaken(call, permit, connection) => Err(error),
+            answer = exchange => {
+                let answer = answer.unwrap_or_else(|_| Err(too_slow(call, limit)));
+                self.note_reachable(call, start, answer.as_ref().map(|(parts, _)| parts.status.as_u16()));
+                answer
+            }
         };
-        let answer = answer.map(|answer| answer.unwrap_or_else(|_| Err(too_slow(call, limit))));
-        if let Ok(answer) = &answer {
-            let code = answer.as_ref().map(|(parts, _)| parts.status.as_u16());
-            self.note_reachable(call, start, code);
-        }
-        let answer = answer.unwrap_or_else(Err);
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
         // For clients without the gate layer, which knows the time of sending better.
         if let Some(lag) = lag.filter(|_| code.is_some()) {
@@ -159,19 +128,34 @@ impl Api {
         Ok(Some(permit))
     }
 
-    /// Resolves when watches break after the write was decided, unless the request has a
-    /// connection by then. A connection that is made afterwards may lead to another store. A
-    /// request that has one is on its way to the right store, and its answer is worth waiting for.
-    async fn superseded(&self, connection: &mut CaptureConnection) -> IsSent {
-        if let Some(number) = self.1.decided_under {
+    /// Resolves when a write must not be waited for any longer: its permit has expired, or watches broke
+    /// after it was decided and it has no connection yet. A connection that is made afterwards may lead to
+    /// another store. A request that has one is on its way to the right store, and its answer is worth
+    /// waiting for.
+    async fn overtaken(
+        &self,
+        call: &Call<'_>,
+        permit: Option<WritePermit>,
+        mut connection: CaptureConnection,
+    ) -> ApiError {
+        let Some(permit) = permit else { return pending().await };
+        let superseded = async {
+            let Some(number) = self.1.decided_under else { return pending().await };
             self.0.restore_fence.superseded(number).await;
-            match connection.wait_for_connection_metadata().now_or_never().as_deref() {
-                None => return IsSent::No,
-                Some(None) => return IsSent::Unknown,
-                Some(Some(_)) => {}
+            let is_known =
+                connection.wait_for_connection_metadata().now_or_never().as_deref().map(Option::is_some);
+            match is_known {
+                None => not_sent(call),
+                // The transport does not tell when a request gets its connection.
+                Some(false) => cancelled(call, "watches were interrupted after the decision"),
+                Some(true) => pending().await,
             }
+        };
+        tokio::select! {
+            biased;
+            () = self.0.gate.expired(permit) => cancelled(call, "this replica has lost the Lease"),
+            error = superseded => error,
         }
-        std::future::pending().await
     }
 
     /// Reads a response's body to its end, up to a limit.
@@ -235,8 +219,7 @@ impl Api {
         let body = timeout_at(deadline, self.read_body(call, body))
             .await
             .unwrap_or_else(|_| Err(too_slow(call, limit)))?;
-        let status = Status::read(Encoding::of(&parts.headers), &body);
-        Err(call.refusal(parts.status.as_u16(), &parts.headers, &status, &body))
+        Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
     }
 }
 

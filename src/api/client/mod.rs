@@ -1,8 +1,7 @@
 //! The client of one API server.
 //!
 //! [`Api`] holds what all requests share. `exchange` sends one request and reads its answer, or opens a
-//! list or a watch, and `slots` makes requests about single objects wait for the rate limit, the
-//! concurrency limit and the bulkhead. What a request means (a DELETE, a patch, a look-up) is in the
+//! list or a watch, and `slots` makes requests about single objects wait for the limits. What a request means (a DELETE, a patch, a look-up) is in the
 //! modules beside this one, which extend [`Api`].
 
 mod exchange;
@@ -14,12 +13,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::bulkhead::Bulkhead;
-use super::concurrency::{ConcurrencyLimits, RateLimiter, SharedSlot};
+use super::limits::{Limits, RateLimiter, Slot};
 use super::list_watch::StreamingLists;
 use super::patch::StrategicMergeSupport;
 use super::reachability::Reachability;
-use super::refusals::Refusals;
 use super::restore_fence::{HighWater, RestoreFence};
 use super::settings::{ApiSettings, Jitter, Verb};
 use super::write_gate::WriteGate;
@@ -45,12 +42,6 @@ pub struct Clients {
     pub watches: kube::Client,
 }
 
-impl fmt::Debug for Clients {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Clients").finish_non_exhaustive()
-    }
-}
-
 impl From<kube::Client> for Clients {
     fn from(client: kube::Client) -> Self {
         Self { unary: client.clone(), lists: client.clone(), watches: client }
@@ -62,7 +53,7 @@ impl From<kube::Client> for Clients {
 struct Options {
     /// The slot that requests about single objects have already. Otherwise each waits for the rate and
     /// concurrency limits right before it is sent.
-    slot: Option<SharedSlot>,
+    slot: Option<Arc<Slot>>,
     /// The time limit of a request.
     limit: Duration,
     /// The latest acknowledged disturbance when the write was decided.
@@ -76,10 +67,8 @@ pub(super) struct Inner {
     high_water: HighWater,
     restore_fence: RestoreFence,
     rate_limiter: RateLimiter,
-    pub(super) concurrency: ConcurrencyLimits,
-    pub(super) bulkhead: Bulkhead,
+    pub(super) limits: Limits,
     pub(super) reachability: Reachability,
-    pub(super) refusals: Refusals,
     pub(super) jitter: Jitter,
     pub(super) strategic_merge: StrategicMergeSupport,
     pub(super) streaming_lists: StreamingLists,
@@ -93,7 +82,6 @@ impl fmt::Debug for Api {
 
 impl Api {
     /// An API client on top of existing HTTP clients.
-    #[must_use]
     pub fn from_clients(clients: impl Into<Clients>, settings: ApiSettings, gate: WriteGate) -> Self {
         let options = Options { slot: None, limit: settings.request_timeout, decided_under: None };
         let inner = Inner {
@@ -101,10 +89,8 @@ impl Api {
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
             streaming_lists: StreamingLists::new(settings.streaming_lists),
-            concurrency: ConcurrencyLimits::default(),
-            bulkhead: Bulkhead::default(),
-            reachability: Reachability::default(),
-            refusals: Refusals::default(),
+            limits: Limits::new(),
+            reachability: Reachability::new(),
             settings,
             restore_fence: RestoreFence::new(gate.clone()),
             gate,
@@ -115,8 +101,8 @@ impl Api {
     }
 
     /// A clone whose requests do not wait: they have this slot.
-    pub(super) fn with_slot(&self, slot: SharedSlot) -> Self {
-        Self(Arc::clone(&self.0), Options { slot: Some(slot), ..self.1.clone() })
+    fn with_slot(&self, slot: Slot) -> Self {
+        Self(Arc::clone(&self.0), Options { slot: Some(Arc::new(slot)), ..self.1.clone() })
     }
 
     /// Whether the requests of this clone have a slot already.
@@ -125,14 +111,12 @@ impl Api {
     }
 
     /// A clone whose requests take no longer than this.
-    #[must_use]
     pub fn within(&self, limit: Duration) -> Self {
         Self(Arc::clone(&self.0), Options { limit: limit.min(self.1.limit), ..self.1.clone() })
     }
 
     /// A clone whose writes were decided under this disturbance. They are not sent if
     /// watches have broken since.
-    #[must_use]
     pub fn under(&self, disturbance: u64) -> Self {
         Self(Arc::clone(&self.0), Options { decided_under: Some(disturbance), ..self.1.clone() })
     }
@@ -143,31 +127,26 @@ impl Api {
 
     /// Whether an aggregated API serves this type, as far as discovery has shown. It may
     /// ignore preconditions.
-    #[must_use]
     pub fn is_aggregated(&self, resource: &GroupResource) -> bool {
-        self.0.concurrency.is_aggregated(resource)
+        self.0.limits.is_aggregated(resource)
     }
 
     /// Limits and preferences of this client.
-    #[must_use]
     pub fn settings(&self) -> &ApiSettings {
         &self.0.settings
     }
 
     /// The gate that every write passes.
-    #[must_use]
     pub fn gate(&self) -> &WriteGate {
         &self.0.gate
     }
 
     /// The last version seen of every type.
-    #[must_use]
     pub fn high_water(&self) -> &HighWater {
         &self.0.high_water
     }
 
     /// The fence that holds writes back while the store may have been restored.
-    #[must_use]
     pub fn restore_fence(&self) -> &RestoreFence {
         &self.0.restore_fence
     }

@@ -5,14 +5,17 @@
 //! right before a write takes a [`WriteSlot`] first, then checks, then sends the write: nothing waits
 //! in between. Dropping an unused slot frees it.
 
+use std::sync::Arc;
+
 use http::Method;
+use tokio::time::timeout;
 
 use super::Api;
-use crate::api::bulkhead::End;
 use crate::api::call::{Answer, Call};
-use crate::api::concurrency::{SharedSlot, Signal, Slot, when_it_hangs};
 use crate::api::delete::Deleted;
 use crate::api::error::ApiError;
+use crate::api::limits::Slot;
+use crate::api::limits::machine::Outcome;
 use crate::api::settings::Verb;
 use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 
@@ -25,15 +28,29 @@ impl Api {
         // wait behind a thousand deletions.
         if !call.is_about_an_object() {
             self.pass(&call).await?;
-            return Box::pin(self.exchange(call)).await.0;
+            return Box::pin(self.exchange(call)).await;
         }
-        if let Some(slot) = &self.1.slot {
-            return self.exchange_in(slot, call).await;
-        }
-        self.ready(&call).await?;
-        self.take_tokens(1).await;
-        let slot = self.slot_for(&call).await?;
-        self.exchange_at(Some(slot), call, Slot::end).await
+        let slot = match &self.1.slot {
+            // Without waiting for a probe, either.
+            Some(slot) => {
+                self.pass_at_once(&call)?;
+                Arc::clone(slot)
+            }
+            None => Arc::new(self.slot(&call, 1).await?),
+        };
+        // Requests of its compartment may have begun to hang while it waited.
+        let mut ticket = self.0.limits.admit(&call)?;
+        let mut exchange = Box::pin(self.exchange(call));
+        let answer = match timeout(ticket.patience(), &mut exchange).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                slot.release();
+                ticket.hangs();
+                exchange.await
+            }
+        };
+        ticket.end(Outcome::of(&answer));
+        answer
     }
 
     /// Takes this many tokens of the rate limiter.
@@ -43,50 +60,16 @@ impl Api {
         }
     }
 
-    /// Fails if the request would not be sent now. Checked before the request takes a token
-    /// of the rate limiter.
-    pub(in crate::api) async fn ready(&self, call: &Call<'_>) -> Result<(), ApiError> {
+    /// Waits for a slot and the tokens of these requests, unless the first of them must not be sent.
+    async fn slot(&self, call: &Call<'_>, requests: u32) -> Result<Slot, ApiError> {
         self.pass(call).await?;
-        self.0.bulkhead.check(call)
-    }
-
-    /// Waits for a slot for a request, unless the request must not be sent.
-    pub(in crate::api) async fn slot_for(&self, call: &Call<'_>) -> Result<Slot, ApiError> {
-        // A request that must not be sent needs no slot, and the restore fence may take long.
-        self.write_permit(call).await?;
-        Ok(self.0.concurrency.slot(call.resource).await)
-    }
-
-    /// Sends a request in a reserved slot. It never waits for the slot: while another request
-    /// uses it, or after it was lost because a request hung, the request goes without.
-    async fn exchange_in(&self, shared: &SharedSlot, call: Call<'_>) -> Result<Answer, ApiError> {
-        // Without waiting for a probe, either.
-        self.pass_at_once(&call)?;
-        let slot = shared.take(|slot| self.0.concurrency.is_for(slot, call.resource));
-        self.exchange_at(slot, call, |slot, signal| shared.put_back(slot, signal)).await
-    }
-
-    /// Sends a request about a single object, in a slot if there is one.
-    async fn exchange_at(
-        &self,
-        mut slot: Option<Slot>,
-        call: Call<'_>,
-        end: impl FnOnce(Slot, Signal),
-    ) -> Result<Answer, ApiError> {
-        // Requests of its compartment may have begun to hang while it waited.
-        let mut guard = self.0.bulkhead.admit(&call)?;
-        let patience = guard.patience();
-        let exchange = Box::pin(self.exchange(call));
-        let hangs = || guard.hangs();
-        let (answer, signal) = match &mut slot {
-            Some(slot) => slot.keep(exchange, patience, hangs).await,
-            None => when_it_hangs(exchange, patience, hangs).await,
-        };
-        if let Some(slot) = slot {
-            end(slot, signal);
+        self.0.limits.check(call)?;
+        // A dry run makes the same checks as a real one; only the write itself is refused.
+        if !self.gate().is_dry_run() {
+            self.write_permit(call).await?;
         }
-        guard.end(End::of(&answer));
-        answer
+        self.take_tokens(requests).await;
+        Ok(self.0.limits.slot(call.resource).await)
     }
 }
 
@@ -121,17 +104,13 @@ impl Api {
             WriteVerb::Delete => Call::object(Verb::Delete, Method::DELETE, "DELETE", object)?,
             WriteVerb::Patch => Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?,
         };
-        self.ready(&call).await?;
-        self.take_tokens(requests).await;
-        // A dry run makes the same checks; its gate refuses only the write itself.
-        let slot = if self.gate().is_dry_run() { None } else { Some(self.slot_for(&call).await?) };
-        Ok(WriteSlot(self.with_slot(SharedSlot::new(slot))))
+        let slot = self.slot(&call, requests).await?;
+        Ok(WriteSlot(self.with_slot(slot)))
     }
 }
 
 impl WriteSlot {
     /// A client whose requests use this slot and do not wait.
-    #[must_use]
     pub const fn api(&self) -> &Api {
         &self.0
     }

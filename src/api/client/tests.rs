@@ -83,7 +83,7 @@ async fn a_gate_that_closes_in_the_clients_queue_is_reported_as_closed() {
         Ok::<_, tower::BoxError>(Response::new(Body::empty()))
     });
     let client = || {
-        let layer = crate::api::write_gate::WriteGateLayer(below.clone());
+        let layer = crate::api::write_gate::gate_layer(below.clone());
         kube::Client::new(layer.layer(transport), "default")
     };
     let api = Api::from_clients(client(), ApiSettings::default(), WriteGate::open());

@@ -1,10 +1,9 @@
 //! The credentials that all clients of a connection share.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -15,7 +14,7 @@ use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::tls::{self, Certificates, Latest, Trust};
+use super::tls::{self, Trust};
 use super::{CredentialsError, exec};
 
 /// How long the content of files is taken as known.
@@ -32,24 +31,16 @@ const LONGEST_FILE: u64 = 1 << 20;
 /// The credentials of a connection.
 pub struct Credentials {
     config: Arc<kube::Config>,
-    state: RwLock<Arc<State>>,
-    certificates: Arc<Latest>,
-    /// When the files were read.
-    looked: Mutex<Instant>,
+    latest: Arc<Latest>,
     /// Held while they are read again, so that this happens once for all who need it.
     known: tokio::sync::Mutex<Known>,
 }
 
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Credentials").finish_non_exhaustive()
-    }
-}
-
-/// What the state was made of.
+/// What the latest state was made of.
 struct Known {
     source: Source,
-    /// When the files were read because of a refusal.
+    /// When the files were read, and when because of a refusal.
+    looked: Instant,
     refused: Option<Instant>,
     /// When the exec plugin was asked.
     asked: Option<Instant>,
@@ -57,109 +48,84 @@ struct Known {
     failed: Option<CredentialsError>,
 }
 
-/// Why credentials are read again.
-#[derive(Clone, Copy)]
-enum Reason {
-    /// It is time to look.
-    Time,
-    /// The server has refused this version.
-    Refused(u64),
-}
-
 impl Credentials {
     /// Reads the files that the configuration names.
     pub fn new(config: Arc<kube::Config>) -> Result<Self, CredentialsError> {
         let source = Source::read(&config, &Source::default())?;
-        let state = State::new(&config, &source, None)?;
-        Ok(Self {
-            config,
-            certificates: Arc::new(Latest::new(Arc::clone(&state.certificates))),
-            state: RwLock::new(Arc::new(state)),
-            looked: Mutex::new(Instant::now()),
-            known: tokio::sync::Mutex::new(Known { source, refused: None, asked: None, failed: None }),
-        })
+        let latest = Arc::new(Latest(RwLock::new(Arc::new(State::new(&config, &source, None)?))));
+        let known = Known { source, looked: Instant::now(), refused: None, asked: None, failed: None };
+        Ok(Self { config, latest, known: tokio::sync::Mutex::new(known) })
     }
 
     /// What new connections use.
-    pub const fn certificates(&self) -> &Arc<Latest> {
-        &self.certificates
-    }
-
-    /// What is known now.
-    fn state(&self) -> Arc<State> {
-        Arc::clone(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    pub const fn latest(&self) -> &Arc<Latest> {
+        &self.latest
     }
 
     /// Changes when the connections that are open belong to an earlier client certificate.
     pub fn generation(&self) -> u64 {
-        self.state().generation
+        self.latest.get().generation
     }
 
     /// Credentials for a request. Files are looked at from time to time, and an exec plugin is asked
     /// before its credentials end.
     pub async fn current(self: &Arc<Self>) -> Result<Arc<State>, CredentialsError> {
-        let state = self.state();
-        if self.since_looked() < KNOWN_FOR && !state.needs_plugin() {
+        let state = self.latest.get();
+        let needs_plugin = state.needs_plugin();
+        let is_due = || self.known.try_lock().is_ok_and(|known| known.looked.elapsed() >= KNOWN_FOR);
+        if !needs_plugin && !is_due() {
             return Ok(state);
         }
-        match self.renew(Reason::Time).await {
-            Err(error) if state.needs_plugin() => Err(error),
+        match self.renew(None).await {
+            Err(error) if needs_plugin => Err(error),
             Err(error) => {
                 tracing::debug!(%error, "the credentials could not be read again");
                 Ok(state)
             }
-            Ok(()) => Ok(self.state()),
+            Ok(()) => Ok(self.latest.get()),
         }
     }
 
     /// Other credentials than those that the server has refused.
     pub async fn refused(self: &Arc<Self>, version: u64) -> Option<Arc<State>> {
-        if let Err(error) = self.renew(Reason::Refused(version)).await {
+        if let Err(error) = self.renew(Some(version)).await {
             tracing::debug!(%error, "the credentials could not be read again");
         }
-        Some(self.state()).filter(|state| state.version != version)
+        Some(self.latest.get()).filter(|state| state.version != version)
     }
 
-    fn since_looked(&self) -> Duration {
-        self.looked.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
-    }
-
-    /// A caller may give up waiting. Then an exec plugin goes on, for those who ask next.
-    async fn renew(self: &Arc<Self>, reason: Reason) -> Result<(), CredentialsError> {
+    /// Reads credentials again, because it is time or because the server has refused this version. A
+    /// caller may give up waiting. Then an exec plugin goes on, for those who ask next.
+    async fn renew(self: &Arc<Self>, refused: Option<u64>) -> Result<(), CredentialsError> {
         let credentials = Arc::clone(self);
-        let renewing = tokio::spawn(async move { credentials.read_again(reason).await });
+        let renewing = tokio::spawn(async move { credentials.read_again(refused).await });
         renewing.await.unwrap_or_else(|error| Err(CredentialsError::new(error.to_string())))
     }
 
-    async fn read_again(&self, reason: Reason) -> Result<(), CredentialsError> {
-        let state = self.state();
-        let mut known = match reason {
-            // A plugin that another request waits for must not delay those that need no answer of it.
-            Reason::Time if !state.needs_plugin() => match self.known.try_lock() {
-                Ok(known) => known,
-                Err(_) => return Ok(()),
-            },
-            Reason::Time | Reason::Refused(_) => self.known.lock().await,
+    async fn read_again(&self, refused: Option<u64>) -> Result<(), CredentialsError> {
+        // A plugin that another request waits for must not delay those that need no answer of it.
+        let mut known = if refused.is_none() && !self.latest.get().needs_plugin() {
+            let Ok(known) = self.known.try_lock() else { return Ok(()) };
+            known
+        } else {
+            self.known.lock().await
         };
-        let state = self.state();
-        let (is_due, is_refused) = match reason {
-            Reason::Time => (self.since_looked() >= KNOWN_FOR, false),
+        let state = self.latest.get();
+        let is_due = match refused {
+            None => known.looked.elapsed() >= KNOWN_FOR,
             // Another request met the same refusal.
-            Reason::Refused(version) if version != state.version => return Ok(()),
-            Reason::Refused(_) => (known.refused.is_none_or(|last| last.elapsed() >= LOOK_PAUSE), true),
+            Some(version) if version != state.version => return Ok(()),
+            Some(_) => known.refused.is_none_or(|last| last.elapsed() >= LOOK_PAUSE),
         };
         let mut source = known.source.clone();
         let mut failure = None;
         if is_due {
             source = Source::read(&self.config, &source)?;
-            let now = Instant::now();
-            *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = now;
-            if is_refused {
-                known.refused = Some(now);
-            }
+            known.looked = Instant::now();
+            known.refused = refused.map(|_| known.looked).or(known.refused);
         }
         if let Some(plugin) = self.config.auth_info.exec.as_ref().filter(|_| state.has_plugin)
-            && (state.needs_plugin() || is_refused)
+            && (state.needs_plugin() || refused.is_some())
         {
             // Its answer may have ended already, by a clock that is wrong.
             if known.asked.is_none_or(|asked| asked.elapsed() >= PLUGIN_PAUSE) {
@@ -172,11 +138,20 @@ impl Credentials {
         }
         if source != known.source {
             let state = State::new(&self.config, &source, Some(&state))?;
-            self.certificates.set(Arc::clone(&state.certificates));
-            *self.state.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
+            *self.latest.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(state);
             known.source = source;
         }
         failure.map_or(Ok(()), Err)
+    }
+}
+
+/// What requests and new connections use at the moment.
+#[derive(Debug)]
+pub struct Latest(RwLock<Arc<State>>);
+
+impl Latest {
+    pub fn get(&self) -> Arc<State> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -241,6 +216,7 @@ fn decoded(base64: &str, what: &str) -> Result<Vec<u8>, CredentialsError> {
 }
 
 /// What requests and new connections use.
+#[derive(Debug)]
 pub struct State {
     /// Another one after each change.
     pub version: u64,
@@ -248,7 +224,10 @@ pub struct State {
     generation: u64,
     /// The header of each request.
     pub authorization: Option<HeaderValue>,
-    certificates: Arc<Certificates>,
+    /// The client certificate and its key.
+    pub identity: Option<Arc<CertifiedKey>>,
+    /// Which servers are trusted.
+    pub trust: Trust,
     has_plugin: bool,
     /// When the credentials of the plugin end; `None` if they do not.
     ends: Option<SystemTime>,
@@ -275,7 +254,7 @@ impl State {
             pair.map(|(certificate, key)| tls::identity(&certificate, &key)).transpose()?.map(Arc::new);
         let chain =
             |identity: &Option<Arc<CertifiedKey>>| identity.as_ref().map(|identity| identity.cert.clone());
-        let is_same = before.is_some_and(|before| chain(&before.certificates.identity) == chain(&identity));
+        let is_same = before.is_some_and(|before| chain(&before.identity) == chain(&identity));
         let authority = match (&source.authority, &config.root_cert) {
             (Some(pem), _) => Some(tls::certificates(pem).map_err(|error| error.of("the CA"))?),
             (None, Some(certificates)) => Some(certificates.iter().cloned().map(Into::into).collect()),
@@ -293,7 +272,8 @@ impl State {
             version: before.map_or(0, |before| before.version + 1),
             generation: before.map_or(0, |before| before.generation + u64::from(!is_same)),
             authorization: own.map_or_else(|| token.map(bearer).transpose(), |own| Ok(Some(own)))?,
-            certificates: Arc::new(Certificates { identity, trust }),
+            identity,
+            trust,
             has_plugin,
             ends: answer.map(exec::Answer::ends).transpose()?.flatten(),
             is_asked: answer.is_some(),

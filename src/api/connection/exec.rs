@@ -8,8 +8,9 @@ use std::process::{Output, Stdio};
 use std::time::{Duration, SystemTime};
 
 use k8s_openapi::jiff::Timestamp;
-use kube::config::{ExecAuthCluster, ExecConfig, ExecInteractiveMode};
-use serde::{Deserialize, Serialize};
+use kube::config::{ExecConfig, ExecInteractiveMode};
+use serde::Deserialize;
+use serde_json::json;
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -32,22 +33,6 @@ pub struct Answer {
     pub token: Option<String>,
     pub client_certificate_data: Option<String>,
     pub client_key_data: Option<String>,
-}
-
-/// What a plugin reads in `$KUBERNETES_EXEC_INFO`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Asked<'a> {
-    api_version: &'a str,
-    kind: &'static str,
-    spec: Spec<'a>,
-}
-
-#[derive(Serialize)]
-struct Spec<'a> {
-    interactive: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cluster: Option<&'a ExecAuthCluster>,
 }
 
 impl Answer {
@@ -113,12 +98,13 @@ fn command(plugin: &ExecConfig, name: &str, interactive: bool) -> Result<Command
     if name.is_empty() {
         return Err(CredentialsError::new("the exec plugin of the kubeconfig has no command"));
     }
-    let asked = Asked {
-        api_version: plugin.api_version.as_deref().unwrap_or_default(),
-        kind: "ExecCredential",
-        spec: Spec { interactive, cluster: plugin.cluster.as_ref().filter(|_| plugin.provide_cluster_info) },
-    };
-    let asked = serde_json::to_string(&asked).map_err(|error| CredentialsError::new(error.to_string()))?;
+    let mut spec = json!({ "interactive": interactive });
+    if let Some(cluster) = plugin.cluster.as_ref().filter(|_| plugin.provide_cluster_info) {
+        let cluster = serde_json::to_value(cluster);
+        spec["cluster"] = cluster.map_err(|error| CredentialsError::new(error.to_string()))?;
+    }
+    let version = plugin.api_version.as_deref().unwrap_or_default();
+    let asked = json!({ "apiVersion": version, "kind": "ExecCredential", "spec": spec }).to_string();
     let pairs = plugin.env.iter().flatten().filter_map(|pair| Some((pair.get("name")?, pair.get("value")?)));
     let mut command = Command::new(name);
     command.args(plugin.args.iter().flatten()).envs(pairs).env("KUBERNETES_EXEC_INFO", asked);

@@ -10,22 +10,20 @@ mod proxy;
 mod tls;
 
 use std::error::Error;
+use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::{fmt, io, mem};
 
 use credentials::State;
-use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, USER_AGENT as USER_AGENT_HEADER};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::client::Body;
 use tokio_rustls::rustls::{self, AlertDescription, ClientConfig};
 use tower::{BoxError, Service, ServiceExt as _};
 
-use super::connection_error::error_chain;
+use super::connection_error::{causes, error_chain};
 use super::settings::USER_AGENT;
 pub(super) use credentials::Credentials;
-pub(super) use proxy::{Carrier, Dial, choose as choose_proxy, dial};
+pub(super) use proxy::{Carrier, choose as choose_proxy, dial};
 
 /// How an API server is reached, and as whom. Clones share the credentials.
 #[derive(Clone)]
@@ -51,13 +49,11 @@ impl Connection {
         let config = Arc::new(config);
         let credentials = Credentials::new(Arc::clone(&config)).map_err(|error| unusable(&config, &error))?;
         let credentials = Arc::new(credentials);
-        let tls =
-            tls::client_config(credentials.certificates()).map_err(|error| unusable(&config, &error))?;
+        let tls = tls::client_config(credentials.latest()).map_err(|error| unusable(&config, &error))?;
         Ok(Self { config, credentials, tls })
     }
 
     /// The configuration with which it began.
-    #[must_use]
     pub fn config(&self) -> &kube::Config {
         &self.config
     }
@@ -127,64 +123,35 @@ impl CredentialsError {
 #[derive(Clone, Copy, Debug)]
 pub struct Renewed;
 
-/// Adds credentials to requests. When the server refuses them, it reads them again, and repeats a
-/// request that only reads.
-#[derive(Clone, Debug)]
-pub struct Authorized<S> {
-    inner: S,
+/// Adds credentials to a request and sends it. When the server refuses them, they are read again, and a
+/// request that only reads is repeated. Writes are repeated, too, if nothing has to be asked before.
+pub async fn authorized<S, B>(
+    mut service: S,
     credentials: Arc<Credentials>,
-    /// Whether writes are repeated, too: nothing has to be asked before.
     repeats_writes: bool,
-}
-
-impl<S> Authorized<S> {
-    pub const fn new(inner: S, credentials: Arc<Credentials>, repeats_writes: bool) -> Self {
-        Self { inner, credentials, repeats_writes }
-    }
-}
-
-impl<S, B> Service<Request<Body>> for Authorized<S>
+    request: Request<Body>,
+) -> Result<Response<B>, BoxError>
 where
-    S: Service<Request<Body>, Response = Response<B>, Error = BoxError, Future: Send>
-        + Clone
-        + Send
-        + 'static,
-    B: Send + 'static,
+    S: Service<Request<Body>, Response = Response<B>, Error = BoxError>,
 {
-    type Response = Response<B>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<B>, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
+    let may_repeat = repeats_writes || request.method() == Method::GET;
+    let state = credentials.current().await?;
+    let copy = copy(&request);
+    let answer = service.ready().await?.call(with(request, &state)).await;
+    let is_refused = match &answer {
+        Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
+        Err(error) => is_about_certificates(&**error),
+    };
+    if !is_refused {
+        return answer;
     }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        // The service that is ready, not its clone.
-        let clone = self.inner.clone();
-        let mut service = mem::replace(&mut self.inner, clone);
-        let credentials = Arc::clone(&self.credentials);
-        let may_repeat = self.repeats_writes || request.method() == Method::GET;
-        Box::pin(async move {
-            let state = credentials.current().await?;
-            let copy = copy(&request);
-            let answer = service.call(with(request, &state)).await;
-            let is_refused = match &answer {
-                Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
-                Err(error) => is_about_certificates(&**error),
-            };
-            if !is_refused {
-                return answer;
-            }
-            let Some(state) = credentials.refused(state.version).await else { return answer };
-            match copy.filter(|_| may_repeat) {
-                Some(copy) => service.ready().await?.call(with(copy, &state)).await,
-                None => answer.map(|mut answer| {
-                    answer.extensions_mut().insert(Renewed);
-                    answer
-                }),
-            }
-        })
+    let Some(state) = credentials.refused(state.version).await else { return answer };
+    match copy.filter(|_| may_repeat) {
+        Some(copy) => service.ready().await?.call(with(copy, &state)).await,
+        None => answer.map(|mut answer| {
+            answer.extensions_mut().insert(Renewed);
+            answer
+        }),
     }
 }
 
@@ -210,13 +177,11 @@ fn copy(request: &Request<Body>) -> Option<Request<Body>> {
 /// Whether one side has rejected the other's certificate, so that nothing was sent or read.
 fn is_about_certificates(error: &(dyn Error + 'static)) -> bool {
     use AlertDescription as Alert;
-    let mut next = Some(error);
-    while let Some(cause) = next {
-        match cause.downcast_ref::<rustls::Error>() {
-            Some(rustls::Error::InvalidCertificate(_)) => return true,
-            Some(rustls::Error::AlertReceived(alert)) => {
-                return matches!(
-                    alert,
+    causes(error).filter_map(|cause| cause.downcast_ref()).any(|cause| {
+        matches!(
+            cause,
+            rustls::Error::InvalidCertificate(_)
+                | rustls::Error::AlertReceived(
                     Alert::BadCertificate
                         | Alert::UnsupportedCertificate
                         | Alert::CertificateRevoked
@@ -225,17 +190,9 @@ fn is_about_certificates(error: &(dyn Error + 'static)) -> bool {
                         | Alert::UnknownCA
                         | Alert::AccessDenied
                         | Alert::CertificateRequired
-                );
-            }
-            Some(_) | None => {}
-        }
-        // The source of an I/O error is that of the error in it.
-        next = match cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner as &(dyn Error + 'static)),
-            None => cause.source(),
-        };
-    }
-    false
+                )
+        )
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! rustls asks the objects here during each handshake, so that a new connection always uses the
 //! latest certificates, whatever pool it belongs to.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use rustls_platform_verifier::Verifier as PlatformVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -21,37 +21,11 @@ use tokio_rustls::rustls::{
 use webpki::{EndEntityCert, KeyUsage};
 
 use super::CredentialsError;
+use super::credentials::Latest;
 
 /// The algorithms of all connections.
 pub fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
-}
-
-/// What new connections use.
-#[derive(Debug)]
-pub struct Certificates {
-    /// The client certificate and its key.
-    pub identity: Option<Arc<CertifiedKey>>,
-    /// Which servers are trusted.
-    pub trust: Trust,
-}
-
-/// The certificates of the moment.
-#[derive(Debug)]
-pub struct Latest(RwLock<Arc<Certificates>>);
-
-impl Latest {
-    pub const fn new(certificates: Arc<Certificates>) -> Self {
-        Self(RwLock::new(certificates))
-    }
-
-    pub fn set(&self, certificates: Arc<Certificates>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = certificates;
-    }
-
-    fn get(&self) -> Arc<Certificates> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// A configuration whose connections use the certificates of the moment in which they are made.

@@ -62,7 +62,7 @@ impl Api {
     /// Notes which types aggregated APIs serve.
     pub(crate) fn set_aggregated(&self, watchable: &[Watchable]) {
         let groups = watchable.iter().filter(|watchable| watchable.aggregated);
-        self.0.concurrency.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
+        self.0.limits.set_aggregated(groups.map(|watchable| &*watchable.resource.group_resource.group));
     }
 }
 

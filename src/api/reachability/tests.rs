@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -8,6 +8,7 @@ use super::*;
 use crate::api::list_watch::{Step, WatchStart};
 use crate::api::scripted::{Part, Reply, Server, lines, widget, widgets};
 use crate::api::{Api, ErrorClass, HighWater};
+use crate::telemetry::Exporter;
 use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
 
 const LIST: &str = r#"{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}"#;
@@ -283,14 +284,30 @@ async fn denied_requests_are_retried_soon_after_an_outage() {
     following.abort();
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_window_has_few_lines_and_one_that_says_so() {
-    let mut unanswered = Unanswered::default();
+#[test]
+fn a_window_has_few_lines_and_one_that_says_so() {
+    let (mut unanswered, mut now) = (Unanswered::default(), Instant::now());
     for _ in 0..2 {
-        let mut lines = |_| unanswered.one_more(Instant::now());
-        let all: Vec<_> = (0..1000).map(&mut lines).collect();
-        let count = |which| all.iter().filter(|lines| **lines == which).count();
-        assert_eq!((count(Lines::Another), count(Lines::Last)), (16, 1));
-        tokio::time::advance(WINDOW).await;
+        let all: Vec<_> = (0..1000).map(|_| unanswered.one_more(now)).collect();
+        assert_eq!(all, (1..=1000).collect::<Vec<_>>());
+        now += LINES_EVERY;
+    }
+}
+
+#[tokio::test]
+async fn refused_credentials_are_known_until_they_are_accepted() {
+    let (recorder, exporter) = Exporter::local().unwrap();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let refused = || Reply::status(401, "Unauthorized", "{}");
+    let server = Server::replying([refused(), refused(), Reply::status(403, "Forbidden", "{}")]);
+    let api = server.api();
+    let recoveries = api.recoveries();
+    for value in [1, 1, 0] {
+        api.look_up(&widget()).await.unwrap_err();
+        assert_eq!(api.refused_credentials().is_some(), value == 1);
+        assert_eq!(recoveries.has_changed().unwrap(), value == 0, "what failed is tried again");
+        let line = format!("kube_gc_credentials_refused {value}");
+        let page = exporter.render();
+        assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
     }
 }

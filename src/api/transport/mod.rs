@@ -16,37 +16,32 @@
 //! and those of [`Connection`]. If a server does not choose HTTP/2 in the TLS handshake, each watch has
 //! its own connection with HTTP/1.1.
 
-mod connection_pool;
-
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use http::uri::{Authority, Scheme, Uri};
 use http::{Request, Response};
-use http_body::Frame;
-use hyper::body::Incoming;
-use hyper_rustls::builderstates::WantsProtocols1;
-use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::{Connection as _, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
+use tokio::time::timeout;
 use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Layer as _, Service, ServiceExt as _, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
-use super::connection::{Authorized, Carrier, ConnectError, Connection, Credentials, Dial, dial};
+use super::connection::{Carrier, ConnectError, Connection, Credentials, authorized, dial};
 use super::settings::{ApiSettings, WatchProtocol};
-use super::write_gate::{WriteGate, WriteGateLayer};
-use connection_pool::{ConnectionPool, StreamSlot};
+use super::write_gate::{WriteGate, gate_layer};
 
 /// The greatest number of streams on one connection. The usual limit of servers is at least
-/// 100: that of kube-apiserver and of many proxies.
+/// 100: that of kube-apiserver and of many proxies. A request beyond the limit is not refused: it waits
+/// silently until another stream ends.
 const STREAMS: u32 = 80;
 
 /// How much a server may send on a stream before it is read: thousands of usual events, or one
@@ -88,11 +83,9 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// Why a watch has its own connection after the TLS handshake.
 const NOT_OFFERED: &str = "the server does not offer HTTP/2";
 
-type Connector = HttpsConnector<Dial>;
-
-/// A connector with conditions of its own.
-type BoxedConnector = BoxCloneSyncService<Uri, MaybeHttpsStream<Carrier>, BoxError>;
-type Pooled = Client<BoxedConnector, Body>;
+type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<Carrier>, BoxError>;
+type Pooled = Client<Connector, Body>;
+type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
 
 /// Why watches cannot use HTTP/2.
 fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
@@ -111,7 +104,7 @@ fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'stat
 ///
 /// An address or a header that cannot be used.
 pub(super) fn unary(connection: &Connection, gate: Option<WriteGate>) -> Result<kube::Client, BoxError> {
-    with_layers(connection, Transport::unary(connection)?, gate)
+    with_layers(connection, Transport::new(connection, None)?.service(), gate)
 }
 
 /// A client for lists, which may be compressed.
@@ -120,8 +113,8 @@ pub(super) fn unary(connection: &Connection, gate: Option<WriteGate>) -> Result<
 ///
 /// An address or a header that cannot be used.
 pub(super) fn lists(connection: &Connection, gate: WriteGate) -> Result<kube::Client, BoxError> {
-    let transport = DecompressionLayer::new().layer(Transport::unary(connection)?);
-    with_layers(connection, transport, Some(gate))
+    let transport = Transport::new(connection, None)?.service();
+    with_layers(connection, DecompressionLayer::new().layer(transport), Some(gate))
 }
 
 /// A client for watches, which share connections if the server offers HTTP/2.
@@ -134,7 +127,7 @@ pub(super) fn watches(
     settings: &ApiSettings,
     gate: WriteGate,
 ) -> Result<kube::Client, BoxError> {
-    with_layers(connection, Transport::shared(connection, settings, PINGS)?, Some(gate))
+    with_layers(connection, Transport::shared(connection, settings, PINGS)?.service(), Some(gate))
 }
 
 impl Connection {
@@ -163,36 +156,14 @@ where
 {
     let config = connection.config();
     let repeats_writes = gate.is_none();
-    let service = option_layer(gate.map(WriteGateLayer)).layer(transport);
+    let service = option_layer(gate.map(gate_layer)).layer(transport);
     let service = config.extra_headers_layer()?.layer(service);
     let service = config.base_uri_layer().layer(service);
-    let service = Authorized::new(service, Arc::clone(connection.credentials()), repeats_writes);
+    let credentials = Arc::clone(connection.credentials());
+    let service = service_fn(move |request| {
+        authorized(service.clone(), Arc::clone(&credentials), repeats_writes, request)
+    });
     Ok(ClientBuilder::new(service, config.default_namespace.clone()).build())
-}
-
-/// What has connections. They are made anew after the client certificate has changed: those that are open
-/// belong to the former one.
-struct Renewing<T> {
-    credentials: Arc<Credentials>,
-    make: Box<dyn Fn() -> T + Send + Sync>,
-    latest: Mutex<(u64, T)>,
-}
-
-impl<T: Clone> Renewing<T> {
-    fn new(connection: &Connection, make: impl Fn() -> T + Send + Sync + 'static) -> Self {
-        let credentials = Arc::clone(connection.credentials());
-        let latest = Mutex::new((credentials.generation(), make()));
-        Self { credentials, make: Box::new(make), latest }
-    }
-
-    fn latest(&self) -> T {
-        let generation = self.credentials.generation();
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if latest.0 != generation {
-            *latest = (generation, (self.make)());
-        }
-        latest.1.clone()
-    }
 }
 
 /// Opens sockets. Small frames do not wait for acknowledgements (no delay). A peer that
@@ -210,96 +181,21 @@ fn tcp(config: &kube::Config) -> HttpConnector {
     tcp
 }
 
-/// Opens connections, through a proxy if there is one, with TLS. The caller chooses the HTTP versions.
-fn tls(connection: &Connection) -> Result<(HttpsConnectorBuilder<WantsProtocols1>, Dial), BoxError> {
+/// Opens connections, through a proxy if there is one, with TLS.
+fn connector(connection: &Connection, offers_http2: bool) -> Result<Connector, BoxError> {
     let config = connection.config();
     let dial = dial(config.proxy_url.as_ref(), tcp(config), connection.tls().clone())?;
-    let builder = HttpsConnectorBuilder::new().with_tls_config(connection.tls().clone()).https_or_http();
-    Ok(match &config.tls_server_name {
-        Some(name) => {
-            let name = FixedServerNameResolver::new(name.clone().try_into()?);
-            (builder.with_server_name_resolver(name), dial)
-        }
-        None => (builder, dial),
-    })
-}
-
-/// Sends requests.
-#[derive(Clone)]
-struct Transport(Arc<Inner>);
-
-struct Inner {
-    http1: Renewing<Pooled>,
-    /// `None` if HTTP/2 is not used.
-    http2: Option<Http2>,
-}
-
-/// For requests without a body.
-struct Http2 {
-    connections: Renewing<ConnectionPool<Pooled>>,
-    /// Whether the server is known not to offer HTTP/2.
-    is_refused: Arc<AtomicBool>,
-}
-
-impl Transport {
-    /// Sends requests with HTTP/1.1, on connections that are used again.
-    fn unary(connection: &Connection) -> Result<Self, BoxError> {
-        Ok(Self(Arc::new(Inner { http1: http1(connection)?, http2: None })))
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(connection.tls().clone()).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name.clone().try_into()?));
     }
-
-    /// Sends watches.
-    fn shared(connection: &Connection, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
-        let config = connection.config();
-        let http2 = match http1_reason(config, settings.watch_protocol) {
-            None => Some(Http2::new(connection, settings.request_timeout / 2, pings)?),
-            Some(why) => {
-                let server = config.cluster_url.to_string();
-                tracing::debug!(server, "each watch has its own connection with HTTP/1.1: {why}");
-                None
-            }
-        };
-        Ok(Self(Arc::new(Inner { http1: http1(connection)?, http2 })))
-    }
-}
-
-fn http1(connection: &Connection) -> Result<Renewing<Pooled>, BoxError> {
-    let (connector, dial) = tls(connection)?;
-    let connector = connector.enable_http1().wrap_connector(dial);
-    let limit = connection.config().connect_timeout;
-    let connector =
-        BoxedConnector::new(service_fn(move |server: Uri| timely(connector.clone().oneshot(server), limit)));
-    let make =
-        move || Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(connector.clone());
-    Ok(Renewing::new(connection, make))
-}
-
-impl Http2 {
-    fn new(connection: &Connection, patience: Duration, pings: Pings) -> Result<Self, BoxError> {
-        let is_refused = Arc::new(AtomicBool::new(false));
-        let (connector, dial) = tls(connection)?;
-        let connector = connector.enable_all_versions().wrap_connector(dial);
-        let connector = only_http2(connector, Arc::clone(&is_refused));
-        let pool = move || {
-            let connector = connector.clone();
-            ConnectionPool::new(STREAMS as usize, patience, move || http2(connector.clone(), pings))
-        };
-        Ok(Self { connections: Renewing::new(connection, pool), is_refused })
-    }
-}
-
-fn http2(connector: BoxedConnector, pings: Pings) -> Pooled {
-    Client::builder(TokioExecutor::new())
-        // The connector ensures HTTP/2. With this option, concurrent requests wait for one
-        // handshake instead of each opening a connection.
-        .http2_only(true)
-        // An idle connection stays open: quiet watches are still on it.
-        .pool_idle_timeout(None)
-        .timer(TokioTimer::new())
-        .http2_initial_stream_window_size(STREAM_WINDOW)
-        .http2_initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keep_alive_interval(pings.interval)
-        .http2_keep_alive_timeout(pings.timeout)
-        .build(connector)
+    let connector = if offers_http2 {
+        builder.enable_all_versions().wrap_connector(dial)
+    } else {
+        builder.enable_http1().wrap_connector(dial)
+    };
+    let limit = config.connect_timeout;
+    Ok(Connector::new(service_fn(move |server: Uri| timely(connector.clone().oneshot(server), limit))))
 }
 
 /// Waits for a connection. The time limit includes the TLS handshake, and also applies when nobody
@@ -309,14 +205,99 @@ async fn timely<T>(
     limit: Option<Duration>,
 ) -> Result<T, BoxError> {
     let Some(limit) = limit else { return connecting.await };
-    let connected = tokio::time::timeout(limit, connecting).await;
+    let connected = timeout(limit, connecting).await;
     connected.unwrap_or_else(|_| Err(format!("no connection within {limit:?}").into()))
+}
+
+/// Sends requests.
+struct Transport {
+    credentials: Arc<Credentials>,
+    http1: Connector,
+    /// `None` if HTTP/2 is not used.
+    http2: Option<Http2>,
+    connections: Mutex<Connections>,
+}
+
+/// For requests without a body.
+struct Http2 {
+    connector: Connector,
+    /// Whether the server is known not to offer HTTP/2.
+    is_refused: Arc<AtomicBool>,
+    pings: Pings,
+    /// A request that gets no answer for this long may wait for the end of another stream.
+    patience: Duration,
+}
+
+/// The connections in use.
+struct Connections {
+    /// The client certificate to which they belong.
+    generation: u64,
+    http1: Pooled,
+    /// The oldest first.
+    http2: Vec<Shared>,
+    /// The greatest number of streams on one connection, as far as known.
+    streams: usize,
+}
+
+/// A connection that streams share. Each of them has a clone, and `waiting` until it is answered.
+#[derive(Clone)]
+struct Shared {
+    client: Pooled,
+    open: Arc<()>,
+    waiting: Arc<()>,
+}
+
+impl Connections {
+    fn new(generation: u64, http1: &Connector) -> Self {
+        let http1 = Client::builder(TokioExecutor::new()).pool_idle_timeout(IDLE_FOR).build(http1.clone());
+        Self { generation, http1, http2: Vec::new(), streams: STREAMS as usize }
+    }
+
+    /// A place on the oldest connection that has one, to keep the number of connections small. Drops
+    /// connections without streams.
+    fn place(&mut self, http2: &Http2) -> Shared {
+        let has_room = |shared: &&Shared| Arc::strong_count(&shared.open) <= self.streams;
+        let place = match self.http2.iter().find(has_room) {
+            Some(shared) => shared.clone(),
+            None => {
+                let shared = Shared { client: http2.client(), open: Arc::default(), waiting: Arc::default() };
+                self.http2.push(shared.clone());
+                shared
+            }
+        };
+        self.http2.retain(|shared| Arc::strong_count(&shared.open) > 1);
+        place
+    }
+}
+
+impl Http2 {
+    fn new(connection: &Connection, patience: Duration, pings: Pings) -> Result<Self, BoxError> {
+        let is_refused = Arc::new(AtomicBool::new(false));
+        let connector = only_http2(connector(connection, true)?, Arc::clone(&is_refused));
+        Ok(Self { connector, is_refused, pings, patience })
+    }
+
+    /// A client with one connection, which is made anew if it breaks.
+    fn client(&self) -> Pooled {
+        Client::builder(TokioExecutor::new())
+            // The connector ensures HTTP/2. With this option, concurrent requests wait for one
+            // handshake instead of each opening a connection.
+            .http2_only(true)
+            // An idle connection stays open: quiet watches are still on it.
+            .pool_idle_timeout(None)
+            .timer(TokioTimer::new())
+            .http2_initial_stream_window_size(STREAM_WINDOW)
+            .http2_initial_connection_window_size(CONNECTION_WINDOW)
+            .http2_keep_alive_interval(self.pings.interval)
+            .http2_keep_alive_timeout(self.pings.timeout)
+            .build(self.connector.clone())
+    }
 }
 
 /// A connector whose connections have negotiated HTTP/2. After a server has refused HTTP/2, it
 /// fails without another handshake.
-fn only_http2(connector: Connector, is_refused: Arc<AtomicBool>) -> BoxedConnector {
-    BoxedConnector::new(service_fn(move |server: Uri| {
+fn only_http2(connector: Connector, is_refused: Arc<AtomicBool>) -> Connector {
+    Connector::new(service_fn(move |server: Uri| {
         let (connector, is_refused) = (connector.clone(), Arc::clone(&is_refused));
         async move {
             if is_refused.load(Ordering::Acquire) {
@@ -338,66 +319,92 @@ fn only_http2(connector: Connector, is_refused: Arc<AtomicBool>) -> BoxedConnect
     }))
 }
 
-impl Inner {
-    async fn send(&self, request: Request<Body>) -> Result<Response<Stream>, BoxError> {
-        let Some(http2) = self.http2.as_ref().filter(|http2| !http2.is_refused.load(Ordering::Acquire))
-        else {
+impl Transport {
+    fn new(connection: &Connection, http2: Option<Http2>) -> Result<Self, BoxError> {
+        let credentials = Arc::clone(connection.credentials());
+        let http1 = connector(connection, false)?;
+        let connections = Mutex::new(Connections::new(credentials.generation(), &http1));
+        Ok(Self { credentials, http1, http2, connections })
+    }
+
+    /// Sends watches.
+    fn shared(connection: &Connection, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
+        let config = connection.config();
+        let http2 = match http1_reason(config, settings.watch_protocol) {
+            None => Some(Http2::new(connection, settings.request_timeout / 2, pings)?),
+            Some(why) => {
+                let server = config.cluster_url.to_string();
+                tracing::debug!(server, "each watch has its own connection with HTTP/1.1: {why}");
+                None
+            }
+        };
+        Self::new(connection, http2)
+    }
+
+    fn service(
+        self,
+    ) -> impl Service<Request<Body>, Response = Answer, Error = BoxError, Future: Send> + Clone + Send + 'static
+    {
+        let transport = Arc::new(self);
+        service_fn(move |request| {
+            let transport = Arc::clone(&transport);
+            async move { transport.send(request).await }
+        })
+    }
+
+    /// The connections in use. They are made anew after the client certificate has changed: those that
+    /// are open belong to the former one.
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        let generation = self.credentials.generation();
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if connections.generation != generation {
+            *connections = Connections::new(generation, &self.http1);
+        }
+        connections
+    }
+
+    async fn send(&self, request: Request<Body>) -> Result<Answer, BoxError> {
+        let is_offered = |http2: &&Http2| !http2.is_refused.load(Ordering::Acquire);
+        let Some(http2) = self.http2.as_ref().filter(is_offered) else {
             return self.send_by_http1(request).await;
         };
         let (head, _) = request.into_parts();
         let bodiless = |head| Request::from_parts(head, Body::empty());
-        let (client, mut slot) = http2.connections.latest().slot();
-        match client.request(bodiless(head.clone())).await {
-            Ok(response) => {
-                slot.answered();
-                Ok(response.map(|body| Stream { body, _slot: Some(slot) }))
-            }
-            Err(error) => {
-                slot.failed();
-                if error.is_connect() && http2.is_refused.load(Ordering::Acquire) {
-                    return self.send_by_http1(bodiless(head)).await;
+        let Shared { client, open, waiting } = self.connections().place(http2);
+        let mut answer = client.request(bodiless(head.clone()));
+        let answered = match timeout(http2.patience, &mut answer).await {
+            Ok(answered) => answered,
+            Err(_) => {
+                // The number of those that were answered is the limit of the server, if there are any.
+                let others = Arc::strong_count(&open) - Arc::strong_count(&waiting);
+                if others > 0 {
+                    let mut connections = self.connections();
+                    connections.streams = connections.streams.min(others);
                 }
-                Err(error.into())
+                answer.await
             }
+        };
+        drop(waiting);
+        match answered {
+            // The stream keeps its place until its body is dropped.
+            Ok(response) => Ok(response.map(|body| {
+                let place = (client, open);
+                let keep = move |frame| {
+                    let _ = &place;
+                    frame
+                };
+                body.map_frame(keep).boxed_unsync()
+            })),
+            Err(error) if error.is_connect() && http2.is_refused.load(Ordering::Acquire) => {
+                self.send_by_http1(bodiless(head)).await
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
-    async fn send_by_http1(&self, request: Request<Body>) -> Result<Response<Stream>, BoxError> {
-        let response = self.http1.latest().request(request).await?;
-        Ok(response.map(|body| Stream { body, _slot: None }))
-    }
-}
-
-impl Service<Request<Body>> for Transport {
-    type Response = Response<Stream>;
-    type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Stream>, BoxError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.send(request).await })
-    }
-}
-
-/// The body of a response. It keeps its slot on a shared connection until it is dropped.
-struct Stream {
-    body: Incoming,
-    _slot: Option<StreamSlot<Pooled>>,
-}
-
-impl http_body::Body for Stream {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+    async fn send_by_http1(&self, request: Request<Body>) -> Result<Answer, BoxError> {
+        let client = self.connections().http1.clone();
+        Ok(client.request(request).await?.map(|body| body.boxed_unsync()))
     }
 }
 

@@ -26,7 +26,7 @@ async fn watches_on_a_dead_connection_end_and_are_replaced() {
     let connection = Connection::new(relay.config()).unwrap();
     let pings = Pings { interval: Duration::from_millis(50), timeout: Duration::from_millis(50) };
     let transport = Transport::shared(&connection, &ApiSettings::default(), pings).unwrap();
-    let client = with_layers(&connection, transport, Some(WriteGate::open())).unwrap();
+    let client = with_layers(&connection, transport.service(), Some(WriteGate::open())).unwrap();
     let mut open = watches(&client, "/hello", 5).await;
     for watch in &mut open {
         assert_eq!(next(watch).await.unwrap(), "hello");
