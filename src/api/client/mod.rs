@@ -23,7 +23,6 @@ use super::refusals::Refusals;
 use super::restore_fence::{HighWater, RestoreFence};
 use super::settings::{ApiSettings, Jitter, Verb};
 use super::write_gate::WriteGate;
-pub(super) use exchange::{Page, PageError};
 use kube_gc_core::object::GroupResource;
 pub use slots::{WriteSlot, WriteVerb};
 
