@@ -13,7 +13,7 @@ use kube::client::Body;
 use super::error::{self, ApiError, ErrorClass, NO_TEXT};
 use super::path;
 use super::settings::{USER_AGENT, Verb};
-use kube_gc_core::object::{GroupResource, Identity, Namespace};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType};
 use kube_gc_decode::{Encoding, Named, Status};
 
 /// A successful answer.
@@ -81,21 +81,28 @@ impl<'a> Call<'a> {
         action: &'static str,
         identity: &'a Identity,
     ) -> Result<Self, ApiError> {
-        Ok(Self {
-            verb,
-            method,
-            action,
-            path: path::object(action, identity)?,
-            accept: METADATA,
-            body: None,
-            resource: &identity.resource.group_resource,
-            object: Some(Named {
-                group_resource: &identity.resource.group_resource,
-                namespace: identity.namespace.as_ref().map(Namespace::as_str),
-                name: &identity.name,
-            }),
-            target: String::new(),
-        })
+        let Identity { resource, namespace, name, .. } = identity;
+        Self::named(verb, method, action, resource, namespace.as_ref().map(Namespace::as_str), name)
+    }
+
+    /// A request about the object of a type that has this name.
+    ///
+    /// # Errors
+    ///
+    /// As of [`object`](Self::object).
+    pub fn named(
+        verb: Verb,
+        method: Method,
+        action: &'static str,
+        resource: &'a ResourceType,
+        namespace: Option<&'a str>,
+        name: &'a str,
+    ) -> Result<Self, ApiError> {
+        let path = path::object(action, resource, namespace, name)?;
+        let resource = &resource.group_resource;
+        let object = Some(Named { group_resource: resource, namespace, name });
+        let target = String::new();
+        Ok(Self { verb, method, action, path, accept: METADATA, body: None, resource, object, target })
     }
 
     /// An error of this request.

@@ -7,7 +7,6 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::Method;
 use k8s_openapi::api::core::v1::Pod;
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::io::DuplexStream;
 
@@ -20,7 +19,7 @@ use super::path;
 use super::settings::Verb;
 use kube_gc_core::object::{GroupResource, Identity, ResourceVersion};
 use kube_gc_core::text::word;
-use kube_gc_decode::{Keyed, json_fault};
+use kube_gc_decode::json_fault;
 
 /// The most pods that a search for a label returns.
 const MOST_PODS: usize = 100;
@@ -170,43 +169,20 @@ impl Api {
         }
         call.accept = TABLE;
         let answer = self.call(call).await?;
-        let Keyed(table): Keyed<Table> =
+        let table: Value =
             serde_json::from_slice(&answer.body).map_err(|error| fault(identity, &answer, &error))?;
-        if table.kind != "Table" {
+        if table["kind"] != "Table" {
             return Ok(Vec::new());
         }
-        let columns = table.column_definitions.into_iter().map(|Keyed(column)| column.name);
-        let cells = table.rows.into_iter().next().map(|Keyed(row)| row.cells).unwrap_or_default();
-        let text = |cell: Value| match cell {
-            Value::String(text) => word(&text).to_string(),
+        let text = |cell: &Value| match cell {
+            Value::String(text) => word(text).to_string(),
             Value::Null => String::new(),
             other => word(&other.to_string()).to_string(),
         };
-        let columns = columns.map(|name| word(&name).to_string());
-        Ok(columns.zip(cells.into_iter().map(text)).take(MOST_COLUMNS).collect())
+        let columns = each(&table["columnDefinitions"]).map(|column| text(&column["name"]));
+        let cells = each(&table["rows"][0]["cells"]).map(text);
+        Ok(columns.zip(cells).take(MOST_COLUMNS).collect())
     }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Table {
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    column_definitions: Vec<Keyed<Column>>,
-    #[serde(default)]
-    rows: Vec<Keyed<TableRow>>,
-}
-
-#[derive(Deserialize)]
-struct Column {
-    name: String,
-}
-
-#[derive(Deserialize)]
-struct TableRow {
-    #[serde(default)]
-    cells: Vec<Value>,
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! DELETE with preconditions.
 
 use http::Method;
-use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, json};
 
 use super::call::{Call, JSON};
 use super::client::Api;
@@ -9,7 +10,8 @@ use super::error::{ApiError, ErrorClass, unusable};
 use super::read::{AbsenceProof, read_object};
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_core::object::{Identity, ObjectFacts, PropagationPolicy, ResourceVersion};
+use kube_gc_decode::Text;
 
 /// The result of a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,26 +41,28 @@ impl Api {
         #[derive(serde::Deserialize)]
         struct Kind<'a> {
             #[serde(borrow, default)]
-            kind: kube_gc_decode::Text<'a>,
+            kind: Text<'a>,
             #[serde(borrow, default, rename = "apiVersion")]
-            api_version: kube_gc_decode::Text<'a>,
+            api_version: Text<'a>,
             // A string in a `Status`, an object in any other object.
             #[serde(borrow, default)]
-            status: Option<&'a serde_json::value::RawValue>,
+            status: Option<&'a RawValue>,
         }
-        let options = DeleteOptions {
-            kind: "DeleteOptions",
-            api_version: "v1",
-            propagation_policy: policy,
-            preconditions: Preconditions {
-                uid: Some(&identity.uid).filter(|_| !mutation::is(Mutation::DeleteWithoutUid)),
-                resource_version: resource_version.filter(|_| !mutation::is(Mutation::DeleteWithoutVersion)),
-            },
-        };
+        let mut preconditions = Map::new();
+        if !mutation::is(Mutation::DeleteWithoutUid) {
+            preconditions.insert("uid".to_owned(), json!(identity.uid));
+        }
+        if let Some(version) = resource_version.filter(|_| !mutation::is(Mutation::DeleteWithoutVersion)) {
+            preconditions.insert("resourceVersion".to_owned(), json!(version));
+        }
+        let options = json!({
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": policy,
+            "preconditions": preconditions,
+        });
         let mut call = Call::object(Verb::Delete, Method::DELETE, "DELETE", identity)?;
-        let body = serde_json::to_vec(&options)
-            .map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
-        call.body = Some((JSON, body));
+        call.body = Some((JSON, options.to_string().into_bytes()));
         let answer = match self.call(call).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::SaysGone => {
@@ -86,30 +90,8 @@ impl Api {
     }
 }
 
-/// The body of a DELETE.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DeleteOptions<'a> {
-    kind: &'static str,
-    api_version: &'static str,
-    propagation_policy: PropagationPolicy,
-    preconditions: Preconditions<'a>,
-}
-
-/// The preconditions of a DELETE.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Preconditions<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uid: Option<&'a Uid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resource_version: Option<&'a ResourceVersion>,
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::api::scripted::{Reply, Server, widget, widget_json};
 

@@ -77,33 +77,6 @@ pub enum ErrorClass {
     },
 }
 
-impl ErrorClass {
-    /// A short name.
-    #[cfg(test)]
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "absent",
-            Self::SaysGone => "says_gone",
-            Self::NotServed => "not_served",
-            Self::NamespaceGone => "namespace_gone",
-            Self::Conflict => "conflict",
-            Self::Refused => "refused",
-            Self::Unusable => "unusable",
-            Self::TooLong => "too_long",
-            Self::Denied => "denied",
-            Self::Throttled { .. } => "throttled",
-            Self::Expired => "expired",
-            Self::TooLargeResourceVersion => "too_large_resource_version",
-            Self::Transient => "transient",
-            Self::GateClosed => "gate_closed",
-            Self::Fenced => "fenced",
-            Self::DryRun => "dry_run",
-            Self::Deferred { .. } => "deferred",
-        }
-    }
-}
-
 impl ApiError {
     /// Whether the server supports none of the requested encodings.
     pub(super) fn says_not_acceptable(&self) -> bool {
@@ -133,26 +106,10 @@ impl ApiError {
                 Some(_) => !self.message.contains("failed calling webhook"),
                 None => !self.message.starts_with(CANNOT_CONNECT),
             },
-            ErrorClass::Unusable | ErrorClass::TooLong => true,
-            ErrorClass::Absent
-            | ErrorClass::SaysGone
-            | ErrorClass::NotServed
-            | ErrorClass::NamespaceGone
-            | ErrorClass::Conflict
-            | ErrorClass::Refused
-            | ErrorClass::Denied
-            | ErrorClass::Throttled { .. }
-            | ErrorClass::Expired
-            | ErrorClass::TooLargeResourceVersion
-            | ErrorClass::GateClosed
-            | ErrorClass::Fenced
-            | ErrorClass::DryRun
-            | ErrorClass::Deferred { .. } => false,
+            class => matches!(class, ErrorClass::Unusable | ErrorClass::TooLong),
         }
     }
-}
 
-impl ApiError {
     /// What is known of the effect of the write that ended with this error. The error may be
     /// that of a read before the write.
     #[must_use]

@@ -1,26 +1,27 @@
 //! Kubernetes Events about objects, and reports of wrong owner references by log lines, events and
 //! counters.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::mem::{Discriminant, discriminant};
 
 use http::Method;
-use serde::Deserialize;
-use serde_json::json;
+use k8s_openapi::api::core::v1::Event;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::call::{Answer, Call, JSON};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
-use super::patch::metadata::MERGE_PATCH;
+use super::patch::MERGE_PATCH;
+use super::path;
 use super::settings::{EVENT_COMPONENT, FIELD_MANAGER, Verb};
 use crate::telemetry::{InvalidReference, PrintedReference, Structured, owner_reference, record};
 use kube_gc_core::graph::Report;
-use kube_gc_core::object::{Digest, GroupResource, Identity, Namespace, OwnerReference, Uid};
+use kube_gc_core::object::{Digest, Identity, Namespace, OwnerReference, Scope, Uid};
 use kube_gc_core::text::{LISTED, excerpt};
-use kube_gc_decode::{Named, json_fault};
+use kube_gc_decode::json_fault;
 
 /// The namespace of events about cluster-scoped objects.
 const FALLBACK_NAMESPACE: &str = "default";
@@ -96,43 +97,19 @@ impl Api {
             "lastTimestamp": now,
             "count": 1,
         });
-        let created = self
-            .event_call(
-                Verb::Create,
-                Method::POST,
-                "CREATE",
-                namespace,
-                &name,
-                Some((JSON, event.to_string())),
-            )
-            .await;
-        match created {
-            Ok(_) => Ok(()),
+        match self.event_call(Verb::Create, namespace, &name, &event).await {
             Err(error) if error.class == ErrorClass::Conflict => {
                 self.count_event(namespace, &name, &now).await
             }
-            Err(error) => Err(error),
+            result => result.map(|_| ()),
         }
     }
 
     /// Increments the count of an event that exists. A first patch reads it, because its response is the
     /// whole event: whoever records events needs no right to get them.
     async fn count_event(&self, namespace: &str, name: &str, now: &str) -> Result<(), ApiError> {
-        #[derive(Deserialize)]
-        struct Event {
-            #[serde(default)]
-            count: i32,
-            metadata: Metadata,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            resource_version: String,
-        }
-        let last = json!({ "lastTimestamp": now });
-        let body = Some((MERGE_PATCH, last.to_string()));
-        let found = self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await;
-        let answer = match found {
+        let seen = json!({ "lastTimestamp": now });
+        let answer = match self.event_call(Verb::Patch, namespace, name, &seen).await {
             Ok(answer) => answer,
             // It expired just now. The next one creates it again.
             Err(error) if error.class == ErrorClass::SaysGone => return Ok(()),
@@ -141,13 +118,12 @@ impl Api {
         let event: Event = serde_json::from_slice(&answer.body).map_err(|error| {
             unusable("PATCH", format!("events {namespace}/{name}"), json_fault(&error), answer.code)
         })?;
-        let patch = json!({
+        let counted = json!({
             "metadata": { "resourceVersion": event.metadata.resource_version },
-            "count": event.count.saturating_add(1),
+            "count": event.count.unwrap_or_default().saturating_add(1),
             "lastTimestamp": now,
         });
-        let body = Some((MERGE_PATCH, patch.to_string()));
-        match self.event_call(Verb::Patch, Method::PATCH, "PATCH", namespace, name, body).await {
+        match self.event_call(Verb::Patch, namespace, name, &counted).await {
             // Another writer changed it at the same time, or it expired.
             Err(error) if matches!(error.class, ErrorClass::Conflict | ErrorClass::SaysGone) => Ok(()),
             result => result.map(|_| ()),
@@ -157,31 +133,21 @@ impl Api {
     async fn event_call(
         &self,
         verb: Verb,
-        method: Method,
-        action: &'static str,
         namespace: &str,
         name: &str,
-        body: Option<(&'static str, String)>,
+        body: &Value,
     ) -> Result<Answer, ApiError> {
-        let events = GroupResource::new("", "events");
-        let mut path = format!("/api/v1/namespaces/{namespace}/events");
-        if verb != Verb::Create {
-            path.push('/');
-            path.push_str(name);
+        let events = path::built_in("events", "Event", Scope::Namespaced);
+        let mut call = Call::named(verb, Method::PATCH, "PATCH", &events, Some(namespace), name)?;
+        let mut content_type = MERGE_PATCH;
+        if verb == Verb::Create {
+            (call.method, call.action, content_type) = (Method::POST, "CREATE", JSON);
+            call.path = path::collection(&events, Some(namespace));
         }
-        path.push_str("?fieldManager=");
-        path.push_str(FIELD_MANAGER);
-        let call = Call {
-            verb,
-            method,
-            action,
-            path,
-            accept: JSON,
-            body: body.map(|(content_type, body)| (content_type, body.into_bytes())),
-            resource: &events,
-            object: Some(Named { group_resource: &events, namespace: Some(namespace), name }),
-            target: String::new(),
-        };
+        call.path.push_str("?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        call.accept = JSON;
+        call.body = Some((content_type, body.to_string().into_bytes()));
         self.call(call).await
     }
 }
@@ -207,7 +173,7 @@ fn event_name(about: &Identity, reason: &str, message: &str) -> String {
 /// Reports that wait to be recorded. More at once is a flood of the same mistake: the rest is
 /// counted, and the decision lines still name each of them.
 const WAITING: usize = 1024;
-/// How many (dependent, owner) pairs are remembered, so that each mistake is reported once.
+/// How many objects are remembered, so that each mistake is reported once.
 const REMEMBERED: usize = 4096;
 /// How many owners of one dependent are reported. The others are only counted: one report is enough
 /// for its author.
@@ -298,7 +264,7 @@ async fn run(api: Api, mut inbox: mpsc::Receiver<Report>, ending: CancellationTo
 }
 
 /// What became of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(PartialEq)]
 enum Recorded {
     /// It was recorded, or a retry would not help.
     Finally,
@@ -319,30 +285,31 @@ async fn namespace_mismatch(api: &Api, dependent: &Identity, reference: &OwnerRe
         "the owner is in another namespace, so the owner reference is invalid; correct the ownerReferences"
     );
     record::invalid_reference(InvalidReference::NamespaceMismatch);
-    match api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await {
-        Ok(()) => Recorded::Finally,
-        Err(error) if error.class == ErrorClass::DryRun => Recorded::Finally,
-        Err(error) => match error.class {
-            ErrorClass::GateClosed
-            | ErrorClass::Transient
-            | ErrorClass::Throttled { .. }
-            | ErrorClass::Deferred { .. } => {
-                tracing::debug!(
-                    object = Structured::object(dependent).logged(),
-                    %error,
-                    "cannot create the Warning event about this object; kube-gc retries"
-                );
-                Recorded::Later
-            }
-            _ => {
-                tracing::warn!(
-                    object = Structured::object(dependent).logged(),
-                    %error,
-                    "cannot create the Warning event about this object; check that kube-gc may create events"
-                );
-                Recorded::Finally
-            }
-        },
+    let Err(error) = api.warn(dependent, OWNER_REF_INVALID_NAMESPACE, &message).await else {
+        return Recorded::Finally;
+    };
+    let object = Structured::object(dependent);
+    match error.class {
+        ErrorClass::DryRun => Recorded::Finally,
+        ErrorClass::GateClosed
+        | ErrorClass::Transient
+        | ErrorClass::Throttled { .. }
+        | ErrorClass::Deferred { .. } => {
+            tracing::debug!(
+                object = object.logged(),
+                %error,
+                "cannot create the Warning event about this object; kube-gc retries"
+            );
+            Recorded::Later
+        }
+        _ => {
+            tracing::warn!(
+                object = object.logged(),
+                %error,
+                "cannot create the Warning event about this object; check that kube-gc may create events"
+            );
+            Recorded::Finally
+        }
     }
 }
 
@@ -359,64 +326,45 @@ fn mismatch_message(reference: &OwnerReference, place: &str) -> String {
 /// What was reported lately.
 #[derive(Debug, Default)]
 struct RecentReports {
-    pairs: HashSet<Pair>,
-    order: VecDeque<Pair>,
-    /// How many pairs each object is the first of.
-    counts: HashMap<Digest, usize>,
-}
-
-/// What was reported about an object, and about which one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Pair {
-    about: Digest,
-    report: Digest,
-}
-
-impl Pair {
-    fn new(why: Discriminant<Report>, about: &Identity, other: &Uid) -> Self {
-        Self { about: Digest::of(&about.uid), report: Digest::of(&(why, &about.uid, other)) }
-    }
+    /// What was reported about each object.
+    reports: HashMap<Digest, Vec<Digest>>,
+    /// The objects, in the order of their first reports.
+    order: VecDeque<Digest>,
 }
 
 impl RecentReports {
+    fn digests(why: Discriminant<Report>, about: &Identity, other: &Uid) -> (Digest, Digest) {
+        (Digest::of(&about.uid), Digest::of(&(why, &about.uid, other)))
+    }
+
     fn first(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) -> bool {
-        let pair = Pair::new(why, about, other);
-        if self.pairs.contains(&pair) {
+        let (about, report) = Self::digests(why, about, other);
+        let reports = self.reports.entry(about).or_insert_with(|| {
+            self.order.push_back(about);
+            Vec::new()
+        });
+        if reports.contains(&report) {
             return false;
         }
-        let count = self.counts.entry(pair.about).or_default();
-        if *count >= OF_ONE_DEPENDENT {
+        if reports.len() >= OF_ONE_DEPENDENT {
             record::report_dropped();
             return false;
         }
-        *count += 1;
-        self.pairs.insert(pair);
-        self.order.push_back(pair);
+        reports.push(report);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
-            self.uncount(oldest.about);
-            self.pairs.remove(&oldest);
+            self.reports.remove(&oldest);
         }
         true
     }
 
-    fn uncount(&mut self, about: Digest) {
-        if let Some(count) = self.counts.get_mut(&about) {
-            *count -= 1;
-            if *count == 0 {
-                self.counts.remove(&about);
-            }
-        }
-    }
-
     /// It could not be recorded after all.
     fn forget(&mut self, why: Discriminant<Report>, about: &Identity, other: &Uid) {
-        let pair = Pair::new(why, about, other);
-        if self.pairs.remove(&pair) {
-            self.uncount(pair.about);
+        let (about, report) = Self::digests(why, about, other);
+        if let Some(reports) = self.reports.get_mut(&about) {
+            reports.retain(|told| *told != report);
         }
-        self.order.retain(|told| *told != pair);
     }
 }
 
@@ -486,7 +434,7 @@ mod tests {
         let why = discriminant(&Report::UidCollision { first: widget(), second: widget() });
         let uid = |number: usize| Uid::parse(&format!("owner-{number}")).unwrap();
         let first = (0..8000).filter(|number| told.first(why, &widget(), &uid(*number))).count();
-        assert_eq!((first, told.pairs.len(), told.order.len()), (LISTED, LISTED, LISTED));
+        assert_eq!((first, told.order.len()), (LISTED, 1));
         told.forget(why, &widget(), &uid(0));
         assert!(told.first(why, &widget(), &uid(5000)), "there is room for another one");
         assert!(!told.first(why, &widget(), &uid(6000)));

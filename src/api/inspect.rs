@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::call::{Answer, Call, JSON};
@@ -16,7 +16,7 @@ use super::read::read_object;
 use super::settings::Verb;
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
 use kube_gc_core::text::{bounded, word};
-use kube_gc_decode::{Keyed, json_fault};
+use kube_gc_decode::json_fault;
 use kube_gc_insight::{AbsenceEvidence, Details, FinalizerSetter, Live, LiveObject, NamespaceCondition};
 
 /// The most finalizers of an object that are read.
@@ -106,64 +106,35 @@ pub(super) fn each(list: &Value) -> impl Iterator<Item = &Value> {
 fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
     #[derive(Deserialize)]
     struct Object {
-        metadata: Keyed<Metadata>,
+        metadata: ObjectMeta,
     }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    struct Metadata {
-        creation_timestamp: Option<String>,
-        deletion_timestamp: Option<String>,
-        finalizers: Option<Vec<String>>,
-        managed_fields: Option<Vec<Keyed<Manager>>>,
-    }
-    #[derive(Deserialize)]
-    struct Manager {
-        #[serde(default)]
-        manager: Option<String>,
-        #[serde(default)]
-        time: Option<String>,
-        #[serde(rename = "fieldsV1", default)]
-        fields: Option<Keyed<Fields>>,
-    }
-    #[derive(Deserialize)]
-    struct Fields {
-        #[serde(rename = "f:metadata", default)]
-        metadata: Option<Keyed<FieldsOfMetadata>>,
-    }
-    #[derive(Deserialize)]
-    struct FieldsOfMetadata {
-        #[serde(rename = "f:finalizers", default)]
-        finalizers: Option<BTreeMap<String, IgnoredAny>>,
-    }
-
-    let Keyed(Object { metadata: Keyed(metadata) }) =
+    let Object { metadata } =
         serde_json::from_slice(&answer.body).map_err(|error| fault(identity, answer, &error))?;
-    let shown = |text: &str| word(text).to_string();
+    let time = |time: Time| time.0.to_string();
     let mut finalizers = metadata.finalizers.unwrap_or_default();
     finalizers.truncate(MOST_FINALIZERS);
     let mut setters: Vec<FinalizerSetter> = Vec::new();
     let mut writes: BTreeMap<String, String> = BTreeMap::new();
-    for Keyed(Manager { manager, time, fields }) in metadata.managed_fields.unwrap_or_default() {
-        let Some(manager) = manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER) else {
+    for entry in metadata.managed_fields.unwrap_or_default() {
+        let Some(manager) = entry.manager.filter(|name| !name.is_empty() && name != UNNAMED_MANAGER) else {
             continue;
         };
-        if let Some(time) = &time {
+        let (manager, at) = (word(&manager).to_string(), entry.time.map(time));
+        if let Some(at) = &at {
             // Times of the server are in UTC, so the later one is also the greater text.
-            let last = writes.entry(shown(&manager)).or_default();
-            *last = std::mem::take(last).max(shown(time));
+            let last = writes.entry(manager.clone()).or_default();
+            *last = std::mem::take(last).max(at.clone());
         }
-        let owned = fields.and_then(|Keyed(fields)| fields.metadata);
-        let owned = owned.and_then(|Keyed(fields)| fields.finalizers).unwrap_or_default();
+        let fields = entry.fields_v1.unwrap_or_default().0;
+        let owned = fields["f:metadata"]["f:finalizers"].as_object().into_iter().flatten();
+        let owned: Vec<String> =
+            owned.filter_map(|(key, _)| serde_json::from_str(key.strip_prefix("v:")?).ok()).collect();
         for finalizer in &finalizers {
-            let is_owned = owned.keys().any(|key| {
-                key.strip_prefix("v:").and_then(|text| serde_json::from_str::<String>(text).ok()).as_ref()
-                    == Some(finalizer)
-            });
-            if is_owned && !setters.iter().any(|setter| setter.finalizer == *finalizer) {
+            if owned.contains(finalizer) && !setters.iter().any(|setter| setter.finalizer == *finalizer) {
                 setters.push(FinalizerSetter {
                     finalizer: finalizer.clone(),
-                    manager: shown(&manager),
-                    time: time.as_deref().map(shown),
+                    manager: manager.clone(),
+                    time: at.clone(),
                     last_write: None,
                 });
             }
@@ -173,8 +144,8 @@ fn details(identity: &Identity, answer: &Answer) -> Result<Details, ApiError> {
         setter.last_write = writes.get(&setter.manager).cloned();
     }
     Ok(Details {
-        created: metadata.creation_timestamp.as_deref().map(shown),
-        deleted: metadata.deletion_timestamp.as_deref().map(shown),
+        created: metadata.creation_timestamp.map(time),
+        deleted: metadata.deletion_timestamp.map(time),
         finalizers,
         setters,
     })

@@ -1,13 +1,13 @@
 //! Lists that serve a single purpose, read page by page. ([`ListWatch`](super::ListWatch) follows a
 //! type.)
 
-use super::call::{Call, list_accept};
-use super::client::{Api, Page, PageError};
+use super::call::{Call, JSON, list_accept};
+use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::path;
 use super::restore_fence::RESTORED;
 use kube_gc_core::object::{Namespace, ObjectFacts, ResourceType, ResourceVersion};
-use kube_gc_decode::{Encoding, FactsReader, ObjectView};
+use kube_gc_decode::{Encoding, FactsReader, ListReader};
 
 /// A list that expires this often before its last page is too large to be read.
 const ATTEMPTS: u32 = 3;
@@ -21,11 +21,15 @@ pub struct ListMeta {
 
 /// What is listed.
 #[derive(Clone, Copy)]
-struct Selection<'a> {
-    resource: &'a ResourceType,
-    namespace: Option<&'a str>,
-    /// A label selector.
-    selector: Option<&'a str>,
+pub(super) struct Selection<'a> {
+    pub resource: &'a ResourceType,
+    pub namespace: Option<&'a str>,
+    /// A parameter of the request with its value, such as `labelSelector`.
+    pub selector: Option<(&'a str, &'a str)>,
+    /// Whether the list may come from the server's cache, and be behind.
+    pub cached: bool,
+    /// Whether whole objects are needed, in JSON, rather than their metadata.
+    pub whole: bool,
 }
 
 impl<'a> Selection<'a> {
@@ -34,15 +38,18 @@ impl<'a> Selection<'a> {
         let mut path = path::collection(self.resource, self.namespace);
         path.push_str("?limit=");
         path.push_str(&size.to_string());
-        if let Some(selector) = self.selector {
-            path.push_str("&labelSelector=");
-            path::encode(&mut path, selector);
+        let from = if self.cached && token.is_empty() { "0" } else { "" };
+        let parameters = [self.selector.unwrap_or_default(), ("resourceVersion", from), ("continue", token)];
+        for (key, value) in parameters {
+            if !value.is_empty() {
+                path.push('&');
+                path.push_str(key);
+                path.push('=');
+                path::encode(&mut path, value);
+            }
         }
-        if !token.is_empty() {
-            path.push_str("&continue=");
-            path::encode(&mut path, token);
-        }
-        Call::list(path, list_accept(preferred), &self.resource.group_resource, self.description())
+        let accept = if self.whole { JSON } else { list_accept(preferred) };
+        Call::list(path, accept, &self.resource.group_resource, self.description())
     }
 
     /// What is listed, for people.
@@ -80,52 +87,75 @@ impl Api {
         selector: Option<&str>,
         mut visit: impl FnMut(ObjectFacts) + Send,
     ) -> Result<ListMeta, ApiError> {
-        let selection = Selection { resource, namespace: namespace.map(Namespace::as_str), selector };
-        Box::pin(self.list_pages(selection, &mut visit)).await
+        let namespace = namespace.map(Namespace::as_str);
+        let selector = selector.map(|selector| ("labelSelector", selector));
+        let mut reader = FactsReader::default();
+        let mut visit = |encoding: Encoding, item: &[u8]| -> Result<(), String> {
+            reader.read(encoding, item)?.object.into_iter().for_each(&mut visit);
+            Ok(())
+        };
+        let selection = Selection { resource, namespace, selector, cached: false, whole: false };
+        Box::pin(self.list_items(selection, &mut visit)).await
     }
 
-    /// Not generic, and so compiled once.
-    async fn list_pages(
+    /// Lists a selection, and calls `visit` for every object as it was sent.
+    pub(super) async fn list_items(
         &self,
         selection: Selection<'_>,
-        visit: &mut (dyn FnMut(ObjectFacts) + Send),
+        visit: &mut (dyn FnMut(Encoding, &[u8]) -> Result<(), String> + Send),
     ) -> Result<ListMeta, ApiError> {
         let resource = &selection.resource.group_resource;
         let mut page_size = self.settings().page_size.max(1);
         let mut pages = Pagination::default();
-        let mut reader = FactsReader::default();
-        let mut preferred = self.settings().encoding;
+        let mut preferred = if selection.whole { Encoding::Json } else { self.settings().encoding };
         let mut attempts = 1;
         let mut token = String::new();
         let mut first_version = None;
-        let mut seen = self.restore_fence().last_seen(resource, self.high_water());
+        let last_seen = || {
+            let seen = self.restore_fence().last_seen(resource, self.high_water());
+            seen.filter(|_| !selection.cached)
+        };
+        let mut seen = last_seen();
         loop {
-            let call = selection.page(page_size, &token, preferred);
-            let mut visit = |view: ObjectView<'_>| reader.facts(view).into_iter().for_each(&mut *visit);
-            let Page { envelope, objects, code } = match self.read_page(call, &mut visit).await {
-                Ok(page) => page,
-                Err(PageError { error, .. }) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
+            let answer = match self.call(selection.page(page_size, &token, preferred)).await {
+                Ok(answer) => answer,
+                Err(error) if error.class == ErrorClass::Expired && attempts < ATTEMPTS => {
                     attempts += 1;
                     token.clear();
                     pages = Pagination::default();
                     first_version = None;
-                    seen = self.restore_fence().last_seen(resource, self.high_water());
+                    seen = last_seen();
                     continue;
                 }
-                // Every server knows JSON, and the same page may be readable in it.
-                Err(failed) if preferred != Encoding::Json && failed.is_about_encoding => {
+                // Every server knows JSON.
+                Err(error) if preferred != Encoding::Json && error.says_not_acceptable() => {
                     preferred = Encoding::Json;
                     continue;
                 }
                 // A few very large objects must not keep the others from being listed.
-                Err(PageError { error, .. }) if error.class == ErrorClass::TooLong && page_size > 1 => {
+                Err(error) if error.class == ErrorClass::TooLong && page_size > 1 => {
                     page_size = (page_size / 8).max(1);
                     continue;
                 }
-                Err(PageError { error, .. }) => return Err(error),
+                Err(error) => return Err(error),
+            };
+            let mut objects = 0;
+            let read = ListReader::read(answer.encoding, &answer.body, &mut |item| {
+                objects += 1;
+                visit(answer.encoding, item)
+            });
+            let failed = |why| Err(unusable("LIST", selection.description(), why, answer.code));
+            let envelope = match read {
+                Ok(envelope) => envelope,
+                // The same page may be readable in JSON.
+                Err(_) if preferred != Encoding::Json && answer.encoding != Encoding::Json => {
+                    preferred = Encoding::Json;
+                    continue;
+                }
+                Err(why) => return failed(why),
             };
             if let Err(why) = pages.go_on(&envelope.next, objects) {
-                return Err(unusable("LIST", selection.description(), why.to_owned(), code));
+                return failed(why.to_owned());
             }
             first_version = first_version.or(envelope.resource_version);
             if self.proves_restore(resource, seen.as_ref(), first_version.as_ref()) {

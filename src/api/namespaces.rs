@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,12 +11,12 @@ use super::call::{Answer, Call, JSON, METADATA_LIST};
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
 use super::list::Pagination;
-use super::patch::metadata::{MERGE_PATCH, undone};
+use super::patch::{MERGE_PATCH, undone};
 use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
-use kube_gc_core::object::{GroupResource, Identity, ResourceType, ResourceVersion, Uid};
-use kube_gc_decode::{Keyed, Named, json_fault, or_default};
+use kube_gc_core::object::{GroupResource, Identity, ResourceType, ResourceVersion, Scope, Uid};
+use kube_gc_decode::{Keyed, ObjectView, json_fault, or_default};
 
 /// A namespace as a live read has shown it.
 #[derive(Clone, Debug)]
@@ -176,29 +177,11 @@ impl Api {
     ///
     /// Whether there is one is not known.
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
-        const NAME: &str = "kube-controller-manager";
-        #[derive(Deserialize)]
-        struct Lease {
-            metadata: Keyed<Metadata>,
-            #[serde(default, deserialize_with = "or_default")]
-            spec: Keyed<Spec>,
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Metadata {
-            #[serde(default)]
-            resource_version: String,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(rename_all = "camelCase", default)]
-        struct Spec {
-            holder_identity: Option<String>,
-            renew_time: Option<String>,
-        }
-        let resource = GroupResource::new("coordination.k8s.io", "leases");
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}");
-        let mut call = Call::get(Verb::Get, path.clone(), JSON, &resource);
-        call.object = Some(Named { group_resource: &resource, namespace: Some("kube-system"), name: NAME });
+        let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
+        let name = "kube-controller-manager";
+        let mut call = Call::named(Verb::Get, Method::GET, "GET", &leases, Some("kube-system"), name)?;
+        call.accept = JSON;
+        let target = call.path.clone();
         let answer = match self.call(call).await {
             Ok(answer) => answer,
             Err(error) if matches!(error.class, ErrorClass::Absent | ErrorClass::NamespaceGone) => {
@@ -206,12 +189,13 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let Keyed(Lease { metadata, spec }) = serde_json::from_slice(&answer.body)
-            .map_err(|error| unusable("GET", path, json_fault(&error), answer.code))?;
+        let Lease { metadata, spec, .. } = serde_json::from_slice(&answer.body)
+            .map_err(|error| unusable("GET", target, json_fault(&error), answer.code))?;
+        let spec = spec.unwrap_or_default();
         Ok(Some(LeaderRecord {
-            holder: spec.0.holder_identity.unwrap_or_default(),
-            renewed: spec.0.renew_time.as_deref().and_then(time),
-            version: metadata.0.resource_version,
+            holder: spec.holder_identity.unwrap_or_default(),
+            renewed: spec.renew_time.map(|time| time.0.into()),
+            version: metadata.resource_version.unwrap_or_default(),
         }))
     }
 
@@ -327,14 +311,6 @@ impl Api {
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMeta {
-    #[serde(rename = "continue")]
-    next: Option<String>,
-    remaining_item_count: Option<i64>,
-}
-
 fn page_path(resource: &ResourceType, namespace: &str, next: &str) -> String {
     let mut path = path::collection(resource, Some(namespace)) + &format!("?limit={PAGE}");
     if !next.is_empty() {
@@ -347,39 +323,32 @@ fn page_path(resource: &ResourceType, namespace: &str, next: &str) -> String {
 /// Reads a page. Anything but a list is an error, because an empty list is taken for proof.
 fn page(body: &[u8]) -> Result<Page, String> {
     #[derive(Deserialize)]
-    struct List {
+    struct List<'a> {
         kind: String,
-        metadata: Keyed<ListMeta>,
+        metadata: Keyed<Metadata>,
         // Go writes an empty list as `null`; a list without it is none.
-        #[serde(deserialize_with = "or_default")]
-        items: Vec<Keyed<Item>>,
+        #[serde(borrow, deserialize_with = "or_default")]
+        items: Vec<Keyed<ObjectView<'a>>>,
     }
     #[derive(Deserialize)]
-    struct Item {
-        #[serde(default, deserialize_with = "or_default")]
-        metadata: Keyed<Metadata>,
-    }
-    #[derive(Default, Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
+    #[serde(rename_all = "camelCase")]
     struct Metadata {
-        name: Option<String>,
-        uid: Option<String>,
-        resource_version: Option<String>,
-        deletion_timestamp: Option<String>,
-        finalizers: Option<Vec<String>>,
+        #[serde(rename = "continue")]
+        next: Option<String>,
+        remaining_item_count: Option<i64>,
     }
-    let Keyed(list): Keyed<List> = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let Keyed(list): Keyed<List<'_>> = serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
     if !list.kind.ends_with("List") {
         return Err("the response is not a list".to_owned());
     }
-    let item = |Keyed(Item { metadata: Keyed(metadata) })| PageItem {
-        name: metadata.name.unwrap_or_default(),
-        uid: metadata.uid.as_deref().and_then(Uid::parse),
-        version: metadata.resource_version.as_deref().and_then(ResourceVersion::parse),
-        being_deleted: metadata.deletion_timestamp.is_some(),
-        finalizers: metadata.finalizers.unwrap_or_default(),
+    let item = |Keyed(view): Keyed<ObjectView<'_>>| PageItem {
+        name: view.metadata.name.to_string(),
+        uid: Uid::parse(&view.metadata.uid),
+        version: view.resource_version(),
+        being_deleted: view.metadata.deletion_timestamp.is_some(),
+        finalizers: view.metadata.finalizers.iter().map(|finalizer| finalizer.to_string()).collect(),
     };
-    let ListMeta { next, remaining_item_count } = list.metadata.0;
+    let Keyed(Metadata { next, remaining_item_count }) = list.metadata;
     let next = next.unwrap_or_default();
     // A page that is not the last one is followed by at least one object.
     let least = u64::from(!next.is_empty());

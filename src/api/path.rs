@@ -34,6 +34,16 @@ pub(super) fn describe_object(identity: &Identity) -> String {
     describe(&identity.resource.group_resource, namespace, Some(&identity.name))
 }
 
+/// A type of Kubernetes' own, as far as requests need it.
+pub(super) fn built_in(resource: &str, kind: &str, scope: Scope) -> ResourceType {
+    ResourceType {
+        group_resource: GroupResource::parse(resource),
+        version: "v1".into(),
+        kind: kind.into(),
+        scope,
+    }
+}
+
 /// The path of a collection in one namespace or in all.
 pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> String {
     let GroupResource { group, resource: plural } = &resource.group_resource;
@@ -57,13 +67,16 @@ pub(super) fn collection(resource: &ResourceType, namespace: Option<&str>) -> St
 ///
 /// No object can have this identity: the name is invalid, or it has a namespace and the type
 /// has none, or the reverse. The server's answer would not be the object's own 404.
-pub(super) fn object(action: &'static str, identity: &Identity) -> Result<String, ApiError> {
-    let Identity { resource, namespace, name, uid: _ } = identity;
-    let namespace = namespace.as_ref().map(Namespace::as_str);
+pub(super) fn object(
+    action: &'static str,
+    resource: &ResourceType,
+    namespace: Option<&str>,
+    name: &str,
+) -> Result<String, ApiError> {
     let refuse = |message: &str| ApiError {
         class: ErrorClass::Refused,
         action,
-        target: describe_object(identity),
+        target: describe(&resource.group_resource, namespace, Some(name)),
         message: message.into(),
         code: None,
     };
@@ -110,29 +123,16 @@ pub(super) fn encode(path: &mut String, text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use kube_gc_core::object::Uid;
 
-    fn identity(scope: Scope, namespace: &str, name: &str) -> Identity {
-        let resource = ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: "v1".into(),
-            kind: "Widget".into(),
-            scope,
-        };
-        Identity {
-            resource: Arc::new(resource),
-            namespace: Namespace::parse(namespace),
-            name: name.into(),
-            uid: Uid::parse("u").unwrap(),
-        }
+    fn object(scope: Scope, namespace: &str, name: &str) -> Result<String, ApiError> {
+        let widgets = built_in("widgets.example.com", "Widget", scope);
+        super::object("GET", &widgets, Some(namespace).filter(|text| !text.is_empty()), name)
     }
 
     #[test]
     fn paths_agree_with_the_api_conventions() {
-        let object_path = object("GET", &identity(Scope::Namespaced, "ns", "system:x")).unwrap();
+        let object_path = object(Scope::Namespaced, "ns", "system:x").unwrap();
         assert_eq!(object_path, "/apis/example.com/v1/namespaces/ns/widgets/system:x");
     }
 
@@ -140,23 +140,23 @@ mod tests {
     fn a_name_cannot_change_the_path() {
         let long = "ä".repeat(1 << 20);
         for name in ["", ".", "..", "a/b", "a%2Fb", "../nodes/x", "../../secrets/x", "%2e%2e", &long] {
-            let error = object("GET", &identity(Scope::Cluster, "", name)).unwrap_err();
+            let error = object(Scope::Cluster, "", name).unwrap_err();
             assert_eq!(error.class, ErrorClass::Refused, "{name}");
             assert!(error.to_string().len() < 600);
-            assert!(object("GET", &identity(Scope::Namespaced, "../kube-system", "x")).is_err());
+            assert!(object(Scope::Namespaced, "../kube-system", "x").is_err());
         }
-        assert!(object("GET", &identity(Scope::Cluster, "", &"x".repeat(LONGEST_NAME))).is_ok());
-        let long = object("GET", &identity(Scope::Cluster, "", &"x".repeat(LONGEST_NAME + 1))).unwrap_err();
+        assert!(object(Scope::Cluster, "", &"x".repeat(LONGEST_NAME)).is_ok());
+        let long = object(Scope::Cluster, "", &"x".repeat(LONGEST_NAME + 1)).unwrap_err();
         assert!(long.target.len() < 300, "{} bytes", long.target.len());
-        let path = object("GET", &identity(Scope::Cluster, "", "a\r\nb\0\u{2028}\\;&=+")).unwrap();
+        let path = object(Scope::Cluster, "", "a\r\nb\0\u{2028}\\;&=+").unwrap();
         assert_eq!(path, "/apis/example.com/v1/widgets/a%0D%0Ab%00%E2%80%A8%5C%3B%26%3D%2B");
-        let path = object("GET", &identity(Scope::Cluster, "", "a?b#c d")).unwrap();
+        let path = object(Scope::Cluster, "", "a?b#c d").unwrap();
         assert_eq!(path, "/apis/example.com/v1/widgets/a%3Fb%23c%20d");
     }
 
     #[test]
     fn a_namespace_must_fit_the_scope() {
-        assert!(object("GET", &identity(Scope::Namespaced, "", "x")).is_err());
-        assert!(object("GET", &identity(Scope::Cluster, "ns", "x")).is_err());
+        assert!(object(Scope::Namespaced, "", "x").is_err());
+        assert!(object(Scope::Cluster, "ns", "x").is_err());
     }
 }

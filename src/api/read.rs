@@ -18,7 +18,7 @@ use super::path;
 use super::settings::Verb;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceType, Uid};
-use kube_gc_decode::{Envelope, FactsReader, ListReader, ObjectView, json_fault};
+use kube_gc_decode::{Encoding, Envelope, FactsReader, ListReader, ObjectView};
 
 /// The result of a live look-up of an identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,16 @@ impl Api {
         self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
     }
 
+    /// The answer to a live GET of the metadata of the object that has this name.
+    pub(super) async fn get_named(
+        &self,
+        resource: &ResourceType,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Result<Answer, ApiError> {
+        self.call(Call::named(Verb::Get, Method::GET, "GET", resource, namespace, name)?).await
+    }
+
     /// Asks for the present version of the store that serves a type: a consistent list of
     /// one object.
     pub(super) fn present_version(
@@ -155,11 +165,8 @@ impl Api {
             let target = resource.group_resource.to_string();
             let call = Call::list(path, METADATA_LIST, &resource.group_resource, target);
             let answer = api.call(call).await?;
-            let mut items = ListReader::new(answer.encoding);
-            items
-                .feed(&answer.body, &mut |_| {})
-                .and_then(|()| items.finish())
-                .map_err(|error| unusable("LIST", resource.group_resource.to_string(), error.0, answer.code))
+            ListReader::read(answer.encoding, &answer.body, &mut |_| Ok(()))
+                .map_err(|why| unusable("LIST", resource.group_resource.to_string(), why, answer.code))
         }
         .boxed()
     }
@@ -194,22 +201,15 @@ pub(super) fn read_object(
     identity: &Identity,
     answer: &Answer,
 ) -> Result<ReadObject, ApiError> {
-    let target = || path::describe_object(identity);
-    let view = ObjectView::read(&answer.body)
-        .map_err(|error| unusable(action, target(), json_fault(&error), answer.code))?;
-    let is_held = view.is_held();
-    let Some(facts) = FactsReader::default().facts(view) else {
-        return Err(unusable(action, target(), "the object in the response has no uid".into(), answer.code));
-    };
+    let unusable = |why: String| unusable(action, path::describe_object(identity), why, answer.code);
+    let view = ObjectView::read(Encoding::Json, &answer.body).map_err(unusable)?;
+    let facts = FactsReader::default()
+        .facts(&view)
+        .ok_or_else(|| unusable("the object in the response has no uid".into()))?;
     if facts.name != identity.name || facts.namespace != identity.namespace {
-        return Err(unusable(
-            action,
-            target(),
-            "the response is an object with another name".into(),
-            answer.code,
-        ));
+        return Err(unusable("the response is an object with another name".into()));
     }
-    Ok(ReadObject { facts, is_held })
+    Ok(ReadObject { facts, is_held: view.is_held() })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use tokio::time::timeout;
 use super::call::Call;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass};
+use super::path;
 use super::write_gate::WriteGate;
 use kube_gc_core::object::{Disturbance, GroupResource, ResourceType, ResourceVersion, Scope};
 
@@ -46,11 +47,8 @@ struct Inner {
     /// One version query at a time: its answer serves all writes.
     querying: tokio::sync::Mutex<()>,
     proof: watch::Sender<String>,
-    /// There is another disturbance, or the store's version was found since. (A `watch`
-    /// channel would wake its receivers in a random order.)
-    disturbed: Notify,
-    /// A disturbance was acknowledged.
-    acknowledged: Notify,
+    /// The state has changed. (A `watch` channel would wake its receivers in a random order.)
+    changed: Notify,
     gate: WriteGate,
 }
 
@@ -86,14 +84,31 @@ impl RestoreFence {
             state: Mutex::default(),
             querying: tokio::sync::Mutex::default(),
             proof,
-            disturbed: Notify::new(),
-            acknowledged: Notify::new(),
+            changed: Notify::new(),
             gate,
         }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state());
+        self.0.changed.notify_waiters();
+    }
+
+    /// Waits until the state gives an answer.
+    async fn until<T>(&self, answer: impl Fn(&State) -> Option<T>) -> T {
+        loop {
+            // Registers before it looks, so that no change in between is missed.
+            let changed = self.0.changed.notified();
+            let answer = answer(&self.state());
+            if let Some(answer) = answer {
+                return answer;
+            }
+            changed.await;
+        }
     }
 
     /// A watch begins of a type whose versions are those of the store.
@@ -103,11 +118,10 @@ impl RestoreFence {
 
     /// The watch of a type ended before its time.
     pub(super) fn raise(&self, resource: &GroupResource) {
-        let mut state = self.state();
-        let number = state.next();
-        state.raised.insert(resource.clone(), number);
-        drop(state);
-        self.0.disturbed.notify_waiters();
+        self.change(|state| {
+            let number = state.next();
+            state.raised.insert(resource.clone(), number);
+        });
     }
 
     /// A connection to the API server was lost or could not be made. The next one may lead
@@ -121,55 +135,36 @@ impl RestoreFence {
 
     /// The store was found at this version, which is not behind what was seen of the type.
     pub(super) fn lift(&self, resource: &GroupResource, version: Option<&ResourceVersion>) {
-        let mut state = self.state();
-        if state.raised.remove(resource).is_some() {
-            state.find(version);
-            drop(state);
-            self.0.disturbed.notify_waiters();
-        }
+        self.change(|state| {
+            if state.raised.remove(resource).is_some() {
+                state.find(version);
+            }
+        });
     }
 
     fn lift_up_to(&self, number: u64, version: Option<&ResourceVersion>) {
-        let mut state = self.state();
-        state.raised.retain(|_, raised| *raised > number);
-        if state.latest == number {
-            state.find(version);
-        }
-        drop(state);
-        self.0.disturbed.notify_waiters();
+        self.change(|state| {
+            state.raised.retain(|_, raised| *raised > number);
+            if state.latest == number {
+                state.find(version);
+            }
+        });
     }
 
     /// The latest disturbance, and the store's version since.
     #[must_use]
     pub fn disturbance(&self) -> Disturbance {
-        let state = self.state();
-        // Each type is checked at its own time. Only when all were, all are after the latest.
-        let found = state.found.clone().filter(|_| state.raised.is_empty());
-        Disturbance { number: state.latest, found }
+        self.state().disturbance()
     }
 
     /// Resolves when [`disturbance`](Self::disturbance) differs from this one.
     pub async fn changed_from(&self, known: &Disturbance) -> Disturbance {
-        loop {
-            // Registers before it looks, so that no change in between is missed.
-            let disturbed = self.0.disturbed.notified();
-            let now = self.disturbance();
-            if now != *known {
-                return now;
-            }
-            disturbed.await;
-        }
+        self.until(|state| Some(state.disturbance()).filter(|now| now != known)).await
     }
 
     /// Resolves when there is a later disturbance than this one.
     pub(super) async fn superseded(&self, number: u64) {
-        loop {
-            let disturbed = self.0.disturbed.notified();
-            if self.is_superseded(number) {
-                return;
-            }
-            disturbed.await;
-        }
+        self.until(|state| (state.latest != number).then_some(())).await;
     }
 
     /// Whether there is a later disturbance than this one, so that what was decided under it
@@ -180,8 +175,7 @@ impl RestoreFence {
 
     /// All actors have forgotten what they had proved before this disturbance.
     pub fn acknowledge(&self, number: u64) {
-        self.state().acknowledged = number;
-        self.0.acknowledged.notify_waiters();
+        self.change(|state| state.acknowledged = number);
     }
 
     /// The latest disturbance that all actors have acknowledged: a decision made now rests on
@@ -193,19 +187,7 @@ impl RestoreFence {
 
     /// Waits for a limited time until all actors have acknowledged the latest disturbance.
     async fn all_acknowledged(&self) {
-        let acknowledged = async {
-            loop {
-                let acknowledged = self.0.acknowledged.notified();
-                let is_acknowledged = {
-                    let state = self.state();
-                    state.acknowledged == state.latest
-                };
-                if is_acknowledged {
-                    return;
-                }
-                acknowledged.await;
-            }
-        };
+        let acknowledged = self.until(|state| (state.acknowledged == state.latest).then_some(()));
         // After a timeout the caller retries anyway.
         let _ = timeout(AT_MOST, acknowledged).await;
     }
@@ -215,20 +197,20 @@ impl RestoreFence {
     pub fn report_restore(&self, proof: String) {
         // First of all: much could be written until the actors react.
         self.0.gate.pause();
-        self.state().next();
-        self.0.disturbed.notify_waiters();
+        self.change(|state| {
+            state.next();
+        });
         self.0.proof.send_replace(proof);
     }
 
     /// Forgets all types: the store was restored, and everything is listed again.
     pub fn reset(&self) {
-        let mut state = self.state();
-        state.raised.clear();
-        state.followed.clear();
-        // No earlier watch continues, so everything seen from now on happened since.
-        state.found = Some(ResourceVersion::number(0));
-        drop(state);
-        self.0.disturbed.notify_waiters();
+        self.change(|state| {
+            state.raised.clear();
+            state.followed.clear();
+            // No earlier watch continues, so everything seen from now on happened since.
+            state.found = Some(ResourceVersion::number(0));
+        });
     }
 
     /// Receives the proof of each restore.
@@ -265,6 +247,12 @@ impl RestoreFence {
 }
 
 impl State {
+    fn disturbance(&self) -> Disturbance {
+        // Each type is checked at its own time. Only when all were, all are after the latest.
+        let found = self.found.clone().filter(|_| self.raised.is_empty());
+        Disturbance { number: self.latest, found }
+    }
+
     /// Begins another disturbance and returns its number.
     fn next(&mut self) -> u64 {
         self.latest += 1;
@@ -329,7 +317,8 @@ impl Api {
         let Query { number, resource, seen } = query;
         let fence = self.restore_fence();
         let (mut behind, mut failed) = (None, String::new());
-        for listed in [&namespaces(), resource] {
+        let namespaces = Arc::new(path::built_in("namespaces", "Namespace", Scope::Cluster));
+        for listed in [&namespaces, resource] {
             let answer = timeout(AT_MOST, self.present_version(listed)).await;
             match answer.map(|answer| answer.map(|envelope| envelope.resource_version)) {
                 Ok(Ok(Some(found))) if seen.is_after(&found) => behind = Some(found),
@@ -379,15 +368,6 @@ impl Api {
             "it is at version {found} now, but {of} had reached version {seen} before"
         ));
     }
-}
-
-fn namespaces() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("namespaces"),
-        version: "v1".into(),
-        kind: "Namespace".into(),
-        scope: Scope::Cluster,
-    })
 }
 
 /// The last resource version seen of every type: no list may be older (rule 1.15).

@@ -8,10 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Request;
 use http::header::{CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER};
 use http_body_util::{BodyExt as _, Limited};
+use k8s_openapi::api::authorization::v1::SubjectAccessReviewStatus;
 use kube::client::Body;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -105,15 +105,6 @@ struct TokenStatus {
     error: String,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct AccessStatus {
-    allowed: bool,
-    denied: bool,
-    reason: String,
-    evaluation_error: String,
-}
-
 #[derive(Deserialize)]
 struct ErrorBody {
     message: String,
@@ -170,14 +161,12 @@ impl Reviews {
                 "nonResourceAttributes": { "path": path, "verb": "get" },
             },
         });
-        let status: AccessStatus = self.create(ACCESS_REVIEWS, &review).await?;
-        Ok(if status.allowed && !status.denied {
-            Access::Allowed
-        } else if status.reason.is_empty() {
-            Access::Denied(status.evaluation_error)
-        } else {
-            Access::Denied(status.reason)
-        })
+        let status: SubjectAccessReviewStatus = self.create(ACCESS_REVIEWS, &review).await?;
+        if status.allowed && !status.denied.unwrap_or_default() {
+            return Ok(Access::Allowed);
+        }
+        let reason = status.reason.filter(|reason| !reason.is_empty());
+        Ok(Access::Denied(reason.or(status.evaluation_error).unwrap_or_default()))
     }
 
     async fn create<S: serde::de::DeserializeOwned>(
@@ -190,16 +179,16 @@ impl Reviews {
             let _permit = self.permits.acquire().await;
             self.exchange(path, review).await
         };
-        let answer = timeout(self.limit, exchange)
+        timeout(self.limit, exchange)
             .await
-            .map_err(|_| ReviewError(format!("no answer within {:?}", self.limit)))??;
-        // serde's message could quote the answer.
-        let answer: Answer<S> = serde_json::from_slice(&answer)
-            .map_err(|_| ReviewError("the response is not a review".to_owned()))?;
-        Ok(answer.status)
+            .unwrap_or_else(|_| Err(ReviewError(format!("no answer within {:?}", self.limit))))
     }
 
-    async fn exchange(&self, path: &str, review: &Value) -> Result<Bytes, ReviewError> {
+    async fn exchange<S: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        review: &Value,
+    ) -> Result<S, ReviewError> {
         let request = Request::post(path)
             .header(USER_AGENT_HEADER, USER_AGENT)
             .header(CONTENT_TYPE, "application/json")
@@ -209,11 +198,15 @@ impl Reviews {
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
         let body = body.map_err(|error| ReviewError(error_chain(&*error)))?.to_bytes();
-        if parts.status.is_success() {
-            return Ok(body);
+        if !parts.status.is_success() {
+            let message = serde_json::from_slice(&body).map(|refusal: ErrorBody| refusal.message);
+            return Err(ReviewError(format!("{}: {}", parts.status, message.unwrap_or_default())));
         }
-        let message = serde_json::from_slice(&body).map(|refusal: ErrorBody| refusal.message);
-        Err(ReviewError(format!("{}: {}", parts.status, message.unwrap_or_default())))
+        // serde's message could quote the answer.
+        let answer = serde_json::from_slice(&body);
+        answer
+            .map(|Answer { status }| status)
+            .map_err(|_| ReviewError("the response is not a review".to_owned()))
     }
 }
 

@@ -13,8 +13,9 @@ use http_body::Frame;
 use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 
-use super::{Api, ApiSettings, WriteGate};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
+use super::path::built_in;
+use super::{Api, ApiSettings, ErrorClass, WriteGate};
+use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
 
 /// A request as the server saw it.
 #[derive(Clone, Debug)]
@@ -208,14 +209,25 @@ impl Server {
     }
 }
 
+impl ErrorClass {
+    /// Its name, as `snake_case`.
+    pub(crate) fn name(self) -> String {
+        let text = format!("{self:?}");
+        let name = text.split([' ', '{']).next().unwrap();
+        let mut snake = String::new();
+        for letter in name.chars() {
+            if letter.is_uppercase() && !snake.is_empty() {
+                snake.push('_');
+            }
+            snake.push(letter.to_ascii_lowercase());
+        }
+        snake
+    }
+}
+
 /// A namespaced type.
 pub(crate) fn widgets() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("widgets.example.com"),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        scope: Scope::Namespaced,
-    })
+    Arc::new(built_in("widgets.example.com", "Widget", Scope::Namespaced))
 }
 
 /// The widget `ns/w` with uid `u`.
@@ -230,12 +242,7 @@ pub(crate) fn widget() -> Identity {
 
 /// The namespace `ns` with uid `u`.
 pub(crate) fn namespace() -> Identity {
-    let resource = Arc::new(ResourceType {
-        group_resource: GroupResource::parse("namespaces"),
-        version: "v1".into(),
-        kind: "Namespace".into(),
-        scope: Scope::Cluster,
-    });
+    let resource = Arc::new(built_in("namespaces", "Namespace", Scope::Cluster));
     Identity { resource, namespace: None, name: "ns".into(), uid: Uid::parse("u").unwrap() }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context};
-use futures::FutureExt as _;
 use futures::future::join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;

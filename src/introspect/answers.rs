@@ -9,14 +9,13 @@ use futures::future::BoxFuture;
 use tokio::time::{Instant, sleep_until};
 
 use super::introspection::CollectorIntrospection;
-use super::questions::{Answered, Freshness};
-use crate::actors::graph_follower::GraphFollower;
+use super::questions::Freshness;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::http::{
     CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, Follow, MOST_PAGED,
     NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
 };
-use kube_gc_core::graph::{Follower, MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
@@ -44,7 +43,7 @@ const READS_COUNT: Duration = Duration::from_secs(10);
 impl CollectorIntrospection {
     /// Why an object is still there; `None` if it is not in the graph.
     pub(super) async fn explain(&self, query: ExplainQuery) -> Result<Option<ExplanationPage>, Ended> {
-        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref(), None).await? else {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
         let limits = ViewLimits::default();
@@ -173,7 +172,7 @@ impl CollectorIntrospection {
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
     /// in the graph.
     pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<PlanPage>, Ended> {
-        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref(), None).await? else {
+        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
         let (brake, graph) = (&self.status.brake, &self.status.graph);

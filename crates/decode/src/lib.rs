@@ -22,7 +22,6 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a comment has to say more than the name; the crate is not published")]
 
-mod answer;
 mod json;
 mod list;
 mod object;
@@ -32,11 +31,12 @@ mod status;
 mod testing;
 mod watch;
 
-pub use answer::{Encoding, ListReader, WatchReader};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+
 pub use json::{Keyed, Text, keyed_or_default, or_default};
-pub use list::{Envelope, ListError};
-pub use object::{FactsReader, ObjectView, reference};
-pub use protobuf::{MAGIC as PROTOBUF_MAGIC, MEDIA_TYPE as PROTOBUF};
+pub use list::{Envelope, ListReader};
+pub use object::{Decoded, FactsReader, ObjectView, reference};
 pub use status::{Named, Status};
 #[cfg(feature = "internals")]
 pub use testing::benching;
@@ -44,7 +44,26 @@ pub use testing::benching;
 pub use testing::encoder;
 #[cfg(any(test, feature = "internals"))]
 pub use testing::fuzzing;
-pub use watch::{Bookmark, DecodedEvent, EventError, LineSplitter};
+pub use watch::{Bookmark, Change, DecodedEvent, WatchReader};
+
+/// An encoding of requests and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encoding {
+    /// Every server supports it.
+    Json,
+    /// Kubernetes' own servers support it. It takes less CPU and bandwidth.
+    Protobuf,
+}
+
+impl Encoding {
+    /// The encoding that an answer's headers declare, whatever was requested. Anything but
+    /// protobuf is read as JSON.
+    pub fn of(headers: &HeaderMap) -> Self {
+        let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        if essence.eq_ignore_ascii_case(protobuf::MEDIA_TYPE) { Self::Protobuf } else { Self::Json }
+    }
+}
 
 /// Describes an error in JSON without quoting the JSON. serde's own message contains values,
 /// which may be secret.
@@ -56,4 +75,29 @@ pub fn json_fault(error: &serde_json::Error) -> String {
         serde_json::error::Category::Eof => "cut off",
     };
     format!("the response is {kind} (line {}, column {})", error.line(), error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_the_encoding_of_its_content_type() {
+        let encoding = |content_type: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
+            Encoding::of(&headers)
+        };
+        for protobuf in [
+            "application/vnd.kubernetes.protobuf",
+            "application/vnd.kubernetes.protobuf;stream=watch",
+            "Application/vnd.kubernetes.Protobuf ; stream=watch",
+        ] {
+            assert_eq!(encoding(protobuf), Encoding::Protobuf, "{protobuf}");
+        }
+        for json in ["application/json", "application/json;stream=watch", "text/plain", ""] {
+            assert_eq!(encoding(json), Encoding::Json, "{json}");
+        }
+        assert_eq!(Encoding::of(&HeaderMap::new()), Encoding::Json);
+    }
 }

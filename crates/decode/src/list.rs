@@ -1,23 +1,18 @@
-//! Reads a JSON list while it arrives.
+//! Reads a list while it arrives.
 //!
 //! The first list comes in one piece from the server's watch cache, and may have hundreds of
-//! megabytes. The scanner finds the items in the stream of chunks and passes them on one by
-//! one, so that it buffers at most one item.
+//! megabytes. The readers find the items in the stream of chunks and pass them on one by
+//! one, so that they buffer at most one item.
 
 use serde::de::IgnoredAny;
 
-use super::{Keyed, ObjectView, Text, json_fault, keyed_or_default};
+use super::protobuf::ListParser;
+use super::{Encoding, Keyed, Text, json_fault, keyed_or_default};
 use kube_gc_core::object::ResourceVersion;
-
-/// Why a list cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ListError(pub String);
 
 /// A list without its items.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
-    /// The list's version.
     pub resource_version: Option<ResourceVersion>,
     /// The continue token; empty on the last page.
     pub next: String,
@@ -25,7 +20,7 @@ pub struct Envelope {
 
 impl Envelope {
     /// Reads a JSON list whose items were taken out.
-    pub(super) fn from_json(json: &[u8]) -> Result<Self, ListError> {
+    fn from_json(json: &[u8]) -> Result<Self, String> {
         #[derive(serde::Deserialize)]
         struct List<'a> {
             #[serde(borrow, default)]
@@ -46,11 +41,11 @@ impl Envelope {
             next: Text<'a>,
         }
         let Keyed(list): Keyed<List<'_>> =
-            serde_json::from_slice(json).map_err(|error| ListError(json_fault(&error)))?;
+            serde_json::from_slice(json).map_err(|error| json_fault(&error))?;
         // A single object would otherwise read as an empty list, and all objects would count as
         // gone.
         if !list.kind.ends_with("List") {
-            return Err(ListError("the response is not a list".into()));
+            return Err("the response is not a list".into());
         }
         Ok(Self {
             resource_version: ResourceVersion::parse(&list.metadata.resource_version),
@@ -63,6 +58,83 @@ impl Envelope {
 /// few MiB.
 pub(super) const LONGEST: usize = 16 << 20;
 
+pub(super) fn part_too_long() -> String {
+    format!("a part of the list is longer than {LONGEST} bytes")
+}
+
+/// Receives the bytes of each item; an error ends the list.
+pub type OnItem<'a> = dyn FnMut(&[u8]) -> Result<(), String> + 'a;
+
+/// Reads a list.
+#[derive(Debug)]
+pub enum ListReader {
+    Json(ListScanner),
+    Protobuf(ListParser),
+}
+
+impl ListReader {
+    /// A reader at the beginning of a list.
+    pub fn new(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json(ListScanner::default()),
+            Encoding::Protobuf => Self::Protobuf(ListParser::default()),
+        }
+    }
+
+    /// Reads a list that has arrived.
+    ///
+    /// # Errors
+    ///
+    /// As of [`feed`](Self::feed) and [`finish`](Self::finish).
+    pub fn read(encoding: Encoding, body: &[u8], on_item: &mut OnItem<'_>) -> Result<Envelope, String> {
+        let mut reader = Self::new(encoding);
+        reader.feed(body, on_item)?;
+        reader.finish()
+    }
+
+    /// The encoding that it reads.
+    pub fn encoding(&self) -> Encoding {
+        match self {
+            Self::Json(_) => Encoding::Json,
+            Self::Protobuf(_) => Encoding::Protobuf,
+        }
+    }
+
+    /// Reads the next chunk, and calls `on_item` for each item that it completes.
+    ///
+    /// # Errors
+    ///
+    /// The error of `on_item`, or the body is not a list.
+    pub fn feed(&mut self, chunk: &[u8], on_item: &mut OnItem<'_>) -> Result<(), String> {
+        match self {
+            Self::Json(scanner) => scanner.feed(chunk, on_item),
+            Self::Protobuf(parser) => parser.feed(chunk, on_item),
+        }
+    }
+
+    /// The envelope as far as it is known before the first item. Servers write it first, so a list
+    /// that is too old is found before its items are read.
+    pub fn preview(&self) -> Option<Envelope> {
+        let envelope = match self {
+            Self::Json(scanner) => scanner.preview(),
+            Self::Protobuf(parser) => parser.envelope.clone(),
+        };
+        envelope.filter(|envelope| envelope.resource_version.is_some())
+    }
+
+    /// The envelope, after the end of the body.
+    ///
+    /// # Errors
+    ///
+    /// The body ended early, or it is not a list.
+    pub fn finish(self) -> Result<Envelope, String> {
+        match self {
+            Self::Json(scanner) => scanner.finish(),
+            Self::Protobuf(parser) => parser.finish(),
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 enum Section {
     /// Outside the items.
@@ -74,7 +146,7 @@ enum Section {
     Item,
 }
 
-/// Splits a list into its items and the rest.
+/// Splits a JSON list into its items and the rest.
 #[derive(Debug, Default)]
 pub struct ListScanner {
     section: Section,
@@ -92,83 +164,14 @@ pub struct ListScanner {
     torn: Vec<u8>,
 }
 
-/// Receives the items.
-trait ItemSink {
-    /// Bytes that begin with an item, which may be incomplete. Reads it and returns its length,
-    /// or `None` if it cannot.
-    fn take_in_place(&mut self, rest: &[u8]) -> Option<usize>;
-
-    /// An item that was not read in place.
-    fn take(&mut self, item: &[u8]) -> Result<(), ListError>;
-}
-
-/// Receives each item as bytes.
-#[cfg(any(test, feature = "internals"))]
-struct ItemBytes<F>(F);
-
-#[cfg(any(test, feature = "internals"))]
-impl<F: FnMut(&[u8]) -> Result<(), ListError>> ItemSink for ItemBytes<F> {
-    fn take_in_place(&mut self, _: &[u8]) -> Option<usize> {
-        None
-    }
-
-    fn take(&mut self, item: &[u8]) -> Result<(), ListError> {
-        self.0(item)
-    }
-}
-
-/// Reads items in place, without finding their ends first.
-struct Read<'a>(&'a mut dyn FnMut(ObjectView<'_>));
-
-impl ItemSink for Read<'_> {
-    fn take_in_place(&mut self, rest: &[u8]) -> Option<usize> {
-        let mut views = serde_json::Deserializer::from_slice(rest).into_iter::<ObjectView<'_>>();
-        // Usually the item is only incomplete. A real error is found again, and reported, once
-        // the item is complete.
-        let view = views.next()?.ok()?;
-        let length = views.byte_offset();
-        (self.0)(view);
-        Some(length)
-    }
-
-    fn take(&mut self, item: &[u8]) -> Result<(), ListError> {
-        let view = ObjectView::read(item).map_err(|error| ListError(json_fault(&error)))?;
-        (self.0)(view);
-        Ok(())
-    }
-}
-
 impl ListScanner {
-    /// Reads the next chunk, and calls `on_item` for each item that it completes.
-    ///
-    /// # Errors
-    ///
-    /// The error of `on_item`, or the body is not a list.
-    #[cfg(any(test, feature = "internals"))]
-    pub fn feed(
-        &mut self,
-        chunk: &[u8],
-        on_item: impl FnMut(&[u8]) -> Result<(), ListError>,
-    ) -> Result<(), ListError> {
-        self.scan(chunk, &mut ItemBytes(on_item))
-    }
-
-    /// Reads the next chunk and its items: in place if the chunk contains the whole item.
-    ///
-    /// # Errors
-    ///
-    /// An item cannot be read, or the body is not a list.
-    pub fn read(&mut self, chunk: &[u8], on_item: &mut dyn FnMut(ObjectView<'_>)) -> Result<(), ListError> {
-        self.scan(chunk, &mut Read(on_item))
-    }
-
-    fn scan(&mut self, chunk: &[u8], taker: &mut impl ItemSink) -> Result<(), ListError> {
+    fn feed(&mut self, chunk: &[u8], on_item: &mut OnItem<'_>) -> Result<(), String> {
         let mut item_start = 0;
         let mut at = 0;
         while at < chunk.len() {
             if self.in_string && !self.escaped && matches!(self.section, Section::Item) {
                 // Most bytes are in strings: skip them at once.
-                match chunk[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
+                match memchr::memchr2(b'"', b'\\', &chunk[at..]) {
                     Some(steps) => at += steps,
                     None => break,
                 }
@@ -177,31 +180,23 @@ impl ListScanner {
             match self.section {
                 Section::Around => self.around(byte)?,
                 Section::Between => match byte {
-                    b'{' => match taker.take_in_place(&chunk[at..]) {
-                        Some(length) => {
-                            at += length;
-                            continue;
-                        }
-                        None => (self.section, self.depth, item_start) = (Section::Item, 1, at),
-                    },
+                    b'{' => (self.section, self.depth, item_start) = (Section::Item, 1, at),
                     b']' => {
                         (self.section, self.depth) = (Section::Around, 1);
                         self.around.push(byte);
                     }
                     b',' | b' ' | b'\t' | b'\r' | b'\n' => {}
-                    _ => return Err(ListError("an item of the list is no object".into())),
+                    _ => return Err("an item of the list is no object".into()),
                 },
                 Section::Item => {
                     if self.item_ends(byte) {
                         self.section = Section::Between;
                         let end = &chunk[item_start..=at];
                         if self.torn.is_empty() {
-                            taker.take(end)?;
+                            on_item(end)?;
                         } else {
                             self.torn.extend_from_slice(end);
-                            let result = taker.take(&self.torn);
-                            self.torn.clear();
-                            result?;
+                            on_item(&std::mem::take(&mut self.torn))?;
                         }
                     }
                 }
@@ -212,7 +207,7 @@ impl ListScanner {
             self.torn.extend_from_slice(&chunk[item_start..]);
         }
         if self.torn.len() > LONGEST || self.around.len() > LONGEST {
-            return Err(ListError(format!("a part of the list is longer than {LONGEST} bytes")));
+            return Err(part_too_long());
         }
         Ok(())
     }
@@ -244,7 +239,7 @@ impl ListScanner {
         self.depth == 0
     }
 
-    fn around(&mut self, byte: u8) -> Result<(), ListError> {
+    fn around(&mut self, byte: u8) -> Result<(), String> {
         let was_in_string = self.in_string;
         let in_string = self.string(byte);
         if in_string && self.depth == 1 {
@@ -265,29 +260,22 @@ impl ListScanner {
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 self.depth =
-                    self.depth.checked_sub(1).ok_or_else(|| ListError("the response is not JSON".into()))?;
+                    self.depth.checked_sub(1).ok_or_else(|| "the response is not JSON".to_owned())?;
             }
             _ => {}
         }
         Ok(())
     }
 
-    /// The envelope as far as it is known before the first item. Go writes the metadata first,
-    /// so a list that is too old is found before its items are read.
-    pub fn preview(&self) -> Option<Envelope> {
+    fn preview(&self) -> Option<Envelope> {
         let mut text = self.around[..self.head?].to_vec();
         text.extend_from_slice(b"]}");
-        Envelope::from_json(&text).ok().filter(|envelope| envelope.resource_version.is_some())
+        Envelope::from_json(&text).ok()
     }
 
-    /// The envelope, after the end of the body.
-    ///
-    /// # Errors
-    ///
-    /// The body ended early, or it is not a list.
-    pub fn finish(self) -> Result<Envelope, ListError> {
+    fn finish(self) -> Result<Envelope, String> {
         if !matches!(self.section, Section::Around) {
-            return Err(ListError("the list is cut off".into()));
+            return Err("the list is cut off".into());
         }
         Envelope::from_json(&self.around)
     }
@@ -296,11 +284,11 @@ impl ListScanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::ResourceVersion;
+    use crate::ObjectView;
     use proptest::prelude::*;
 
-    fn scan(body: &[u8], cuts: &[usize]) -> Result<(Vec<String>, Envelope), ListError> {
-        let mut scanner = ListScanner::default();
+    fn scan(body: &[u8], cuts: &[usize]) -> Result<(Vec<String>, Envelope), String> {
+        let mut scanner = ListReader::new(Encoding::Json);
         let mut items = Vec::new();
         let mut rest = body;
         for cut in cuts.iter().cycle() {
@@ -308,27 +296,15 @@ mod tests {
                 break;
             }
             let (chunk, more) = rest.split_at(rest.len().min(*cut));
-            scanner.feed(chunk, |item| {
+            let on_item = &mut |item: &[u8]| {
+                ObjectView::read(Encoding::Json, item)?;
                 items.push(String::from_utf8(item.to_vec()).unwrap());
                 Ok(())
-            })?;
+            };
+            scanner.feed(chunk, on_item)?;
             rest = more;
         }
         Ok((items, scanner.finish()?))
-    }
-
-    fn read(body: &[u8], cuts: &[usize]) -> Result<Vec<Option<ResourceVersion>>, ListError> {
-        let (mut scanner, mut versions) = (ListScanner::default(), Vec::new());
-        let mut rest = body;
-        for cut in cuts.iter().cycle() {
-            if rest.is_empty() {
-                break;
-            }
-            let (chunk, more) = rest.split_at(rest.len().min(*cut));
-            scanner.read(chunk, &mut |view| versions.push(view.resource_version()))?;
-            rest = more;
-        }
-        scanner.finish().map(|_| versions)
     }
 
     const LIST: &str = r#"{ "kind":"PartialObjectMetadataList", "x":{"items":[1]},
@@ -377,13 +353,14 @@ mod tests {
 
     #[test]
     fn the_version_is_known_before_the_items() {
-        let mut scanner = ListScanner::default();
+        let preview = |start: &[u8]| {
+            let mut scanner = ListReader::new(Encoding::Json);
+            scanner.feed(start, &mut |_| Ok(())).unwrap();
+            scanner.preview()
+        };
         let start = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"5"},"items":[{"a":"#;
-        scanner.feed(start, |_| Ok(())).unwrap();
-        assert_eq!(scanner.preview().unwrap().resource_version, Some(ResourceVersion::number(5)));
-        let mut scanner = ListScanner::default();
-        scanner.feed(br#"{"kind":"WidgetList","items":[{"a":"#, |_| Ok(())).unwrap();
-        assert_eq!(scanner.preview(), None);
+        assert_eq!(preview(start).unwrap().resource_version, Some(ResourceVersion::number(5)));
+        assert_eq!(preview(br#"{"kind":"WidgetList","items":[{"a":"#), None);
     }
 
     proptest! {
@@ -393,19 +370,10 @@ mod tests {
         }
 
         #[test]
-        fn items_are_read_wherever_a_chunk_ends(cuts in prop::collection::vec(1_usize..200, 1..60)) {
-            let list = r#"{"kind":"WidgetList","metadata":{"resourceVersion":"9"},"items":[
-                {"spec":{"a":-1.5e3,"b":"}]\""},"metadata":{"resourceVersion":"1","deletionGracePeriodSeconds":-30}},
-                {}, {"metadata":{"labels":{"a":"\u00e4ä"},"resourceVersion":"3"}}]}"#;
-            let expected = [Some(ResourceVersion::number(1)), None, Some(ResourceVersion::number(3))];
-            prop_assert_eq!(read(list.as_bytes(), &cuts), Ok(expected.to_vec()));
-        }
-
-        #[test]
         fn an_item_that_cannot_be_read_is_an_error(cuts in prop::collection::vec(1_usize..60, 1..20)) {
             for item in [r#"{"metadata":["a"]}"#, r#"{"a" 1}"#, r#"{"metadata":{"uid":5}}"#, "{]}", "5"] {
                 let list = format!(r#"{{"kind":"WidgetList","items":[{{}},{item},{{}}]}}"#);
-                prop_assert!(read(list.as_bytes(), &cuts).is_err(), "{}", list);
+                prop_assert!(scan(list.as_bytes(), &cuts).is_err(), "{}", list);
             }
         }
     }

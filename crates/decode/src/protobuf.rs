@@ -10,24 +10,23 @@ mod list;
 mod tests;
 
 use std::borrow::Cow;
+use std::fmt;
 
-use bytes::{Buf as _, Bytes, BytesMut};
 use prost::Message;
 use serde::de::IgnoredAny;
 
-use super::object::{FinalizersView, MetadataView, Owners, ReferenceView};
+use super::object::{MetadataView, ReferenceView};
 use super::status::{Cause, Details};
-use super::watch::{EventError, EventType, EventView, INITIAL_EVENTS_END};
-use super::{Bookmark, Keyed, ObjectView, Status, Text};
+use super::watch::{EventType, INITIAL_EVENTS_END};
+use super::{Bookmark, DecodedEvent, Keyed, ObjectView, Status, Text};
 use kube_gc_core::object::ResourceVersion;
 
 pub(super) use list::ListParser;
 
-/// The media type.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
 /// The beginning of every message.
-pub const MAGIC: &[u8] = b"k8s\0";
+const MAGIC: &[u8] = b"k8s\0";
 
 /// The group and version of metadata-only objects.
 const METADATA_VERSION: &[u8] = b"meta.k8s.io/v1";
@@ -174,32 +173,34 @@ struct StatusCause {
 }
 
 /// Why a message cannot be read. prost names types and fields, and quotes no content.
-#[derive(Debug, thiserror::Error)]
-enum Malformed {
-    #[error("malformed protobuf: {0}")]
-    Wire(#[from] prost::DecodeError),
-    #[error("malformed protobuf: the message {0}")]
-    Message(&'static str),
+fn malformed(why: impl fmt::Display) -> String {
+    format!("malformed protobuf: {why}")
+}
+
+fn decode<M: Message + Default>(message: &[u8]) -> Result<M, String> {
+    M::decode(message).map_err(malformed)
 }
 
 impl Typed {
-    fn read(message: &[u8]) -> Result<Self, Malformed> {
-        let message = message
-            .strip_prefix(MAGIC)
-            .ok_or(Malformed::Message("does not begin with Kubernetes' prefix"))?;
-        let typed = Self::decode(message)?;
+    fn read(message: &[u8]) -> Result<Self, String> {
+        let message = message.strip_prefix(MAGIC).ok_or_else(no_prefix)?;
+        let typed: Self = decode(message)?;
         must_be_empty(&typed.content_encoding)?;
         must_be_empty(&typed.content_type)?;
         Ok(typed)
     }
 }
 
+fn no_prefix() -> String {
+    malformed("the message does not begin with Kubernetes' prefix")
+}
+
 /// Checks that the content encoding and type are not set: only the default is supported.
-fn must_be_empty(bytes: &[u8]) -> Result<(), Malformed> {
+fn must_be_empty(bytes: &[u8]) -> Result<(), String> {
     if bytes.is_empty() {
         Ok(())
     } else {
-        Err(Malformed::Message("has a content encoding, which is not supported"))
+        Err(malformed("the message has a content encoding, which is not supported"))
     }
 }
 
@@ -221,7 +222,7 @@ fn text(bytes: Vec<u8>) -> Text<'static> {
 }
 
 /// Reads an object. If it cannot be read, the error contains its name, as far as that was read.
-fn read_object(message: &[u8]) -> Result<ObjectView<'static>, String> {
+pub(super) fn read_object(message: &[u8]) -> Result<ObjectView<'static>, String> {
     let mut object = PartialObjectMetadata::default();
     match object.merge(message) {
         Ok(()) => Ok(ObjectView { metadata: view(object.metadata) }),
@@ -234,40 +235,37 @@ fn read_object(message: &[u8]) -> Result<ObjectView<'static>, String> {
             } else {
                 format!(" (the metadata of {:?})", parts.join("/"))
             };
-            Err(format!("{}{whose}", Malformed::from(error)))
+            Err(malformed(error) + &whose)
         }
     }
 }
 
 fn view(meta: ObjectMeta) -> MetadataView<'static> {
-    let mut owner_references = Owners::default();
-    for reference in meta.owner_references {
+    let reference = |reference: OwnerReference| {
         let OwnerReference { kind, name, uid, api_version, controller, block_owner_deletion } = reference;
-        owner_references.add(&ReferenceView {
+        Keyed(ReferenceView {
             api_version: text(api_version),
             kind: text(kind),
             name: text(name),
             uid: text(uid),
             controller,
             block_owner_deletion,
-        });
-    }
-    let mut finalizers = FinalizersView::default();
-    meta.finalizers.into_iter().for_each(|finalizer| finalizers.add(&string(finalizer)));
+        })
+    };
     MetadataView {
         name: text(meta.name),
         namespace: text(meta.namespace),
         uid: text(meta.uid),
         resource_version: text(meta.resource_version),
-        owner_references,
-        finalizers,
+        owner_references: meta.owner_references.into_iter().map(reference).collect(),
+        finalizers: meta.finalizers.into_iter().map(text).collect(),
         deletion_timestamp: (!meta.deletion_timestamp.is_empty()).then_some(IgnoredAny),
         deletion_grace_period_seconds: meta.deletion_grace_period_seconds,
     }
 }
 
-fn read_bookmark(message: &[u8]) -> Result<Bookmark, Malformed> {
-    let MarkedMeta { resource_version, annotations } = Marked::decode(message)?.metadata;
+fn read_bookmark(message: &[u8]) -> Result<Bookmark, String> {
+    let MarkedMeta { resource_version, annotations } = decode::<Marked>(message)?.metadata;
     Ok(Bookmark {
         version: ResourceVersion::parse(&string(resource_version)),
         ends_list: annotations
@@ -276,13 +274,13 @@ fn read_bookmark(message: &[u8]) -> Result<Bookmark, Malformed> {
     })
 }
 
-fn status(message: &[u8]) -> Result<Status, Malformed> {
-    let StatusMessage { message, reason, details, code } = StatusMessage::decode(message)?;
+fn status(message: &[u8]) -> Result<Status, String> {
+    let StatusMessage { message, reason, details, code } = decode(message)?;
     let details = details.unwrap_or_default();
     let cause = |StatusCause { reason, field }| Keyed(Cause { reason: string(reason), field: string(field) });
     Ok(Status {
         message: string(message),
-        code: u16::try_from(code).map_err(|_| Malformed::Message("has an invalid status code"))?,
+        code: u16::try_from(code).map_err(|_| malformed("the message has an invalid status code"))?,
         reason: string(reason),
         details: Details {
             name: string(details.name),
@@ -305,69 +303,17 @@ pub(super) fn read_status(message: &[u8]) -> Option<Status> {
 /// # Errors
 ///
 /// It is not an event of a known type, or its object is not metadata.
-pub(super) fn read_event(frame: &[u8]) -> Result<EventView<'static>, EventError> {
-    let fault = |error: Malformed| EventError(error.to_string());
-    let WatchEvent { event_type, object } = WatchEvent::decode(frame).map_err(|error| fault(error.into()))?;
-    let event_type = std::str::from_utf8(&event_type)
-        .ok()
-        .and_then(EventType::parse)
-        .ok_or_else(|| fault(Malformed::Message("is an event of an unknown type")))?;
-    let Typed { type_meta, raw, .. } = Typed::read(&object.raw).map_err(fault)?;
+pub(super) fn read_event(frame: &[u8]) -> Result<DecodedEvent, String> {
+    let WatchEvent { event_type, object } = decode(frame)?;
+    let Typed { type_meta, raw, .. } = Typed::read(&object.raw)?;
     let is_metadata = type_meta.is(METADATA_VERSION, b"PartialObjectMetadata");
     let is_status = type_meta.is(b"v1", b"Status");
-    match event_type {
-        EventType::Object(now) if is_metadata => {
-            Ok(EventView::Object { now, view: read_object(&raw).map_err(EventError)? })
-        }
-        EventType::Bookmark if is_metadata => read_bookmark(&raw).map(EventView::Bookmark).map_err(fault),
-        EventType::Error if is_status => status(&raw).map(EventView::Error).map_err(fault),
+    Ok(match EventType::parse(&string(event_type))? {
+        EventType::Object(change) if is_metadata => DecodedEvent::Object(change, raw.into()),
+        EventType::Bookmark if is_metadata => DecodedEvent::Bookmark(read_bookmark(&raw)?),
+        EventType::Error if is_status => DecodedEvent::Error(status(&raw)?),
         EventType::Object(_) | EventType::Bookmark | EventType::Error => {
-            Err(EventError("the object of the event is not metadata".into()))
+            return Err("the object of the event is not metadata".into());
         }
-    }
-}
-
-/// The length prefix of each frame of a watch, in big-endian order.
-const LENGTH: usize = 4;
-
-/// A frame exceeds the limit. No event does, so the stream is not a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a frame of the watch is longer than {0} bytes")]
-pub struct FrameTooLong(usize);
-
-/// Splits the body of a watch into frames. Buffers at most one incomplete frame.
-#[derive(Debug)]
-pub struct FrameSplitter {
-    buffer: BytesMut,
-    limit: usize,
-}
-
-impl FrameSplitter {
-    pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), limit }
-    }
-
-    /// Adds the next chunk.
-    pub fn feed(&mut self, chunk: &[u8]) {
-        self.buffer.extend_from_slice(chunk);
-    }
-
-    /// The next complete frame. An incomplete frame at the end of the stream is part of a lost
-    /// event, and is dropped.
-    ///
-    /// # Errors
-    ///
-    /// The frame is too long.
-    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameTooLong> {
-        let Some(length) = self.buffer.first_chunk::<LENGTH>() else { return Ok(None) };
-        let length = usize::try_from(u32::from_be_bytes(*length))
-            .ok()
-            .filter(|length| *length <= self.limit)
-            .ok_or(FrameTooLong(self.limit))?;
-        if self.buffer.len() - LENGTH < length {
-            return Ok(None);
-        }
-        self.buffer.advance(LENGTH);
-        Ok(Some(self.buffer.split_to(length).freeze()))
-    }
+    })
 }

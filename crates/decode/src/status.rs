@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Keyed, Text, keyed_or_default, or_default};
+use super::{Encoding, Keyed, Text, keyed_or_default, or_default, protobuf};
 use kube_gc_core::object::GroupResource;
 
 /// The parts of a `Status` that determine the class of an error.
@@ -81,12 +81,16 @@ impl Status {
         }
         let Keyed(outcome) = serde_json::from_slice::<Keyed<Outcome<'_>>>(body).ok()?;
         let is_failure = &*outcome.kind == "Status" && &*outcome.status == "Failure";
-        is_failure.then(|| Self::read_json(body).unwrap_or_default())
+        is_failure.then(|| Self::read(Encoding::Json, body))
     }
 
-    /// Reads a `Status` from JSON; `None` if the body is not a `Status`.
-    pub(super) fn read_json(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice(body).map(|Keyed(status)| status).ok()
+    /// Reads a `Status`. A body that is not a `Status` gives an empty one.
+    pub fn read(encoding: Encoding, body: &[u8]) -> Self {
+        let read = match encoding {
+            Encoding::Json => serde_json::from_slice(body).map(|Keyed(status)| status).ok(),
+            Encoding::Protobuf => protobuf::read_status(body),
+        };
+        read.unwrap_or_default()
     }
 
     /// Whether it names exactly this object: resource, group and name.

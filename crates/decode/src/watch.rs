@@ -1,35 +1,35 @@
-//! An event of a watch, and its JSON line.
+//! The events of a watch.
 
-use std::fmt;
-
-use bytes::{Bytes, BytesMut};
-use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use bytes::{Buf as _, Bytes, BytesMut};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::{FactsReader, Keyed, ObjectView, Status, Text, json_fault, keyed_or_default};
-use kube_gc_core::object::{ObjectFacts, ResourceVersion};
+use super::{Encoding, Keyed, Status, Text, json_fault, keyed_or_default, protobuf};
+use kube_gc_core::object::ResourceVersion;
 
 /// A decoded event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodedEvent {
-    /// ADDED.
-    Added(ObjectFacts),
-    /// MODIFIED.
-    Modified(ObjectFacts),
-    /// DELETED, with the last state. Its version is that of the deletion.
-    Deleted(ObjectFacts),
-    /// ADDED, MODIFIED or DELETED, for an object without a uid.
-    Nameless(Option<ResourceVersion>),
+    /// ADDED, MODIFIED or DELETED, the last with the last state, whose version is that of the deletion.
+    /// The object is in the encoding of the watch.
+    Object(Change, Bytes),
     /// BOOKMARK.
     Bookmark(Bookmark),
     /// ERROR.
     Error(Status),
 }
 
+/// What happened to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
 /// There are no more events up to this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bookmark {
-    /// The version.
     pub version: Option<ResourceVersion>,
     /// Whether it ends the initial events: the list that began the watch is complete.
     pub ends_list: bool,
@@ -37,48 +37,6 @@ pub struct Bookmark {
 
 /// The annotation of the bookmark that ends the initial events. Its value is `true`.
 pub(super) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
-/// A line or frame is not a watch event.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct EventError(pub String);
-
-impl DecodedEvent {
-    /// Reads a line.
-    ///
-    /// # Errors
-    ///
-    /// The line is not JSON, or not an event of a known type. Skipping an unknown event could
-    /// miss a deletion.
-    pub fn read(line: &[u8], reader: &mut FactsReader) -> Result<Self, EventError> {
-        serde_json::from_slice(line)
-            .map(|view| Self::of(view, reader))
-            .map_err(|error| EventError(json_fault(&error)))
-    }
-
-    pub(super) fn of(event: EventView<'_>, reader: &mut FactsReader) -> Self {
-        match event {
-            EventView::Error(status) => Self::Error(status),
-            EventView::Bookmark(bookmark) => Self::Bookmark(bookmark),
-            EventView::Object { now, view } => {
-                let version = view.resource_version();
-                match (reader.facts(view), now) {
-                    (None, _) => Self::Nameless(version),
-                    (Some(facts), Now::Added) => Self::Added(facts),
-                    (Some(facts), Now::Modified) => Self::Modified(facts),
-                    (Some(facts), Now::Deleted) => Self::Deleted(facts),
-                }
-            }
-        }
-    }
-}
-
-/// An event, borrowed from its line or frame.
-pub(super) enum EventView<'a> {
-    Object { now: Now, view: ObjectView<'a> },
-    Bookmark(Bookmark),
-    Error(Status),
-}
 
 impl<'de> Deserialize<'de> for Bookmark {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -110,129 +68,71 @@ impl<'de> Deserialize<'de> for Bookmark {
     }
 }
 
-/// What happened to an object.
-#[derive(Clone, Copy)]
-pub(super) enum Now {
-    Added,
-    Modified,
-    Deleted,
-}
-
 /// The type of an event.
 #[derive(Clone, Copy)]
 pub(super) enum EventType {
-    Object(Now),
+    Object(Change),
     Bookmark,
     Error,
 }
 
 impl EventType {
-    pub fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "ADDED" => Self::Object(Now::Added),
-            "MODIFIED" => Self::Object(Now::Modified),
-            "DELETED" => Self::Object(Now::Deleted),
+    /// Skipping an unknown event could miss a deletion.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "ADDED" => Self::Object(Change::Added),
+            "MODIFIED" => Self::Object(Change::Modified),
+            "DELETED" => Self::Object(Change::Deleted),
             "BOOKMARK" => Self::Bookmark,
             "ERROR" => Self::Error,
-            _ => return None,
+            _ => return Err("the event is of an unknown type".to_owned()),
         })
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for EventView<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct EventVisitor;
-
-        impl<'de> Visitor<'de> for EventVisitor {
-            type Value = EventView<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a watch event")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut event_type = None;
-                let mut unread: Option<&'de RawValue> = None;
-                let mut event = None;
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    // It would be unclear which of two types holds, and one may be DELETED.
-                    let again = match &*key {
-                        "type" => event_type.is_some(),
-                        "object" => event.is_some() || unread.is_some(),
-                        _ => false,
-                    };
-                    if again {
-                        return Err(A::Error::custom("an event must have exactly one type and one object"));
-                    }
-                    match (&*key, event_type) {
-                        ("type", _) => {
-                            let text = map.next_value::<Text<'de>>()?;
-                            event_type = Some(
-                                EventType::parse(&text)
-                                    .ok_or_else(|| A::Error::custom("unknown type of event"))?,
-                            );
-                        }
-                        // In the usual order, the object is read in place.
-                        ("object", Some(EventType::Object(now))) => {
-                            event = Some(EventView::Object { now, view: map.next_value()? });
-                        }
-                        ("object", Some(EventType::Bookmark)) => {
-                            event = Some(EventView::Bookmark(map.next_value()?));
-                        }
-                        ("object", Some(EventType::Error)) => {
-                            let Keyed(status) = map.next_value()?;
-                            event = Some(EventView::Error(status));
-                        }
-                        ("object", None) => unread = Some(map.next_value()?),
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                match (event, event_type, unread) {
-                    (Some(event), _, _) => Ok(event),
-                    (None, Some(event_type), Some(object)) => read_late(event_type, object),
-                    _ => Err(A::Error::custom("an event must have a type and an object")),
-                }
-            }
-        }
-
-        deserializer.deserialize_map(EventVisitor)
+fn read_line(line: &Bytes) -> Result<DecodedEvent, String> {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow, rename = "type")]
+        event_type: Text<'a>,
+        #[serde(borrow)]
+        object: &'a RawValue,
     }
+    let fault = |error| json_fault(&error);
+    let Keyed(Event { event_type, object }) = serde_json::from_slice(line).map_err(fault)?;
+    let object = object.get();
+    Ok(match EventType::parse(&event_type)? {
+        EventType::Object(change) => DecodedEvent::Object(change, line.slice_ref(object.as_bytes())),
+        EventType::Bookmark => DecodedEvent::Bookmark(serde_json::from_str(object).map_err(fault)?),
+        EventType::Error => {
+            let Keyed(status) = serde_json::from_str(object).map_err(fault)?;
+            DecodedEvent::Error(status)
+        }
+    })
 }
 
-/// Reads the object of an event whose type follows the object.
-fn read_late<'a, E: serde::de::Error>(
-    event_type: EventType,
-    object: &'a RawValue,
-) -> Result<EventView<'a>, E> {
-    let text = object.get();
-    let read = match event_type {
-        EventType::Object(now) => serde_json::from_str(text).map(|view| EventView::Object { now, view }),
-        EventType::Bookmark => serde_json::from_str(text).map(EventView::Bookmark),
-        EventType::Error => serde_json::from_str(text).map(|Keyed(status)| EventView::Error(status)),
-    };
-    read.map_err(|_| E::custom("the event's object is malformed"))
-}
+/// The longest event. etcd accepts at most a few MiB.
+const LONGEST_EVENT: usize = 16 << 20;
 
-/// A line exceeds the limit. No event does, so the stream is not a watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a line of the watch is longer than {0} bytes")]
-pub struct LineTooLong(usize);
-
-/// Splits chunks into lines. Buffers at most one incomplete line.
+/// Reads the body of a watch: lines of JSON, or frames of protobuf. Buffers at most one incomplete
+/// event. At the end of the stream, that is a lost one, and is dropped.
 #[derive(Debug)]
-pub struct LineSplitter {
+pub struct WatchReader {
+    encoding: Encoding,
     buffer: BytesMut,
-    /// How far `buffer` was searched.
+    /// How far `buffer` was searched for the end of a line.
     searched: usize,
-    limit: usize,
 }
 
-impl LineSplitter {
-    /// A splitter with this limit.
-    pub fn new(limit: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, limit }
+impl WatchReader {
+    /// A reader at the beginning of a watch.
+    pub fn new(encoding: Encoding) -> Self {
+        Self { encoding, buffer: BytesMut::new(), searched: 0 }
+    }
+
+    /// The encoding that it reads.
+    pub const fn encoding(&self) -> Encoding {
+        self.encoding
     }
 
     /// Adds the next chunk.
@@ -240,21 +140,29 @@ impl LineSplitter {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// The next complete line that is not blank, without its line break. An incomplete line at
-    /// the end of the stream is part of a lost event, and is dropped.
+    /// The next complete event.
     ///
     /// # Errors
     ///
-    /// The line is too long.
-    pub fn next_line(&mut self) -> Result<Option<Bytes>, LineTooLong> {
+    /// The next line or frame is too long, or is not an event of a known type.
+    pub fn next_event(&mut self) -> Result<Option<DecodedEvent>, String> {
+        match self.encoding {
+            Encoding::Json => self.next_line()?.map(|line| read_line(&line)).transpose(),
+            Encoding::Protobuf => self.next_frame()?.map(|frame| protobuf::read_event(&frame)).transpose(),
+        }
+    }
+
+    /// The next complete line that is not blank, without its line break.
+    pub(super) fn next_line(&mut self) -> Result<Option<Bytes>, String> {
         loop {
-            let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) else {
-                self.searched = self.buffer.len();
-                return if self.searched > self.limit { Err(LineTooLong(self.limit)) } else { Ok(None) };
-            };
-            let end = self.searched + found;
-            if end > self.limit {
-                return Err(LineTooLong(self.limit));
+            let found = memchr::memchr(b'\n', &self.buffer[self.searched..]);
+            let end = found.map_or(self.buffer.len(), |found| self.searched + found);
+            if end > LONGEST_EVENT {
+                return Err(format!("a line of the watch is longer than {LONGEST_EVENT} bytes"));
+            }
+            if found.is_none() {
+                self.searched = end;
+                return Ok(None);
             }
             let line = self.buffer.split_to(end + 1).freeze().slice(..end);
             self.searched = 0;
@@ -263,26 +171,42 @@ impl LineSplitter {
             }
         }
     }
+
+    /// The next complete frame, without its length, which precedes it in big-endian order.
+    pub(super) fn next_frame(&mut self) -> Result<Option<Bytes>, String> {
+        let Some(&prefix) = self.buffer.first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_be_bytes(prefix) as usize;
+        if length > LONGEST_EVENT {
+            return Err(format!("a frame of the watch is longer than {LONGEST_EVENT} bytes"));
+        }
+        if self.buffer.len() - prefix.len() < length {
+            return Ok(None);
+        }
+        self.buffer.advance(prefix.len());
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FactsReader;
     use proptest::prelude::*;
 
-    fn read(line: &str) -> Result<DecodedEvent, EventError> {
-        DecodedEvent::read(line.as_bytes(), &mut FactsReader::default())
+    fn read(line: &str) -> Result<DecodedEvent, String> {
+        read_line(&Bytes::copy_from_slice(line.as_bytes()))
     }
 
     #[test]
     fn every_type_reads_in_either_order() {
         let object = r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#;
-        let added = format!(r#"{{"type":"ADDED","object":{object}}}"#);
-        assert!(matches!(read(&added), Ok(DecodedEvent::Added(facts)) if *facts.name == *"a"));
-        let modified = format!(r#"{{"object":{object},"type":"MODIFIED"}}"#);
-        assert!(matches!(read(&modified), Ok(DecodedEvent::Modified(facts)) if *facts.name == *"a"));
-        let deleted = format!(r#"{{"type":"DELETED","object":{object}}}"#);
-        assert!(matches!(read(&deleted), Ok(DecodedEvent::Deleted(_))));
+        for (name, change) in
+            [("ADDED", Change::Added), ("MODIFIED", Change::Modified), ("DELETED", Change::Deleted)]
+        {
+            let expected = Ok(DecodedEvent::Object(change, object.into()));
+            assert_eq!(read(&format!(r#"{{"type":"{name}","object":{object}}}"#)), expected);
+            assert_eq!(read(&format!(r#"{{"object":{object},"type":"{name}"}}"#)), expected);
+        }
         let bookmark = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}"#;
         let version = Some(ResourceVersion::number(9));
         assert_eq!(read(bookmark), Ok(DecodedEvent::Bookmark(Bookmark { version, ends_list: false })));
@@ -306,12 +230,6 @@ mod tests {
     }
 
     #[test]
-    fn an_object_without_a_uid_is_nameless() {
-        let line = r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}"#;
-        assert_eq!(read(line), Ok(DecodedEvent::Nameless(Some(ResourceVersion::number(7)))));
-    }
-
-    #[test]
     fn an_invalid_event_is_an_error_that_quotes_nothing() {
         for line in [
             r#"{"type":"SECRET","object":{}}"#,
@@ -326,34 +244,72 @@ mod tests {
             "SECRET",
             "[]",
         ] {
-            let error = read(line).unwrap_err();
-            assert!(!error.to_string().contains("SECRET"), "{error}");
+            let object = |event| match event {
+                DecodedEvent::Object(_, object) => FactsReader::default().read(Encoding::Json, &object),
+                other => panic!("{other:?}"),
+            };
+            let error = read(line).and_then(object).unwrap_err();
+            assert!(!error.contains("SECRET"), "{error}");
         }
     }
 
-    fn all(splitter: &mut LineSplitter) -> Vec<Bytes> {
-        std::iter::from_fn(|| splitter.next_line().unwrap()).collect()
+    fn parts(watch: &mut WatchReader) -> Vec<Bytes> {
+        let next = || match watch.encoding {
+            Encoding::Json => watch.next_line(),
+            Encoding::Protobuf => watch.next_frame(),
+        };
+        std::iter::repeat_with(next).map_while(Result::unwrap).collect()
     }
 
     #[test]
-    fn an_incomplete_line_waits_for_its_end_and_blank_ones_are_skipped() {
-        let mut splitter = LineSplitter::new(100);
-        splitter.feed(b"one\n\n \r\ntw");
-        assert_eq!(all(&mut splitter), ["one"]);
-        splitter.feed(b"o\nthree");
-        assert_eq!(all(&mut splitter), ["two"]);
+    fn what_is_incomplete_waits_for_its_end() {
+        let mut lines = WatchReader::new(Encoding::Json);
+        lines.feed(b"one\n\n \r\ntw");
+        assert_eq!(parts(&mut lines), ["one"], "blank ones are skipped");
+        lines.feed(b"o\nthree");
+        assert_eq!(parts(&mut lines), ["two"]);
+        let mut frames = WatchReader::new(Encoding::Protobuf);
+        frames.feed(b"\0\0\0\x03one\0\0\0\0\0\0\0\x03tw");
+        assert_eq!(parts(&mut frames), [&b"one"[..], b""]);
+        frames.feed(b"o\0\0");
+        assert_eq!(parts(&mut frames), ["two"]);
     }
 
     #[test]
     fn an_endless_line_is_an_error_and_does_not_grow_memory() {
-        let mut splitter = LineSplitter::new(10);
-        splitter.feed(b"0123456789");
-        assert_eq!(splitter.next_line(), Ok(None));
-        splitter.feed(b"0");
-        assert_eq!(splitter.next_line(), Err(LineTooLong(10)));
-        let mut splitter = LineSplitter::new(10);
-        splitter.feed(b"0123456789x\n");
-        assert!(splitter.next_line().is_err());
+        let longest = vec![b'x'; LONGEST_EVENT];
+        let mut lines = WatchReader::new(Encoding::Json);
+        lines.feed(&longest);
+        assert_eq!(lines.next_line(), Ok(None));
+        lines.feed(b"x");
+        assert_eq!(lines.next_line(), Err("a line of the watch is longer than 16777216 bytes".to_owned()));
+        let mut lines = WatchReader::new(Encoding::Json);
+        lines.feed(&[&longest[..], b"x\n"].concat());
+        assert!(lines.next_line().is_err());
+    }
+
+    #[test]
+    fn a_frame_that_is_too_long_is_an_error_before_it_arrives() {
+        // The second is the beginning of JSON.
+        for start in [&b"\x01\0\0\x01"[..], b"{\"type\":"] {
+            let mut frames = WatchReader::new(Encoding::Protobuf);
+            frames.feed(start);
+            assert!(frames.next_frame().is_err());
+        }
+    }
+
+    fn in_pieces(encoding: Encoding, mut body: &[u8], cuts: &[usize]) -> Vec<Bytes> {
+        let (mut watch, mut seen) = (WatchReader::new(encoding), Vec::new());
+        for cut in cuts.iter().cycle() {
+            if body.is_empty() {
+                break;
+            }
+            let (chunk, more) = body.split_at(body.len().min(*cut));
+            watch.feed(chunk);
+            seen.extend(parts(&mut watch));
+            body = more;
+        }
+        seen
     }
 
     proptest! {
@@ -363,19 +319,10 @@ mod tests {
             cuts in prop::collection::vec(1_usize..40, 1..50),
         ) {
             let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-            let mut splitter = LineSplitter::new(1000);
-            let mut seen = Vec::new();
-            let mut rest = body.as_bytes();
-            for cut in cuts.iter().cycle() {
-                if rest.is_empty() {
-                    break;
-                }
-                let (chunk, more) = rest.split_at(rest.len().min(*cut));
-                splitter.feed(chunk);
-                seen.extend(all(&mut splitter));
-                rest = more;
-            }
-            prop_assert_eq!(seen, lines);
+            prop_assert_eq!(in_pieces(Encoding::Json, body.as_bytes(), &cuts), lines.clone());
+            let framed = |line: &String| [&(line.len() as u32).to_be_bytes()[..], line.as_bytes()].concat();
+            let body: Vec<u8> = lines.iter().flat_map(framed).collect();
+            prop_assert_eq!(in_pieces(Encoding::Protobuf, &body, &cuts), lines);
         }
     }
 }

@@ -73,6 +73,23 @@ impl Class {
     }
 }
 
+impl Class {
+    /// The stuck keys. `until_done` is why keys that have not failed are stuck, too, if they are.
+    fn stuck(&self, now: Time, until_done: Option<StuckReason>) -> impl Iterator<Item = StuckKey> {
+        let failing = self.mailbox.failing().map(move |item| StuckKey::failing(&item, now));
+        let first_tries = until_done.into_iter().flat_map(move |reason| {
+            self.mailbox.unfailed().map(move |(key, since)| StuckKey {
+                key: key.clone(),
+                reason,
+                waited: now.saturating_sub(since),
+                failure: None,
+                next_retry: Duration::ZERO,
+            })
+        });
+        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+    }
+}
+
 impl<W: Work> Handler<AskPool> for Pool<W> {
     type Result = MessageResult<AskPool>;
 
@@ -141,32 +158,15 @@ impl StuckKey {
     }
 }
 
-impl<W: Work> Pool<W> {
-    fn stuck_keys(&self, now: Time) -> impl Iterator<Item = StuckKey> {
-        let failing = |class: &Class| class.mailbox.failing().map(move |item| StuckKey::failing(&item, now));
-        let first_tries = move |class: &Class| {
-            W::UNTIL_DONE.into_iter().flat_map(move |reason| {
-                class.mailbox.unfailed().map(move |(key, since)| StuckKey {
-                    key: key.clone(),
-                    reason,
-                    waited: now.saturating_sub(since),
-                    failure: None,
-                    next_retry: Duration::ZERO,
-                })
-            })
-        };
-        let all = self.classes.iter().flat_map(move |class| failing(class).chain(first_tries(class)));
-        all.filter(|stuck| stuck.waited >= stuck.reason.patience())
-    }
-}
-
 impl<W: Work> Handler<AskStuck> for Pool<W> {
     type Result = MessageResult<AskStuck>;
 
     fn handle(&mut self, ask: AskStuck, _: &mut Context<Self>) -> Self::Result {
         let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
         let mut named: Vec<StuckKey> = Vec::new();
-        for stuck in self.stuck_keys(self.now()).filter(|stuck| ask.is_in(&stuck.key)) {
+        let now = self.now();
+        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE));
+        for stuck in stuck.filter(|stuck| ask.is_in(&stuck.key)) {
             for (reason, tally) in &mut tallies {
                 if *reason == stuck.reason {
                     tally.add(stuck.waited);

@@ -1,5 +1,4 @@
-//! One request and its answer: read whole, page by page of a list while it arrives, or opened as a
-//! watch.
+//! One request and its answer: read whole, or opened as a list or a watch.
 
 use std::future::pending;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use crate::api::restore_fence::not_sent;
 use crate::api::settings::Verb;
 use crate::api::write_gate::{GateClosed, WritePermit};
 use crate::telemetry::{DeletionLag, record};
-use kube_gc_decode::{Encoding, Envelope, ListError, ListReader, ObjectView, Status};
+use kube_gc_decode::{Encoding, Status};
 
 /// The longest page of a list or discovery document; that of a big cluster is a few MiB.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -31,9 +30,6 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// The longest answer about a single object. etcd accepts at most a few MiB, which take
 /// several times as much space in JSON.
 const LONGEST_OBJECT: usize = 16 << 20;
-
-/// The longest `Status` that a server may answer with in place of a list.
-const LONGEST_STATUS: usize = 1 << 20;
 
 impl Api {
     /// Sends a request and reads the answer.
@@ -185,27 +181,18 @@ impl Api {
 
 impl Api {
     /// Sends the request of a list or a watch and waits for the response's head. An error
-    /// response is read to its end, within the same time limit.
+    /// response is read to its end, within the same time limit. A list that begins is not observed:
+    /// the caller does that at its end.
     pub(in crate::api) async fn open(&self, call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let clients = &self.0.clients;
         let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
         let request = call.request(self.0.settings.compressed_lists)?;
         let sending = async { client.send(request).await.map_err(|error| transport(&call, &error)) };
-        self.head(&call, self.0.settings.request_timeout, sending).await
-    }
-
-    /// Waits for the head of a response. An error response is read to its end, within the same time
-    /// limit. A list that begins is not observed: the caller does that at its end.
-    async fn head(
-        &self,
-        call: &Call<'_>,
-        limit: Duration,
-        sending: impl Future<Output = Result<Response<Body>, ApiError>>,
-    ) -> Result<Response<Body>, ApiError> {
+        let limit = self.0.settings.request_timeout;
         let start = Instant::now();
         let deadline = start + limit;
-        let response = timeout_at(deadline, sending).await.unwrap_or_else(|_| Err(too_slow(call, limit)));
-        self.note_reachable(call, start, response.as_ref().map(|response| response.status().as_u16()));
+        let response = timeout_at(deadline, sending).await.unwrap_or_else(|_| Err(too_slow(&call, limit)));
+        self.note_reachable(&call, start, response.as_ref().map(|response| response.status().as_u16()));
         let code = response.as_ref().ok().map(|response| response.status().as_u16());
         let is_ok = response.as_ref().is_ok_and(|response| response.status().is_success());
         if !is_ok || call.verb == Verb::Watch {
@@ -216,98 +203,10 @@ impl Api {
             return Ok(response);
         }
         let (parts, body) = response.into_parts();
-        let body = timeout_at(deadline, self.read_body(call, body))
+        let body = timeout_at(deadline, self.read_body(&call, body))
             .await
-            .unwrap_or_else(|_| Err(too_slow(call, limit)))?;
+            .unwrap_or_else(|_| Err(too_slow(&call, limit)))?;
         Err(call.refusal(parts.status.as_u16(), &parts.headers, &body))
-    }
-}
-
-/// A page of a list that was read to its end.
-pub(in crate::api) struct Page {
-    pub envelope: Envelope,
-    /// How many objects it has.
-    pub objects: usize,
-    /// The code of the response.
-    pub code: u16,
-}
-
-/// Why there is no page.
-pub(in crate::api) struct PageError {
-    pub error: ApiError,
-    /// Whether the page may be readable in JSON.
-    pub is_about_encoding: bool,
-}
-
-impl From<ApiError> for PageError {
-    fn from(error: ApiError) -> Self {
-        Self { is_about_encoding: error.says_not_acceptable(), error }
-    }
-}
-
-impl Api {
-    /// Reads a page of a list while it arrives, and calls `visit` for every object.
-    ///
-    /// # Errors
-    ///
-    /// The page was refused, does not arrive whole or in time, or cannot be read.
-    pub(in crate::api) async fn read_page(
-        &self,
-        call: Call<'_>,
-        visit: &mut (dyn FnMut(ObjectView<'_>) + Send),
-    ) -> Result<Page, PageError> {
-        self.pass(&call).await?;
-        let (start, limit) = (Instant::now(), self.1.limit);
-        let request = call.request(self.0.settings.compressed_lists)?;
-        let response = self.head(&call, limit, self.response(&call, request)).await?;
-        let code = response.status().as_u16();
-        let arrived = timeout_at(start + limit, self.read_objects(&call, response, visit)).await;
-        let result = arrived.unwrap_or_else(|_| Err(too_slow(&call, limit).into()));
-        if let Err(PageError { error, .. }) = &result {
-            self.note_reachable(&call, start, Err(error));
-        }
-        let code = result.as_ref().map_or_else(|failed| failed.error.code, |_| Some(code));
-        self.observe(call.verb, call.resource, code, start);
-        result
-    }
-
-    async fn read_objects(
-        &self,
-        call: &Call<'_>,
-        response: Response<Body>,
-        visit: &mut (dyn FnMut(ObjectView<'_>) + Send),
-    ) -> Result<Page, PageError> {
-        let (parts, mut body) = response.into_parts();
-        let (code, encoding) = (parts.status.as_u16(), Encoding::of(&parts.headers));
-        let unreadable = |ListError(message): ListError, start: &[u8]| match Status::of_failure(start) {
-            Some(status) => PageError::from(call.contradiction(code, &status)),
-            None => PageError {
-                error: call.error(ErrorClass::Unusable, message, Some(code)),
-                is_about_encoding: encoding != Encoding::Json,
-            },
-        };
-        let mut items = ListReader::new(encoding);
-        let (mut length, mut objects) = (0, 0_usize);
-        // The whole body, while it may be a `Status`.
-        let mut start = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.broken(call, &error))?;
-            let Ok(data) = frame.into_data() else { continue };
-            length += data.len();
-            if length > LONGEST_ANSWER {
-                return Err(too_long(call, LONGEST_ANSWER).into());
-            }
-            if objects == 0 && length <= LONGEST_STATUS {
-                start.extend_from_slice(&data);
-            }
-            let visit = &mut |view: ObjectView<'_>| {
-                objects += 1;
-                visit(view);
-            };
-            items.feed(&data, visit).map_err(|error| unreadable(error, &start))?;
-        }
-        let envelope = items.finish().map_err(|error| unreadable(error, &start))?;
-        Ok(Page { envelope, objects, code })
     }
 }
 

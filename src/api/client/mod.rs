@@ -20,7 +20,6 @@ use super::reachability::Reachability;
 use super::restore_fence::{HighWater, RestoreFence};
 use super::settings::{ApiSettings, Jitter, Verb};
 use super::write_gate::WriteGate;
-pub(super) use exchange::{Page, PageError};
 use kube_gc_core::object::GroupResource;
 pub use slots::{WriteSlot, WriteVerb};
 

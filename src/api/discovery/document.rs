@@ -63,58 +63,95 @@ fn is_name(resource: &str) -> bool {
     (1..=253).contains(&resource.len()) && !resource.starts_with('.') && resource.bytes().all(is_usual)
 }
 
-/// The names of a resource.
-struct Names {
-    resource: String,
-    kind: String,
-    singular: String,
-    short_names: Vec<String>,
-}
-
 /// The greatest number of short names of a type. An aggregated API may send any number.
 const MOST_SHORT_NAMES: usize = 16;
 
-fn served(names: Names, namespaced: bool, verbs: &[String]) -> Option<Served> {
-    let Names { resource, kind, singular, short_names } = names;
-    let can = |verb: &str| verbs.iter().any(|known| known == verb);
-    if !is_name(&resource) || kind.is_empty() || verbs.is_empty() {
-        return None;
-    }
-    Some(Served {
-        resource: resource.into(),
-        kind: kind.into(),
-        singular: singular.into(),
-        short_names: short_names.into_iter().take(MOST_SHORT_NAMES).map(Into::into).collect(),
-        namespaced,
-        can_get: can("get"),
-        can_delete: can("delete"),
-        can_list: can("list"),
-        can_delete_collection: can("deletecollection"),
-        watchable: can("delete") && can("list") && can("watch"),
-    })
+/// A discovery document of any kind. That of an API server from 1.26 on is aggregated
+/// (`apidiscovery.k8s.io`, v2 and v2beta1 alike). The others are those of `meta/v1`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    kind: String,
+    /// Of an `APIGroupDiscoveryList` or an `APIGroupList`.
+    #[serde(alias = "items", deserialize_with = "or_default")]
+    groups: Vec<Keyed<ListedGroup>>,
+    /// Of `APIVersions`.
+    #[serde(deserialize_with = "or_default")]
+    versions: Vec<String>,
+    /// Of an `APIResourceList`.
+    #[serde(deserialize_with = "or_default")]
+    resources: Vec<Keyed<Resource>>,
 }
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListedGroup {
+    name: String,
+    /// Has the name in an aggregated document.
+    metadata: Keyed<Metadata>,
+    #[serde(deserialize_with = "or_default")]
+    versions: Vec<Keyed<ListedVersion>>,
+    #[serde(deserialize_with = "or_default")]
+    preferred_version: Keyed<ListedVersion>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    /// Left out for the core group.
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListedVersion {
+    version: String,
+    freshness: String,
+    #[serde(deserialize_with = "or_default")]
+    resources: Vec<Keyed<Resource>>,
+}
+
+/// In the aggregated form, some fields have another name.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Resource {
+    #[serde(alias = "resource")]
+    name: String,
+    kind: String,
+    #[serde(deserialize_with = "or_default")]
+    response_kind: Keyed<ResponseKind>,
+    #[serde(alias = "singularResource", deserialize_with = "or_default")]
+    singular_name: String,
+    #[serde(deserialize_with = "or_default")]
+    short_names: Vec<String>,
+    namespaced: bool,
+    scope: String,
+    #[serde(deserialize_with = "or_default")]
+    verbs: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseKind {
+    kind: String,
+}
+
+const NO_DOCUMENT: &str = "the response is not a discovery document";
 
 /// Reads the answer of `/api` or `/apis`. Its `kind` tells whether it is aggregated; old servers
 /// ignore the `Accept` header.
 pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
-    #[derive(Deserialize)]
-    struct Kind {
-        #[serde(default)]
-        kind: String,
-    }
-    let fault = |error: serde_json::Error| json_fault(&error);
-    let Keyed(Kind { kind }) = serde_json::from_slice(body).map_err(fault)?;
-    let groups = match &*kind {
-        "APIGroupDiscoveryList" => {
-            serde_json::from_slice::<aggregated::List>(body).map(aggregated::List::groups).map_err(fault)
+    let Keyed(Document { kind, groups, versions, .. }) =
+        serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
+    let groups: Vec<Group> = match &*kind {
+        "APIGroupDiscoveryList" => groups.into_iter().map(|Keyed(group)| group.aggregated()).collect(),
+        "APIGroupList" => groups.into_iter().map(|Keyed(group)| group.plain()).collect(),
+        "APIVersions" => {
+            vec![Group { name: "".into(), versions: versions.into_iter().map(unread).collect() }]
         }
-        "APIGroupList" => {
-            serde_json::from_slice::<plain::Groups>(body).map(plain::Groups::groups).map_err(fault)
-        }
-        "APIVersions" => serde_json::from_slice::<plain::Core>(body).map(plain::Core::groups).map_err(fault),
-        _ => Err("the response is not a discovery document".into()),
-    }?;
-    if groups.iter().map(|group: &Group| group.versions.len()).sum::<usize>() > MOST_VERSIONS {
+        _ => return Err(NO_DOCUMENT.into()),
+    };
+    if groups.iter().map(|group| group.versions.len()).sum::<usize>() > MOST_VERSIONS {
         return Err(format!("the response has more than {MOST_VERSIONS} group versions"));
     }
     Ok(groups)
@@ -122,210 +159,73 @@ pub(super) fn root(body: &[u8]) -> Result<Vec<Group>, String> {
 
 /// Reads the answer of `/api/VERSION` or `/apis/GROUP/VERSION`.
 pub(super) fn resources(body: &[u8]) -> Result<Arc<[Served]>, String> {
-    let Keyed(list): Keyed<plain::Resources> =
+    let Keyed(Document { kind, resources, .. }) =
         serde_json::from_slice(body).map_err(|error| json_fault(&error))?;
-    if list.kind != "APIResourceList" {
-        return Err("the response is not a discovery document".into());
+    if kind != "APIResourceList" {
+        return Err(NO_DOCUMENT.into());
     }
-    let resources: Arc<[Served]> =
-        list.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
+    let resources = all_served(resources);
     if resources.len() > MOST_TYPES {
         return Err(format!("the group version has {} types, more than {MOST_TYPES}", resources.len()));
     }
     Ok(resources)
 }
 
-/// `apidiscovery.k8s.io`, v2 and v2beta1 alike.
-mod aggregated {
-    use std::sync::Arc;
+/// A version whose resources are requested separately.
+fn unread(name: String) -> Version {
+    Version { name: name.into(), resources: Arc::default(), current: false }
+}
 
-    use super::{Deserialize, Group, Keyed, MOST_TYPES, Names, Served, Version, or_default, served};
-
-    #[derive(Deserialize)]
-    pub(super) struct List {
-        #[serde(default, deserialize_with = "or_default")]
-        items: Vec<Keyed<Item>>,
-    }
-
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(default)]
-        metadata: Keyed<Metadata>,
-        #[serde(default, deserialize_with = "or_default")]
-        versions: Vec<Keyed<ItemVersion>>,
-    }
-
-    #[derive(Default, Deserialize)]
-    struct Metadata {
-        /// Left out for the core group.
-        #[serde(default)]
-        name: String,
-    }
-
-    #[derive(Deserialize)]
-    struct ItemVersion {
-        version: String,
-        #[serde(default)]
-        freshness: String,
-        #[serde(default, deserialize_with = "or_default")]
-        resources: Vec<Keyed<Resource>>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Resource {
-        resource: String,
-        #[serde(default, deserialize_with = "or_default")]
-        response_kind: Keyed<ResponseKind>,
-        #[serde(default, deserialize_with = "or_default")]
-        singular_resource: String,
-        #[serde(default, deserialize_with = "or_default")]
-        short_names: Vec<String>,
-        #[serde(default)]
-        scope: String,
-        #[serde(default, deserialize_with = "or_default")]
-        verbs: Vec<String>,
-    }
-
-    #[derive(Default, Deserialize)]
-    struct ResponseKind {
-        #[serde(default)]
-        kind: String,
-    }
-
-    impl List {
-        pub(super) fn groups(self) -> Vec<Group> {
-            self.items.into_iter().map(|Keyed(item)| item.group()).collect()
-        }
-    }
-
-    impl Item {
-        fn group(self) -> Group {
-            let versions = self.versions.into_iter().map(|Keyed(version)| version.version()).collect();
-            Group { name: self.metadata.0.name.into(), versions }
-        }
-    }
-
-    impl ItemVersion {
-        fn version(self) -> Version {
+impl ListedGroup {
+    fn aggregated(self) -> Group {
+        let version = |Keyed(ListedVersion { version, freshness, resources })| {
+            let resources = all_served(resources);
             // "Stale": the aggregator could not reach the server behind it. The list, which is
             // often empty, may be incomplete.
-            let current = self.freshness != "Stale";
-            let resources: Arc<[Served]> =
-                self.resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect();
+            let current = freshness != "Stale";
+            // Requested separately, too many fail separately.
             if resources.len() > MOST_TYPES {
-                // Requested separately, it fails separately.
-                return Version { name: self.version.into(), resources: Arc::default(), current: false };
+                return unread(version);
             }
-            Version { name: self.version.into(), resources, current }
+            Version { name: version.into(), resources, current }
+        };
+        Group {
+            name: self.metadata.0.name.into(),
+            versions: self.versions.into_iter().map(version).collect(),
         }
     }
 
-    impl Resource {
-        fn served(self) -> Option<Served> {
-            let names = Names {
-                resource: self.resource,
-                kind: self.response_kind.0.kind,
-                singular: self.singular_resource,
-                short_names: self.short_names,
-            };
-            served(names, self.scope == "Namespaced", &self.verbs)
-        }
+    fn plain(mut self) -> Group {
+        let preferred = self.preferred_version.0.version;
+        // Stable: the others stay in the server's order.
+        self.versions.sort_by_key(|Keyed(listed)| listed.version != preferred);
+        let versions = self.versions.into_iter().map(|Keyed(listed)| unread(listed.version)).collect();
+        Group { name: self.name.into(), versions }
     }
 }
 
-/// The documents of `meta/v1`.
-mod plain {
-    use std::sync::Arc;
+fn all_served(resources: Vec<Keyed<Resource>>) -> Arc<[Served]> {
+    resources.into_iter().filter_map(|Keyed(resource)| resource.served()).collect()
+}
 
-    use super::{Deserialize, Group, Keyed, Names, Served, Version, or_default, served};
-
-    #[derive(Deserialize)]
-    pub(super) struct Groups {
-        #[serde(default, deserialize_with = "or_default")]
-        groups: Vec<Keyed<PlainGroup>>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct PlainGroup {
-        name: String,
-        #[serde(default, deserialize_with = "or_default")]
-        versions: Vec<Keyed<PlainVersion>>,
-        #[serde(default, deserialize_with = "or_default")]
-        preferred_version: Keyed<PlainVersion>,
-    }
-
-    #[derive(Default, Deserialize, PartialEq, Eq)]
-    struct PlainVersion {
-        #[serde(default)]
-        version: String,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Core {
-        #[serde(default, deserialize_with = "or_default")]
-        versions: Vec<String>,
-    }
-
-    #[derive(Deserialize)]
-    pub(super) struct Resources {
-        #[serde(default)]
-        pub(super) kind: String,
-        #[serde(default, deserialize_with = "or_default")]
-        pub(super) resources: Vec<Keyed<Resource>>,
-    }
-
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    pub(super) struct Resource {
-        name: String,
-        #[serde(default)]
-        kind: String,
-        #[serde(default, deserialize_with = "or_default")]
-        singular_name: String,
-        #[serde(default, deserialize_with = "or_default")]
-        short_names: Vec<String>,
-        #[serde(default)]
-        namespaced: bool,
-        #[serde(default, deserialize_with = "or_default")]
-        verbs: Vec<String>,
-    }
-
-    fn unread(name: String) -> Version {
-        Version { name: name.into(), resources: Arc::default(), current: false }
-    }
-
-    impl Groups {
-        pub(super) fn groups(self) -> Vec<Group> {
-            self.groups.into_iter().map(|Keyed(group)| group.group()).collect()
+impl Resource {
+    fn served(self) -> Option<Served> {
+        let kind = if self.kind.is_empty() { self.response_kind.0.kind } else { self.kind };
+        let can = |verb: &str| self.verbs.iter().any(|known| known == verb);
+        if !is_name(&self.name) || kind.is_empty() || self.verbs.is_empty() {
+            return None;
         }
-    }
-
-    impl PlainGroup {
-        fn group(mut self) -> Group {
-            // Stable: the others stay in the server's order.
-            self.versions.sort_by_key(|version| *version != self.preferred_version);
-            let versions = self.versions.into_iter().map(|Keyed(version)| unread(version.version)).collect();
-            Group { name: self.name.into(), versions }
-        }
-    }
-
-    impl Core {
-        pub(super) fn groups(self) -> Vec<Group> {
-            vec![Group { name: "".into(), versions: self.versions.into_iter().map(unread).collect() }]
-        }
-    }
-
-    impl Resource {
-        pub(super) fn served(self) -> Option<Served> {
-            let names = Names {
-                resource: self.name,
-                kind: self.kind,
-                singular: self.singular_name,
-                short_names: self.short_names,
-            };
-            served(names, self.namespaced, &self.verbs)
-        }
+        Some(Served {
+            can_get: can("get"),
+            can_delete: can("delete"),
+            can_list: can("list"),
+            can_delete_collection: can("deletecollection"),
+            watchable: can("delete") && can("list") && can("watch"),
+            resource: self.name.into(),
+            kind: kind.into(),
+            singular: self.singular_name.into(),
+            short_names: self.short_names.into_iter().take(MOST_SHORT_NAMES).map(Into::into).collect(),
+            namespaced: self.namespaced || self.scope == "Namespaced",
+        })
     }
 }

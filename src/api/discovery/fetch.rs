@@ -4,19 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use http::Method;
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde_json::Value;
 
 use super::document::{self, Group, Served, Version};
-use crate::api::call::{Call, JSON, METADATA, discovery_resource};
+use crate::api::call::{Call, JSON, discovery_resource};
 use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass, unusable};
 use crate::api::path;
 use crate::api::settings::Verb;
-use kube_gc_core::object::GroupResource;
+use kube_gc_core::object::{GroupResource, Scope};
 use kube_gc_core::text::bounded;
-use kube_gc_decode::{Keyed, Named, Text};
 use kube_gc_insight::Unseen;
 
 /// Aggregated discovery, from 1.26 on. Older servers answer with plain documents.
@@ -80,32 +77,24 @@ pub(super) async fn groups(api: &Api, previous: &[Group]) -> Result<Fetched, Api
             }
         }
     }
-    let unread: Vec<(usize, usize)> = groups
-        .iter()
-        .enumerate()
-        .flat_map(|(g, group)| {
-            group.versions.iter().enumerate().map(move |(v, version)| (g, v, version.current))
-        })
-        .filter_map(|(g, v, current)| (!current).then_some((g, v)))
-        .collect();
-    let asked: Vec<_> = unread
-        .iter()
-        .map(|&(g, v)| resources(api.clone(), version_path(&groups[g].name, &groups[g].versions[v].name)))
-        .collect();
+    let mut unread: Vec<(&str, &mut Version)> = Vec::new();
+    for Group { name, versions } in &mut groups {
+        let name: &str = name;
+        let versions = versions.iter_mut().filter(|version| !version.current);
+        unread.extend(versions.map(|version| (name, version)));
+    }
+    let asked =
+        unread.iter().map(|(group, version)| resources(api.clone(), version_path(group, &version.name)));
     // In order: the result must not depend on which answer comes first.
-    let answers: Vec<_> = futures::stream::iter(asked).buffered(AT_ONCE).collect().await;
-    for ((g, v), answer) in unread.into_iter().zip(answers) {
-        let group = groups[g].name.clone();
-        let version = &mut groups[g].versions[v];
+    let asked = futures::stream::iter(asked.collect::<Vec<_>>()).buffered(AT_ONCE);
+    let answers: Vec<_> = asked.collect().await;
+    for ((group, version), answer) in unread.into_iter().zip(answers) {
         match answer {
-            Ok(resources) => {
-                version.resources = resources;
-                version.current = true;
-            }
+            Ok(resources) => (version.resources, version.current) = (resources, true),
             Err(error) => {
-                failures.push(failure(&group, Some(&version.name), &error));
+                failures.push(failure(group, Some(&version.name), &error));
                 first_error.get_or_insert(error);
-                if let Some(known) = find(previous, &group, &version.name) {
+                if let Some(known) = find(previous, group, &version.name) {
                     version.resources = Arc::clone(&known.resources);
                 }
             }
@@ -184,9 +173,7 @@ fn failure(group: &str, version: Option<&str>, error: &ApiError) -> GroupFailure
 
 /// The group versions that have an `APIService`, and whether it delegates to another server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Services(HashMap<GroupVersion, bool>);
-
-pub(super) type GroupVersion = (Box<str>, Box<str>);
+pub(super) struct Services(HashMap<(Box<str>, Box<str>), bool>);
 
 /// The groups of the Kubernetes API server itself. Only the `APIService`s show whether an
 /// aggregated API serves one of them.
@@ -218,9 +205,15 @@ const BUILT_IN: [&str; 24] = [
 ];
 
 impl Services {
-    #[cfg(any(test, feature = "internals"))]
-    pub fn of(services: HashMap<GroupVersion, bool>) -> Self {
-        Self(services)
+    pub fn read(body: &[u8]) -> Option<Self> {
+        let list: Value = serde_json::from_slice(body).ok()?;
+        let services = list["items"].as_array().filter(|_| list["kind"] == "APIServiceList")?;
+        let service = |service: &Value| {
+            let spec = &service["spec"];
+            let text = |field: &str| Box::from(spec[field].as_str().unwrap_or_default());
+            ((text("group"), text("version")), !spec["service"].is_null())
+        };
+        Some(Self(services.iter().map(service).collect()))
     }
 
     /// True unless the API server is known to serve the version itself. If this is wrong, it
@@ -237,45 +230,12 @@ pub(super) async fn services(api: &Api) -> Option<Services> {
     const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
     let discovery = discovery_resource();
     match api.call(Call::get(Verb::Discover, PATH.into(), JSON, &discovery)).await {
-        Ok(answer) => read_services(&answer.body).map(Services),
+        Ok(answer) => Services::read(&answer.body),
         Err(error) => {
             tracing::debug!(%error, "cannot read the APIServices; kube-gc keeps what it knows of aggregated APIs");
             None
         }
     }
-}
-
-pub(super) fn read_services(body: &[u8]) -> Option<HashMap<GroupVersion, bool>> {
-    #[derive(Deserialize)]
-    struct List<'a> {
-        #[serde(borrow)]
-        kind: Text<'a>,
-        #[serde(borrow)]
-        items: Vec<Keyed<Item<'a>>>,
-    }
-    #[derive(Deserialize)]
-    struct Item<'a> {
-        #[serde(borrow)]
-        spec: Keyed<Spec<'a>>,
-    }
-    #[derive(Deserialize)]
-    struct Spec<'a> {
-        #[serde(borrow, default)]
-        group: Text<'a>,
-        #[serde(borrow, default)]
-        version: Text<'a>,
-        #[serde(default)]
-        service: Option<IgnoredAny>,
-    }
-    let Keyed(list): Keyed<List<'_>> = serde_json::from_slice(body).ok()?;
-    (&*list.kind == "APIServiceList").then(|| {
-        list.items
-            .into_iter()
-            .map(|Keyed(Item { spec: Keyed(spec) })| {
-                (((&*spec.group).into(), (&*spec.version).into()), spec.service.is_some())
-            })
-            .collect()
-    })
 }
 
 /// The object that defines a type.
@@ -299,28 +259,15 @@ impl Api {
     ///
     /// The answer is neither the object nor its own 404.
     pub async fn is_defined(&self, definition: &Definition) -> Result<bool, ApiError> {
-        let (resource, name) = match definition {
-            Definition::Crd(of) => ("customresourcedefinitions.apiextensions.k8s.io", of.to_string()),
+        let (resource, kind, name) = match definition {
+            Definition::Crd(of) => {
+                ("customresourcedefinitions.apiextensions.k8s.io", "CustomResourceDefinition", of.to_string())
+            }
             Definition::ApiService { group, version } => {
-                ("apiservices.apiregistration.k8s.io", format!("{version}.{group}"))
+                ("apiservices.apiregistration.k8s.io", "APIService", format!("{version}.{group}"))
             }
         };
-        let resource = GroupResource::parse(resource);
-        let GroupResource { group, resource: plural } = &resource;
-        let mut path = format!("/apis/{group}/v1/{plural}/");
-        path::encode(&mut path, &name);
-        let call = Call {
-            verb: Verb::Get,
-            method: Method::GET,
-            action: "GET",
-            path,
-            accept: METADATA,
-            body: None,
-            resource: &resource,
-            object: Some(Named { group_resource: &resource, namespace: None, name: &name }),
-            target: String::new(),
-        };
-        match self.call(call).await {
+        match self.get_named(&path::built_in(resource, kind, Scope::Cluster), None, &name).await {
             Ok(_) => Ok(true),
             Err(error) if error.class == ErrorClass::Absent => Ok(false),
             Err(error) => Err(error),

@@ -6,19 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::Response;
 use kube::client::Body;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::machine::Machine;
-use super::{Action, End, ListFrom, Listing, Opening, Opens, Phase, Stage, Step, Streaming, WatchStart};
-use crate::api::call::{Call, list_accept, watch_accept};
+use super::{
+    Action, End, ListFrom, Listing, Opens, Phase, Stage, Step, StreamedList, WatchStart, Watched, Watching,
+};
+use crate::api::call::{Call, JSON, list_accept, watch_accept};
 use crate::api::client::Api;
 use crate::api::error::{ApiError, ErrorClass};
 use crate::api::path;
 use crate::api::settings::{Jitter, Verb};
 use crate::telemetry::EventMetrics;
+use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
 use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
 
@@ -27,13 +31,15 @@ use kube_gc_decode::{Encoding, FactsReader, ListReader, WatchReader};
 const LIVES_AFTER: Duration = Duration::from_millis(500);
 
 /// Follows one resource type. Dropping it ends it.
-pub struct ListWatch {
+pub struct ListWatch<E = WatchEvent> {
     pub(super) api: Api,
     pub(super) resource: Arc<ResourceType>,
+    /// Parameters of every request, such as `&fieldSelector=…`.
+    selection: String,
     pub(super) machine: Machine,
-    pub(super) stage: Stage,
+    pub(super) stage: Stage<E>,
     /// Steps that are already known.
-    pub(super) ready: VecDeque<Step>,
+    pub(super) ready: VecDeque<Step<E>>,
     pub(super) reader: FactsReader,
     /// The encoding to request.
     pub(super) preferred: Encoding,
@@ -49,7 +55,7 @@ pub struct ListWatch {
     pub(super) metrics: EventMetrics,
 }
 
-impl fmt::Debug for ListWatch {
+impl<E> fmt::Debug for ListWatch<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListWatch").field("machine", &self.machine).finish_non_exhaustive()
     }
@@ -60,6 +66,16 @@ impl Api {
     /// first [`next_in`](ListWatch::next_in).
     #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
+        self.watch_selected(resource, String::new(), start)
+    }
+
+    /// The same for the objects of a selection.
+    pub(in crate::api) fn watch_selected<E: Watched>(
+        &self,
+        resource: Arc<ResourceType>,
+        selection: String,
+        start: WatchStart,
+    ) -> ListWatch<E> {
         let seed = self.0.jitter.seed();
         let metrics = EventMetrics::new(&resource.group_resource);
         let (streaming, watch) = (self.0.streaming_lists.clone(), self.settings().watch.clone());
@@ -67,11 +83,12 @@ impl Api {
         ListWatch {
             api: self.clone(),
             resource,
+            selection,
             machine,
             stage: Stage::Idle,
             ready: VecDeque::new(),
             reader: FactsReader::default(),
-            preferred: self.settings().encoding,
+            preferred: if E::WHOLE { Encoding::Json } else { self.settings().encoding },
             skipped: 0,
             draining: false,
             failing: false,
@@ -83,7 +100,7 @@ impl Api {
     }
 }
 
-impl ListWatch {
+impl<E: Watched> ListWatch<E> {
     /// The type that it follows.
     #[cfg(any(test, feature = "internals"))]
     #[must_use]
@@ -111,8 +128,8 @@ impl ListWatch {
     }
 
     /// The next step; `None` at the end after [`drain`](Self::drain). Cancel-safe.
-    #[cfg(any(test, feature = "internals"))]
-    pub async fn next(&mut self) -> Option<Step> {
+    #[cfg(any(test, feature = "internals", feature = "node"))]
+    pub async fn next(&mut self) -> Option<Step<E>> {
         let mut phase = Phase::List;
         loop {
             match self.next_in(phase).await {
@@ -128,7 +145,7 @@ impl ListWatch {
     /// # Errors
     ///
     /// The phase that follows.
-    pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step>, Phase> {
+    pub async fn next_in(&mut self, phase: Phase) -> Result<Option<Step<E>>, Phase> {
         loop {
             if let Some(step) = self.ready.pop_front() {
                 match step {
@@ -185,21 +202,20 @@ impl ListWatch {
                     match result {
                         Ok(response) => self.stage = self.opened(opens, response),
                         Err(error) if self.is_refused_for_its_encoding(&error) => {}
-                        Err(error) if matches!(opens, Opens::Watch { .. }) => {
+                        Err(error) if matches!(opens, Opens::Watch { list: None, .. }) => {
                             self.end_watch(End::Failed(error));
                         }
                         Err(error) => self.end_list(Err(error)),
                     }
                 }
                 Stage::Listing(_) => self.read_list().await,
-                Stage::Streaming(_) => self.read_stream().await,
-                Stage::Watching { .. } => self.read_watch().await,
+                Stage::Watching(_) => self.read_watch().await,
             }
         }
     }
 
     /// The stage after a response has begun.
-    fn opened(&self, opens: Opens, response: Response<Body>) -> Stage {
+    fn opened(&self, opens: Opens, response: Response<Body>) -> Stage<E> {
         let encoding = Encoding::of(response.headers());
         let body = response.into_body();
         let patience = Instant::now() + self.api.settings().request_timeout;
@@ -215,24 +231,19 @@ impl ListWatch {
                 since,
                 deadline: patience,
             }),
-            Opens::Stream { not_older_than, deadline } => Stage::Streaming(Box::new(Streaming {
+            Opens::Watch { deadline, list } => Stage::Watching(Box::new(Watching {
                 body,
                 events: WatchReader::new(encoding),
-                batch: Vec::new(),
-                unread: 0,
-                begun: false,
-                not_older_than,
-                patience,
                 deadline,
+                lives: if list.is_none() { self.lives() } else { None },
+                list: list.map(|list| StreamedList { patience, ..list }),
             })),
-            Opens::Watch { deadline } => self.watching(deadline, body, WatchReader::new(encoding)),
         }
     }
 
-    /// A watch that has begun.
-    pub(super) fn watching(&self, deadline: Instant, body: Body, events: WatchReader) -> Stage {
-        let lives = self.failing.then(|| Instant::now() + LIVES_AFTER);
-        Stage::Watching { deadline, lives, body, events }
+    /// When a watch that begins now counts as working, if that is to be reported.
+    pub(super) fn lives(&self) -> Option<Instant> {
+        self.failing.then(|| Instant::now() + LIVES_AFTER)
     }
 
     /// Raises the restore fence, if the watch ended before its time.
@@ -269,7 +280,7 @@ pub(super) fn failure(
 /// are no heavy load.
 const SPREAD: Duration = Duration::from_secs(1);
 
-impl ListWatch {
+impl<E: Watched> ListWatch<E> {
     /// Waits until the API server is reachable.
     pub(super) fn hold(&mut self) {
         let api = self.api.clone();
@@ -277,7 +288,7 @@ impl ListWatch {
     }
 
     /// Resets the backoff after an outage, and spreads the types over [`SPREAD`].
-    pub(super) fn go_on_soon(&mut self) -> Stage {
+    pub(super) fn go_on_soon(&mut self) -> Stage<E> {
         let now = Instant::now();
         self.machine.recovered(now);
         Stage::Waiting(now + self.jitter.within(&(Duration::ZERO..SPREAD)))
@@ -292,7 +303,7 @@ impl ListWatch {
             Action::List(from) => {
                 let first = !matches!(from, ListFrom::Page(_));
                 let path = self.list_path(&from);
-                let opening = self.open(Verb::List, "LIST", list_accept(self.preferred), path);
+                let opening = self.open(Verb::List, "LIST", list_accept, path);
                 Stage::Opening { opens: Opens::List { first, since: now }, opening }
             }
             Action::Stream { not_older_than, lasting } => {
@@ -303,8 +314,9 @@ impl ListWatch {
                     Some(version) => path::encode(&mut path, &version.to_string()),
                 }
                 let deadline = self.watch_deadline(now, lasting);
-                let opening = self.open(Verb::Watch, "LIST", watch_accept(self.preferred), path);
-                Stage::Opening { opens: Opens::Stream { not_older_than, deadline }, opening }
+                let list = Some(StreamedList { begun: false, not_older_than, patience: deadline });
+                let opening = self.open(Verb::Watch, "LIST", watch_accept, path);
+                Stage::Opening { opens: Opens::Watch { deadline, list }, opening }
             }
             Action::Watch { from, lasting } => {
                 self.follow_store();
@@ -314,8 +326,8 @@ impl ListWatch {
                     path::encode(&mut path, &version.to_string());
                 }
                 let deadline = self.watch_deadline(now, lasting);
-                let opening = self.open(Verb::Watch, "WATCH", watch_accept(self.preferred), path);
-                Stage::Opening { opens: Opens::Watch { deadline }, opening }
+                let opening = self.open(Verb::Watch, "WATCH", watch_accept, path);
+                Stage::Opening { opens: Opens::Watch { deadline, list: None }, opening }
             }
         };
     }
@@ -355,7 +367,15 @@ impl ListWatch {
         path
     }
 
-    fn open(&self, verb: Verb, action: &'static str, accept: &'static str, path: String) -> Opening {
+    fn open(
+        &self,
+        verb: Verb,
+        action: &'static str,
+        metadata: fn(Encoding) -> &'static str,
+        path: String,
+    ) -> BoxFuture<'static, Result<Response<Body>, ApiError>> {
+        let accept = if E::WHOLE { JSON } else { metadata(self.preferred) };
+        let path = path + &self.selection;
         let (api, resource) = (self.api.clone(), Arc::clone(&self.resource));
         async move {
             let mut call = Call::get(verb, path, accept, &resource.group_resource);
@@ -376,12 +396,18 @@ impl ListWatch {
         is_refused
     }
 
-    /// An answer in this encoding cannot be read. If it was not JSON, the next request asks for
-    /// JSON.
-    pub(super) fn cannot_read(&mut self, encoding: Encoding, message: &mut String) {
+    /// The error of an answer in this encoding that cannot be read. If it was not JSON, the next request
+    /// asks for JSON.
+    pub(super) fn unreadable(
+        &mut self,
+        action: &'static str,
+        encoding: Encoding,
+        mut message: String,
+    ) -> ApiError {
         if encoding != Encoding::Json && self.preferred != Encoding::Json {
             self.preferred = Encoding::Json;
             message.push_str("; JSON is requested from now on");
         }
+        failure(action, &self.resource, ErrorClass::Unusable, message)
     }
 }

@@ -163,10 +163,12 @@ impl Machine {
             && self.failed_streams < FRUITLESS_STREAMS
     }
 
-    /// A streamed list has shown objects up to this version. They were seen, even if it breaks off
+    /// A streamed list has shown an object of this version. It was seen, even if the list breaks off
     /// later.
-    pub fn stream_showed(&mut self, version: &ResourceVersion) {
-        self.high_water.advance(&self.resource.group_resource, version);
+    pub fn stream_showed(&mut self, version: Option<&ResourceVersion>) {
+        if let Some(version) = version {
+            self.high_water.advance(&self.resource.group_resource, version);
+        }
     }
 
     /// Whether the present list is read from the store.
@@ -229,7 +231,7 @@ impl Machine {
     }
 
     /// A page, or the whole list, was read.
-    pub fn page_ended(&mut self, version: Option<ResourceVersion>, next: String) -> Option<Step> {
+    pub fn page_ended<E>(&mut self, version: Option<ResourceVersion>, next: String) -> Option<Step<E>> {
         if !matches!(self.plan, Plan::Page(_)) {
             self.listed = version;
         }
@@ -251,7 +253,7 @@ impl Machine {
     }
 
     /// A list could not be read.
-    pub fn list_failed(&mut self, error: ApiError, now: Instant) -> Option<Step> {
+    pub fn list_failed<E>(&mut self, error: ApiError, now: Instant) -> Option<Step<E>> {
         let streamed = std::mem::take(&mut self.streamed);
         if streamed {
             self.failed_streams += 1;
@@ -303,7 +305,7 @@ impl Machine {
     }
 
     /// The present version is known.
-    pub fn checked(&mut self, found: Option<&ResourceVersion>) -> Option<Step> {
+    pub fn checked<E>(&mut self, found: Option<&ResourceVersion>) -> Option<Step<E>> {
         self.plan = Plan::Check;
         let seen = self.seen();
         if let ListFreshness::Restored { seen, found } = self.list_version(found) {
@@ -319,7 +321,7 @@ impl Machine {
     }
 
     /// The request for the present version failed.
-    pub fn check_failed(&mut self, error: ApiError, now: Instant) -> Step {
+    pub fn check_failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
         self.failed(error, now)
     }
 
@@ -335,7 +337,7 @@ impl Machine {
     }
 
     /// The watch ended, or could not begin.
-    pub fn watch_ended(&mut self, end: End, now: Instant) -> Step {
+    pub fn watch_ended<E>(&mut self, end: End, now: Instant) -> Step<E> {
         let (start, lasting, fruitful) = self.watch;
         let just_listed = std::mem::take(&mut self.just_listed);
         let lived = start.map_or(Duration::ZERO, |start| now - start);
@@ -403,7 +405,7 @@ impl Machine {
         }
     }
 
-    fn failed(&mut self, error: ApiError, now: Instant) -> Step {
+    fn failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
         let retry_after = match error.class {
             ErrorClass::Throttled { retry_after } => retry_after,
             _ => None,

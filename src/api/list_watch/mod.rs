@@ -23,7 +23,40 @@ use super::restore_fence::HighWater;
 pub use driver::ListWatch;
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
-use kube_gc_decode::{Envelope, ListReader, WatchReader};
+use kube_gc_decode::{Change, Decoded, Encoding, Envelope, FactsReader, ListReader, WatchReader};
+
+/// What a [`ListWatch`] makes of each object of a list, and of each event about one.
+pub trait Watched: Sized + Send + 'static {
+    /// Whether it needs whole objects, in JSON, rather than their metadata.
+    const WHOLE: bool;
+
+    /// Reads an object.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read. It is never skipped: it may be anything.
+    fn read(
+        change: Change,
+        encoding: Encoding,
+        object: &[u8],
+        reader: &mut FactsReader,
+    ) -> Result<Decoded<Self>, String>;
+}
+
+impl Watched for WatchEvent {
+    const WHOLE: bool = false;
+
+    fn read(
+        change: Change,
+        encoding: Encoding,
+        object: &[u8],
+        reader: &mut FactsReader,
+    ) -> Result<Decoded<Self>, String> {
+        let event = if change == Change::Deleted { Self::Delete } else { Self::Apply };
+        let Decoded { version, object } = reader.read(encoding, object)?;
+        Ok(Decoded { version, object: object.map(event) })
+    }
+}
 
 /// Where a [`ListWatch`] starts from.
 #[derive(Clone, Debug)]
@@ -47,7 +80,7 @@ pub enum Phase {
 /// What a [`ListWatch`] reports. `Init`, `InitApply` and `InitDone` mean
 /// the same as in kube's `watcher::Event`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum Step<E = WatchEvent> {
     /// A list begins. Objects that were listed since the last `Init` without an `InitDone` are
     /// to be discarded.
     Init {
@@ -56,7 +89,7 @@ pub enum Step {
         resource_version: Option<ResourceVersion>,
     },
     /// Objects of the list. A streamed list may also delete one that it has shown before.
-    InitApply(Vec<WatchEvent>),
+    InitApply(Vec<E>),
     /// The list is complete.
     InitDone {
         /// The list's version.
@@ -64,7 +97,7 @@ pub enum Step {
     },
     /// What the watch showed, in order: at least one `Apply` or `Delete`, and all that had
     /// arrived.
-    Events(Vec<WatchEvent>),
+    Events(Vec<E>),
     /// The watch has shown everything up to this version.
     Bookmark {
         /// The version.
@@ -152,7 +185,7 @@ enum End {
 
 /// The present stage. It holds all futures in progress, so that dropping the future of `next`
 /// loses nothing.
-enum Stage {
+enum Stage<E> {
     Idle,
     Waiting(Instant),
     /// Waits until the API server is reachable.
@@ -161,30 +194,26 @@ enum Stage {
     /// Waits until the response begins.
     Opening {
         opens: Opens,
-        opening: Opening,
+        opening: BoxFuture<'static, Result<Response<Body>, ApiError>>,
     },
-    Listing(Listing),
-    Streaming(Box<Streaming>),
-    Watching {
-        deadline: Instant,
-        /// After a failure: when a watch without events counts as working.
-        lives: Option<Instant>,
-        body: Body,
-        events: WatchReader,
-    },
+    Listing(Listing<E>),
+    Watching(Box<Watching>),
 }
 
 /// What a response opens.
 enum Opens {
     List { first: bool, since: Instant },
-    Stream { not_older_than: Option<ResourceVersion>, deadline: Instant },
-    Watch { deadline: Instant },
+    Watch { deadline: Instant, list: Option<StreamedList> },
 }
 
-impl Stage {
-    /// Whether it is a watch, or the request of one.
-    const fn is_watch(&self) -> bool {
-        matches!(self, Self::Opening { opens: Opens::Watch { .. }, .. } | Self::Watching { .. })
+impl<E> Stage<E> {
+    /// Whether it is a watch that follows a list, or the request of one.
+    fn is_watch(&self) -> bool {
+        match self {
+            Self::Opening { opens: Opens::Watch { list, .. }, .. } => list.is_none(),
+            Self::Watching(watching) => watching.list.is_none(),
+            _ => false,
+        }
     }
 
     /// The phase of this stage. `None` for idle stages, which belong to both phases.
@@ -192,45 +221,47 @@ impl Stage {
         match self {
             Self::Idle | Self::Waiting(_) | Self::Held(_) | Self::Checking(_) => None,
             Self::Opening { opens: Opens::List { .. }, .. } | Self::Listing(_) => Some(Phase::List),
-            Self::Opening { .. } | Self::Streaming(_) | Self::Watching { .. } => Some(Phase::Watch),
+            Self::Opening { .. } | Self::Watching(_) => Some(Phase::Watch),
         }
     }
 }
 
-type Opening = BoxFuture<'static, Result<Response<Body>, ApiError>>;
-
-struct Listing {
-    pub body: Body,
-    pub items: ListReader,
-    pub batch: Vec<WatchEvent>,
+struct Listing<E> {
+    body: Body,
+    items: ListReader,
+    batch: Vec<E>,
     /// Bytes that arrived since the last batch.
-    pub unread: usize,
+    unread: usize,
     /// The number of objects on this page.
-    pub objects: usize,
+    objects: usize,
     /// Whether this is the first page, whose version decides whether the list is valid.
-    pub first: bool,
+    first: bool,
     /// `Init` was reported.
-    pub begun: bool,
-    pub since: Instant,
+    begun: bool,
+    since: Instant,
     /// The next part must arrive before this.
-    pub deadline: Instant,
+    deadline: Instant,
 }
 
-/// A streamed list.
-struct Streaming {
-    pub body: Body,
-    pub events: WatchReader,
-    pub batch: Vec<WatchEvent>,
-    /// Bytes that arrived since the last batch.
-    pub unread: usize,
+struct Watching {
+    body: Body,
+    events: WatchReader,
+    /// The watch must end before this.
+    deadline: Instant,
+    /// After a failure: when a watch without events counts as working.
+    lives: Option<Instant>,
+    /// The list that the watch begins with, until it is complete.
+    list: Option<StreamedList>,
+}
+
+/// A streamed list: the initial events of a watch, up to the bookmark that ends them.
+struct StreamedList {
     /// `Init` was reported.
-    pub begun: bool,
+    begun: bool,
     /// The version that the request requires.
-    pub not_older_than: Option<ResourceVersion>,
+    not_older_than: Option<ResourceVersion>,
     /// The next part must arrive before this.
-    pub patience: Instant,
-    /// The watch that follows must end before this.
-    pub deadline: Instant,
+    patience: Instant,
 }
 
 /// Whether lists are requested as streams. The first refusal turns that off for all types, because

@@ -5,14 +5,13 @@ use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
 use super::driver::{ListWatch, failure};
-use super::{End, ListFreshness, Listing, Stage, Step, Streaming};
+use super::{End, ListFreshness, Listing, Stage, Step, Watched};
 use crate::api::connection_error::error_chain;
 use crate::api::error::{self, ApiError, ErrorClass, NO_TEXT};
 use crate::api::settings::Verb;
 use crate::telemetry::EventKind;
-use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::{ResourceType, ResourceVersion};
-use kube_gc_decode::{Bookmark, DecodedEvent, Envelope, EventError, ListError, Status};
+use kube_gc_decode::{Bookmark, Change, Decoded, DecodedEvent, Envelope, Status};
 
 /// The greatest number of events in a batch, so that a batch is applied quickly.
 const LARGEST_BATCH: usize = 500;
@@ -21,7 +20,7 @@ const LARGEST_BATCH: usize = 500;
 /// API server accepts take most of a gigabyte.
 pub(super) const LONGEST_BATCH: usize = 4 << 20;
 
-impl ListWatch {
+impl<E: Watched> ListWatch<E> {
     /// Reads the next part of the list.
     pub(super) async fn read_list(&mut self) {
         let limit = self.api.settings().request_timeout;
@@ -41,20 +40,21 @@ impl ListWatch {
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
         let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
+        let encoding = listing.items.encoding();
         let mut came: usize = 0;
-        let fed = listing.items.feed(&data, &mut |view| {
+        let fed = listing.items.feed(&data, &mut |item| {
             came += 1;
-            match reader.facts(view) {
-                Some(facts) => batch.push(WatchEvent::Apply(facts)),
+            match E::read(Change::Added, encoding, item, reader)?.object {
+                Some(event) => batch.push(event),
                 None => *skipped += 1,
             }
+            Ok(())
         });
         listing.objects += came;
         listing.unread += data.len();
-        if let Err(ListError(mut message)) = fed {
-            let encoding = listing.items.encoding();
-            self.cannot_read(encoding, &mut message);
-            return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Unusable, message)));
+        if let Err(message) = fed {
+            let error = self.unreadable("LIST", encoding, message);
+            return self.end_list(Err(error));
         }
         if let Err(why) = self.machine.objects_came(came as u64) {
             return self.end_list(fail(ErrorClass::Unusable, why.to_owned()));
@@ -65,27 +65,37 @@ impl ListWatch {
         }
         listing.unread = 0;
         let batch = std::mem::take(&mut listing.batch);
-        if !listing.begun {
-            listing.begun = true;
+        if !std::mem::replace(&mut listing.begun, true) {
             let version = listing.items.preview().and_then(|envelope| envelope.resource_version);
-            match self.machine.list_version(version.as_ref()) {
-                ListFreshness::Fresh => {}
-                ListFreshness::Stale => {
-                    self.stage = Stage::Idle;
-                    return;
-                }
-                ListFreshness::Restored { seen, found } => {
-                    self.ready.push_back(Step::StoreRestored { seen, found });
-                }
+            if !self.is_valid(version.as_ref(), false) {
+                return self.stage = Stage::Idle;
             }
             self.ready.push_back(Step::Init { resource_version: version });
         }
         self.items(batch);
     }
 
-    fn items(&mut self, batch: Vec<WatchEvent>) {
-        self.metrics.came(EventKind::Listed, batch.len());
-        self.ready.push_back(Step::InitApply(batch));
+    fn items(&mut self, batch: Vec<E>) {
+        if !batch.is_empty() {
+            self.metrics.came(EventKind::Listed, batch.len());
+            self.ready.push_back(Step::InitApply(batch));
+        }
+    }
+
+    /// Whether a list of this version is valid. If the store was restored, a list of which a part was
+    /// delivered before its version was known is not.
+    fn is_valid(&mut self, version: Option<&ResourceVersion>, begun: bool) -> bool {
+        match self.machine.list_version(version) {
+            ListFreshness::Fresh => true,
+            ListFreshness::Stale => false,
+            ListFreshness::Restored { seen, found } => {
+                self.ready.push_back(Step::StoreRestored { seen, found });
+                if begun {
+                    self.machine.list_again();
+                }
+                !begun
+            }
+        }
     }
 
     /// The body of the list has ended.
@@ -93,39 +103,22 @@ impl ListWatch {
         let Stage::Listing(listing) = std::mem::replace(&mut self.stage, Stage::Idle) else { return };
         let Listing { items, batch, objects, first, begun, since, .. } = listing;
         self.api.observe(Verb::List, &self.resource.group_resource, Some(200), since);
+        let fail = |class, message| Err(failure("LIST", &self.resource, class, message));
         let envelope = match items.finish() {
             Ok(envelope) => envelope,
             // A body that ends early usually means a broken connection.
-            Err(ListError(message)) => {
-                return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Transient, message)));
-            }
+            Err(message) => return self.end_list(fail(ErrorClass::Transient, message)),
         };
         if let Err(why) = self.machine.goes_on(&envelope.next, objects) {
-            let error = failure("LIST", &self.resource, ErrorClass::Unusable, why.to_owned());
-            return self.end_list(Err(error));
+            return self.end_list(fail(ErrorClass::Unusable, why.to_owned()));
         }
-        let verdict = if first {
-            self.machine.list_version(envelope.resource_version.as_ref())
-        } else {
-            ListFreshness::Fresh
-        };
-        match verdict {
-            ListFreshness::Fresh => {}
-            ListFreshness::Stale => return,
-            ListFreshness::Restored { seen, found } => {
-                self.ready.push_back(Step::StoreRestored { seen, found });
-                if begun {
-                    // A part of it was already delivered as a valid list.
-                    return self.machine.list_again();
-                }
-            }
+        if first && !self.is_valid(envelope.resource_version.as_ref(), begun) {
+            return;
         }
         if !begun {
             self.ready.push_back(Step::Init { resource_version: envelope.resource_version.clone() });
         }
-        if !batch.is_empty() {
-            self.items(batch);
-        }
+        self.items(batch);
         self.end_list(Ok(envelope));
     }
 
@@ -139,70 +132,92 @@ impl ListWatch {
         self.lift_fence(version.as_ref());
     }
 
-    /// Waits for the next event of the watch, and reads all that has arrived.
+    /// Waits for the next event of the watch, and reads all that has arrived. The first events may be
+    /// a list, which is read on the thread of the watches, because the watch goes on where it ends.
     pub(super) async fn read_watch(&mut self) {
-        let Stage::Watching { deadline, lives, body, events: coming } = &mut self.stage else { return };
+        let limit = self.api.settings().request_timeout;
+        let Stage::Watching(watching) = &mut self.stage else { return };
+        let encoding = watching.events.encoding();
+        let page_size = usize::try_from(self.api.settings().page_size.max(1)).unwrap_or(usize::MAX);
+        let (action, most) =
+            if watching.list.is_some() { ("LIST", page_size) } else { ("WATCH", LARGEST_BATCH) };
         let mut events = Vec::new();
-        // The version of a bookmark that no event follows.
-        let mut bookmark = None;
-        let (mut lines, mut bytes) = (0, 0);
+        // The version of a bookmark that no event follows, and of the one that ends the list.
+        let (mut bookmark, mut listed) = (None, None);
+        let (mut count, mut bytes) = (0, 0);
         let end = loop {
-            // All lines count: an endless series of bookmarks must not block, either.
-            if lines >= LARGEST_BATCH || bytes >= LONGEST_BATCH {
+            // All events count: an endless series of bookmarks must not block, either.
+            if count >= most || bytes >= LONGEST_BATCH {
                 break None;
             }
-            lines += 1;
-            match coming.next(&mut self.reader) {
-                Err(EventError(mut message)) => {
-                    let encoding = coming.encoding();
-                    self.cannot_read(encoding, &mut message);
-                    break Some(End::Failed(watch_failure(&self.resource, message)));
+            count += 1;
+            let coming = match watching.events.next_event() {
+                Ok(coming) => coming,
+                Err(message) => break Some(End::Failed(self.unreadable(action, encoding, message))),
+            };
+            match coming {
+                Some(DecodedEvent::Error(status)) => {
+                    break Some(End::Failed(error_event(action, &self.resource, &status)));
                 }
-                Ok(Some(DecodedEvent::Error(status))) => {
-                    break Some(End::Failed(error_event("WATCH", &self.resource, &status)));
+                Some(DecodedEvent::Bookmark(Bookmark { version, ends_list })) => {
+                    if watching.list.is_none() {
+                        self.metrics.came(EventKind::Bookmark, 1);
+                        self.machine.saw(version.clone());
+                        bookmark = Some(version);
+                    } else if ends_list {
+                        listed = Some(version);
+                        break None;
+                    }
                 }
-                Ok(Some(DecodedEvent::Bookmark(Bookmark { version, .. }))) => {
-                    self.metrics.came(EventKind::Bookmark, 1);
-                    self.machine.saw(version.clone());
-                    bookmark = Some(version);
-                }
-                Ok(Some(DecodedEvent::Nameless(version))) => {
-                    self.machine.saw(version);
-                    self.skipped += 1;
-                }
-                Ok(Some(DecodedEvent::Added(facts))) => {
-                    self.metrics.came(EventKind::Added, 1);
-                    self.machine.saw(facts.resource_version.clone());
-                    events.push(WatchEvent::Apply(facts));
+                Some(DecodedEvent::Object(change, object)) => {
+                    let Decoded { version, object } =
+                        match E::read(change, encoding, &object, &mut self.reader) {
+                            Ok(decoded) => decoded,
+                            Err(message) => {
+                                break Some(End::Failed(self.unreadable(action, encoding, message)));
+                            }
+                        };
+                    let is_listed = watching.list.is_some();
+                    if is_listed {
+                        self.machine.stream_showed(version.as_ref());
+                    } else {
+                        self.machine.saw(version);
+                    }
+                    let Some(event) = object else {
+                        self.skipped += 1;
+                        continue;
+                    };
+                    events.push(event);
                     bookmark = None;
+                    if !is_listed {
+                        let kind = match change {
+                            Change::Added => EventKind::Added,
+                            Change::Modified => EventKind::Modified,
+                            Change::Deleted => EventKind::Deleted,
+                        };
+                        self.metrics.came(kind, 1);
+                    }
                 }
-                Ok(Some(DecodedEvent::Modified(facts))) => {
-                    self.metrics.came(EventKind::Modified, 1);
-                    self.machine.saw(facts.resource_version.clone());
-                    events.push(WatchEvent::Apply(facts));
-                    bookmark = None;
-                }
-                Ok(Some(DecodedEvent::Deleted(facts))) => {
-                    self.metrics.came(EventKind::Deleted, 1);
-                    self.machine.saw(facts.resource_version.clone());
-                    events.push(WatchEvent::Delete(facts));
-                    bookmark = None;
-                }
-                Ok(None) => {
-                    lines -= 1;
+                None => {
+                    count -= 1;
                     // Waits only while nothing is to be delivered.
                     let frame = if events.is_empty() && bookmark.is_none() {
-                        let until = lives.map_or(*deadline, |lives| lives.min(*deadline));
-                        match timeout_at(until, body.frame()).await {
+                        let until = match &watching.list {
+                            Some(list) => list.patience,
+                            None => {
+                                watching.lives.map_or(watching.deadline, |lives| lives.min(watching.deadline))
+                            }
+                        };
+                        match timeout_at(until, watching.body.frame()).await {
                             Ok(frame) => frame,
-                            Err(_) if until == *deadline => break Some(End::Silent),
-                            Err(_) => {
-                                *lives = None;
+                            Err(_) if watching.list.is_none() && until < watching.deadline => {
+                                watching.lives = None;
                                 return self.ready.push_back(Step::Resumed);
                             }
+                            Err(_) => break Some(End::Silent),
                         }
                     } else {
-                        match body.frame().now_or_never() {
+                        match watching.body.frame().now_or_never() {
                             Some(frame) => frame,
                             None => break None,
                         }
@@ -210,30 +225,44 @@ impl ListWatch {
                     match frame {
                         None => break Some(End::Closed),
                         Some(Err(error)) => {
-                            let class = ErrorClass::Transient;
-                            break Some(End::Failed(failure(
-                                "WATCH",
-                                &self.resource,
-                                class,
-                                error_chain(&error),
-                            )));
+                            let (class, why) = (ErrorClass::Transient, error_chain(&error));
+                            break Some(End::Failed(failure(action, &self.resource, class, why)));
                         }
                         Some(Ok(frame)) => {
                             self.api.is_back();
-                            *lives = None;
+                            watching.lives = None;
                             // The arrival time of a batch is that of its first frame.
                             if events.is_empty() {
                                 self.arrived = Instant::now();
                             }
+                            if let Some(list) = &mut watching.list {
+                                list.patience = Instant::now() + limit;
+                            }
                             if let Some(data) = frame.data_ref() {
                                 bytes += data.len();
-                                coming.feed(data);
+                                watching.events.feed(data);
                             }
                         }
                     }
                 }
             }
         };
+        if action == "LIST" {
+            let fail = |message: String| failure("LIST", &self.resource, ErrorClass::Transient, message);
+            return match (listed, end) {
+                (Some(version), _) => self.finish_stream(version, events),
+                (None, None) => self.deliver(None, events),
+                (None, Some(End::Failed(error))) => self.end_list(Err(error)),
+                (None, Some(End::Closed)) => {
+                    let error = fail("the stream ended before the list was complete".into());
+                    self.end_list(Err(error));
+                }
+                (None, Some(End::Silent)) => {
+                    let error = fail(format!("the list stalled: no data within {limit:?}, and not its end"));
+                    self.end_list(Err(error));
+                }
+            };
+        }
         if !events.is_empty() {
             self.ready.push_back(Step::Events(events));
         }
@@ -257,134 +286,41 @@ impl ListWatch {
             self.raise_fence();
         }
     }
-}
 
-/// The error of an event that cannot be read. A resumed watch would show it again.
-fn watch_failure(resource: &ResourceType, message: String) -> ApiError {
-    failure("WATCH", resource, ErrorClass::Unusable, message)
-}
-
-/// The error in an ERROR event.
-pub(super) fn error_event(action: &'static str, resource: &ResourceType, status: &Status) -> ApiError {
-    let class = error::classify(status.code, status, None, None);
-    let code = (status.code != 0).then_some(status.code);
-    ApiError { code, ..failure(action, resource, class, error::message(status, NO_TEXT)) }
-}
-
-impl ListWatch {
-    /// Reads the next part of a streamed list: the initial events of a watch, up to the bookmark that
-    /// ends them. Unlike other lists, it is read on the thread of the watches, because the watch goes on
-    /// where the list ends.
-    pub(super) async fn read_stream(&mut self) {
-        let limit = self.api.settings().request_timeout;
-        let page_size = usize::try_from(self.api.settings().page_size.max(1)).unwrap_or(usize::MAX);
-        loop {
-            let Stage::Streaming(stream) = &mut self.stage else { return };
-            if stream.batch.len() >= page_size || stream.unread >= LONGEST_BATCH && !stream.batch.is_empty() {
-                return self.deliver();
-            }
-            let event = match stream.events.next(&mut self.reader) {
-                Ok(Some(event)) => event,
-                Ok(None) => break,
-                Err(EventError(mut message)) => {
-                    let encoding = stream.events.encoding();
-                    self.cannot_read(encoding, &mut message);
-                    return self.end_stream(ErrorClass::Unusable, message);
-                }
-            };
-            match event {
-                DecodedEvent::Added(facts) | DecodedEvent::Modified(facts) => {
-                    stream.batch.push(WatchEvent::Apply(facts));
-                }
-                DecodedEvent::Deleted(facts) => stream.batch.push(WatchEvent::Delete(facts)),
-                DecodedEvent::Nameless(_) => self.skipped += 1,
-                DecodedEvent::Bookmark(Bookmark { ends_list: false, .. }) => {}
-                DecodedEvent::Bookmark(Bookmark { version, ends_list: true }) => {
-                    return self.finish_stream(version);
-                }
-                DecodedEvent::Error(status) => {
-                    return self.end_list(Err(error_event("LIST", &self.resource, &status)));
-                }
-            }
-        }
-        let Stage::Streaming(stream) = &mut self.stage else { return };
-        match timeout_at(stream.patience, stream.body.frame()).await {
-            Ok(Some(Ok(frame))) => {
-                self.api.is_back();
-                self.arrived = Instant::now();
-                stream.patience = self.arrived + limit;
-                if let Some(data) = frame.data_ref() {
-                    stream.unread += data.len();
-                    stream.events.feed(data);
-                }
-            }
-            Ok(Some(Err(error))) => self.end_stream(ErrorClass::Transient, error_chain(&error)),
-            Ok(None) => {
-                self.end_stream(
-                    ErrorClass::Transient,
-                    "the stream ended before the list was complete".into(),
-                );
-            }
-            Err(_) => {
-                let message = format!("the list stalled: no data within {limit:?}, and not its end");
-                self.end_stream(ErrorClass::Transient, message);
-            }
-        }
-    }
-
-    /// Delivers the objects that have arrived.
-    fn deliver(&mut self) {
-        let Stage::Streaming(stream) = &mut self.stage else { return };
-        stream.unread = 0;
-        let batch = std::mem::take(&mut stream.batch);
-        if !std::mem::replace(&mut stream.begun, true) {
-            let resource_version = stream.not_older_than.clone();
+    /// Delivers objects of a streamed list. If the list is complete, its version is known.
+    fn deliver(&mut self, version: Option<&ResourceVersion>, events: Vec<E>) {
+        let Stage::Watching(watching) = &mut self.stage else { return };
+        let Some(list) = &mut watching.list else { return };
+        if !std::mem::replace(&mut list.begun, true) {
+            let resource_version = version.or(list.not_older_than.as_ref()).cloned();
             self.ready.push_back(Step::Init { resource_version });
         }
-        if batch.is_empty() {
-            return;
-        }
-        let versions = batch.iter().filter_map(|event| event.facts()?.resource_version.as_ref());
-        if let Some(latest) = versions.reduce(|a, b| if a.is_after(b) { a } else { b }) {
-            self.machine.stream_showed(latest);
-        }
-        self.metrics.came(EventKind::Listed, batch.len());
-        self.ready.push_back(Step::InitApply(batch));
+        self.items(events);
     }
 
     /// The list is complete, and its stream goes on as the watch.
-    fn finish_stream(&mut self, version: Option<ResourceVersion>) {
+    fn finish_stream(&mut self, version: Option<ResourceVersion>, events: Vec<E>) {
         let Some(version) = version else {
-            let message = "the bookmark that ends the list has no version";
-            return self.end_stream(ErrorClass::Unusable, message.into());
+            let message = "the bookmark that ends the list has no version".to_owned();
+            return self.end_list(Err(failure("LIST", &self.resource, ErrorClass::Unusable, message)));
         };
-        match self.machine.list_version(Some(&version)) {
-            ListFreshness::Fresh => {}
-            ListFreshness::Stale => return self.stage = Stage::Idle,
-            ListFreshness::Restored { seen, found } => {
-                self.stage = Stage::Idle;
-                self.ready.push_back(Step::StoreRestored { seen, found });
-                return self.machine.list_again();
-            }
+        if !self.is_valid(Some(&version), true) {
+            return self.stage = Stage::Idle;
         }
-        let Stage::Streaming(stream) = &mut self.stage else { return };
-        if !stream.begun {
-            stream.not_older_than = Some(version.clone());
-        }
-        if !stream.begun || !stream.batch.is_empty() {
-            self.deliver();
-        }
+        self.deliver(Some(&version), events);
         self.ready.extend(self.machine.page_ended(Some(version.clone()), String::new()));
         self.lift_fence(Some(&version));
         self.follow_store();
-        if let Stage::Streaming(stream) = std::mem::replace(&mut self.stage, Stage::Idle) {
-            let Streaming { deadline, body, events, .. } = *stream;
-            self.stage = self.watching(deadline, body, events);
+        let lives = self.lives();
+        if let Stage::Watching(watching) = &mut self.stage {
+            (watching.list, watching.lives) = (None, lives);
         }
     }
+}
 
-    fn end_stream(&mut self, class: ErrorClass, message: String) {
-        let error: ApiError = failure("LIST", &self.resource, class, message);
-        self.end_list(Err(error));
-    }
+/// The error in an ERROR event.
+fn error_event(action: &'static str, resource: &ResourceType, status: &Status) -> ApiError {
+    let class = error::classify(status.code, status, None, None);
+    let code = (status.code != 0).then_some(status.code);
+    ApiError { code, ..failure(action, resource, class, error::message(status, NO_TEXT)) }
 }

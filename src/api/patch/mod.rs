@@ -1,31 +1,45 @@
-//! Patches of owner references.
+//! Patches of owner references and finalizers.
+//!
+//! A JSON merge patch replaces a whole list. So the entries that stay must come from a live
+//! read and be sent back unchanged, with the fields that this program does not know.
 
-pub(super) mod metadata;
-use std::collections::HashSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
-use dashmap::DashMap;
-use metadata::{CONFLICTS, ListPatch, MERGE_PATCH, PatchOutcome, STRATEGIC_MERGE_PATCH, given_up};
-use serde::Serialize;
+use dashmap::DashSet;
+use http::Method;
+use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{Mutex, MutexGuard};
-use tokio::time::timeout;
+use serde_json::{Value, json};
 
+use super::call::Call;
 use super::client::Api;
-use super::error::{ApiError, ErrorClass};
+use super::error::{ApiError, ErrorClass, unusable};
 use super::path;
-use super::read::AbsenceProof;
+use super::read::{AbsenceProof, RawObject, read_object};
+use super::settings::{FIELD_MANAGER, Verb};
 use crate::telemetry::record::{self, PatchConflict};
-use kube_gc_core::object::{GroupResource, Identity, ObjectFacts, OwnerReference, ResourceVersion, Uid};
+use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_core::object::{
+    FOREGROUND_FINALIZER, GroupResource, Identity, ORPHAN_FINALIZER, ObjectFacts, OwnerReference,
+    ResourceVersion, Uid,
+};
 use kube_gc_core::text::word;
-pub use metadata::{Finalizer, FinalizerRemoval};
+use kube_gc_decode::json_fault;
+
+/// RFC 7386. Every type accepts it.
+pub(super) const MERGE_PATCH: &str = "application/merge-patch+json";
+/// Only built-in types accept it. It merges `ownerReferences` by uid.
+const STRATEGIC_MERGE_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// The number of references above which an object gets no strategic merge patch. An API server
 /// compares each reference with the others to apply one: 0.1 s of its CPU time for 1,000, as for a
 /// read and a JSON merge patch, but 3 s instead of 0.5 s for 8,000.
 pub const MANY_REFERENCES: usize = 1000;
+
+/// How many conflicts with other writers in a row are answered by another read. After that
+/// the caller's backoff applies.
+const CONFLICTS: u32 = 5;
 
 /// The owner references to remove.
 #[derive(Clone, Copy, Debug)]
@@ -50,15 +64,6 @@ pub enum Patched {
     Gone(AbsenceProof),
 }
 
-impl From<PatchOutcome> for Patched {
-    fn from(outcome: PatchOutcome) -> Self {
-        match outcome {
-            PatchOutcome::Done(facts) => Self::Changed(facts),
-            PatchOutcome::Gone(proof) => Self::Gone(proof),
-        }
-    }
-}
-
 /// What a JSON merge patch does with one reference.
 enum Edit {
     Keep,
@@ -66,33 +71,20 @@ enum Edit {
     StopBlocking,
 }
 
-const LIST: &str = "ownerReferences";
-
-/// A set that is searched once for each reference of an object. Sorted rather than hashed,
-/// because the author of the references could provoke hash collisions.
-struct Sorted<T>(Vec<T>);
-
-impl<T: Ord> Sorted<T> {
-    fn new(items: impl Iterator<Item = T>) -> Self {
-        let mut items: Vec<_> = items.collect();
-        items.sort();
-        Self(items)
-    }
-
-    fn has(&self, item: &T) -> bool {
-        let compare = |other: &T| {
-            #[cfg(test)]
-            kube_gc_core::object::steps::count();
-            other.cmp(item)
-        };
-        self.0.binary_search_by(compare).is_ok()
-    }
-}
+const OWNER_REFERENCES: &str = "ownerReferences";
+const FINALIZERS: &str = "finalizers";
 
 /// The fields that identify a reference.
 fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     (uid, name, kind, api_version)
+}
+
+/// The types that refuse strategic merge patches. Discovery does not say it: built-in types accept
+/// them, custom resources do not (415), and an aggregated API may or may not.
+#[derive(Debug, Default)]
+pub struct StrategicMergeSupport {
+    refused: DashSet<GroupResource>,
 }
 
 impl Api {
@@ -102,7 +94,7 @@ impl Api {
         // A JSON merge patch needs a read. And an object of an aggregated API is read to
         // check its version.
         let is_read = !matches!(references, References::OfOwners(_))
-            || self.0.strategic_merge.is_refused(group_resource)
+            || self.0.strategic_merge.refused.contains(group_resource)
             || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
@@ -124,34 +116,23 @@ impl Api {
         references: References<'_>,
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Patched, ApiError> {
-        #[derive(Serialize)]
-        struct Removal<'a> {
-            #[serde(rename = "$patch")]
-            patch: &'static str,
-            uid: &'a Uid,
-        }
+        let remove_if = |is_unwanted: bool| if is_unwanted { Edit::Remove } else { Edit::Keep };
         match references {
             References::OfOwners(uids) | References::OfOwnersAmongMany(uids) => {
-                let unwanted = Sorted::new(uids.iter());
-                let edit = |reference: &OwnerReference| {
-                    if unwanted.has(&&reference.uid) { Edit::Remove } else { Edit::Keep }
-                };
-                if matches!(references, References::OfOwners(_)) {
-                    let entries: Vec<_> = uids.iter().map(|uid| Removal { patch: "delete", uid }).collect();
-                    if let Some(patched) =
-                        self.strategic(dependent, &entries, resource_version, &edit).await?
-                    {
-                        return Ok(patched);
+                let unwanted: HashSet<&Uid> = uids.iter().collect();
+                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&reference.uid));
+                let entries = match references {
+                    References::OfOwners(_) => {
+                        uids.iter().map(|uid| json!({ "$patch": "delete", "uid": uid })).collect()
                     }
-                }
-                self.edit(dependent, resource_version, edit).await
+                    _ => Vec::new(),
+                };
+                self.edit_references(dependent, entries, resource_version, edit).await
             }
             References::Exactly(unwanted) => {
-                let unwanted = Sorted::new(unwanted.iter().map(exactly));
-                self.edit(dependent, resource_version, |reference| {
-                    if unwanted.has(&exactly(reference)) { Edit::Remove } else { Edit::Keep }
-                })
-                .await
+                let unwanted: HashSet<_> = unwanted.iter().map(exactly).collect();
+                let edit = |reference: &OwnerReference| remove_if(unwanted.contains(&exactly(reference)));
+                self.edit_references(dependent, Vec::new(), resource_version, edit).await
             }
         }
     }
@@ -168,102 +149,94 @@ impl Api {
         references: &[OwnerReference],
         resource_version: Option<&ResourceVersion>,
     ) -> Result<Patched, ApiError> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Release<'a> {
-            uid: &'a Uid,
-            block_owner_deletion: bool,
-        }
         let uids: HashSet<_> = references.iter().map(|reference| &reference.uid).collect();
         let edit = |reference: &OwnerReference| {
             let blocks = reference.block_owner_deletion && uids.contains(&reference.uid);
             if blocks { Edit::StopBlocking } else { Edit::Keep }
         };
+        let mut entries = Vec::new();
         // A strategic merge patch merges by uid, so it changes only one of two that share a uid.
         if uids.len() == references.len() && references.len() <= MANY_REFERENCES {
-            let entries: Vec<_> = references
-                .iter()
-                .filter(|reference| reference.block_owner_deletion)
-                .map(|reference| Release { uid: &reference.uid, block_owner_deletion: false })
-                .collect();
-            if let Some(patched) = self.strategic(dependent, &entries, resource_version, &edit).await? {
-                return Ok(patched);
-            }
+            let blocking = references.iter().filter(|reference| reference.block_owner_deletion);
+            entries
+                .extend(blocking.map(|blocking| json!({ "uid": blocking.uid, "blockOwnerDeletion": false })));
         }
-        self.edit(dependent, resource_version, edit).await
+        self.edit_references(dependent, entries, resource_version, edit).await
     }
 
-    /// Tries a strategic merge patch, which does the same as the edits; `None` if a JSON merge patch is
-    /// needed.
-    async fn strategic<T: Serialize>(
+    /// Edits owner references: by a strategic merge patch of these entries, which does the same, or by a
+    /// JSON merge patch if there are none or the type does not accept it.
+    async fn edit_references(
         &self,
         dependent: &Identity,
-        entries: &[T],
-        resource_version: Option<&ResourceVersion>,
-        edit: impl Fn(&OwnerReference) -> Edit + Send,
-    ) -> Result<Option<Patched>, ApiError> {
-        if entries.is_empty() {
-            return Ok(None);
-        }
-        let support = self.0.strategic_merge.of(&dependent.resource.group_resource);
-        // A reserved slot means that the caller has made its checks: it must not wait here.
-        let first = if self.is_reserved() { None } else { support.wait_for_first().await };
-        if support.is_refused() {
-            return Ok(None);
-        }
-        // An aggregated API may ignore the preconditions of a patch.
-        if self.is_aggregated(&dependent.resource.group_resource) {
-            let live = match self.read_raw(dependent).await? {
-                Ok(live) => live,
-                Err(proof) => return Ok(Some(Patched::Gone(proof))),
-            };
-            let found = live.facts.resource_version.as_ref();
-            if resource_version.is_some() && resource_version != found {
-                return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
-            }
-        }
-        let patch = ListPatch { uid: &dependent.uid, resource_version, list: LIST, entries };
-        let patched = self.patch(dependent, STRATEGIC_MERGE_PATCH, &patch, |facts| left(facts, &edit)).await;
-        let is_unsupported = |error: &ApiError| error.code == Some(415) && error.class != ErrorClass::Denied;
-        if patched.as_ref().map_or_else(|error| error.code.is_some(), |_| true) {
-            support.ended(patched.as_ref().is_err_and(is_unsupported));
-        }
-        drop(first);
-        match patched {
-            Ok(outcome) => Ok(Some(outcome.into())),
-            Err(error) if is_unsupported(&error) => Ok(None),
-            // If the reference was removed meanwhile, the server merges the entry as a new,
-            // incomplete reference and refuses that. A live read shows it.
-            Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),
-            Err(error) => Err(given_up(LIST, error)),
-        }
-    }
-
-    /// Changes the references that a live read shows.
-    async fn edit(
-        &self,
-        dependent: &Identity,
+        entries: Vec<Value>,
         resource_version: Option<&ResourceVersion>,
         edit: impl Fn(&OwnerReference) -> Edit + Send,
     ) -> Result<Patched, ApiError> {
+        let left = |facts: &ObjectFacts| left(facts, &edit);
+        if let Some(patched) = self.strategic(dependent, &entries, resource_version, left).await? {
+            return Ok(patched);
+        }
+        self.edit_list(dependent, resource_version, OWNER_REFERENCES, |lists, _| apply(lists, &edit), left)
+            .await
+    }
+
+    /// Tries a strategic merge patch; `None` if a JSON merge patch is needed.
+    async fn strategic(
+        &self,
+        dependent: &Identity,
+        entries: &[Value],
+        resource_version: Option<&ResourceVersion>,
+        left: impl Fn(&ObjectFacts) -> Option<String>,
+    ) -> Result<Option<Patched>, ApiError> {
+        let resource = &dependent.resource.group_resource;
+        if entries.is_empty() || self.0.strategic_merge.refused.contains(resource) {
+            return Ok(None);
+        }
+        // An aggregated API may ignore the preconditions of a patch.
+        if self.is_aggregated(resource) {
+            match self.read_raw(dependent).await? {
+                Ok(live) => is_at(dependent, resource_version, &live)
+                    .map_err(|error| given_up(OWNER_REFERENCES, error))?,
+                Err(proof) => return Ok(Some(Patched::Gone(proof))),
+            }
+        }
+        let list = (OWNER_REFERENCES, entries);
+        match self.patch(dependent, STRATEGIC_MERGE_PATCH, resource_version, list, left).await {
+            Ok(patched) => Ok(Some(patched)),
+            Err(error) if error.code == Some(415) && error.class != ErrorClass::Denied => {
+                self.0.strategic_merge.refused.insert(resource.clone());
+                Ok(None)
+            }
+            // If the reference was removed meanwhile, the server merges the entry as a new,
+            // incomplete reference and refuses that. A live read shows it.
+            Err(ApiError { class: ErrorClass::Refused, code: Some(422), .. }) => Ok(None),
+            Err(error) => Err(given_up(OWNER_REFERENCES, error)),
+        }
+    }
+
+    /// Changes a list that a live read shows. `change` returns the new list; `None` if nothing is to
+    /// change.
+    async fn edit_list(
+        &self,
+        object: &Identity,
+        resource_version: Option<&ResourceVersion>,
+        list: &'static str,
+        change: impl Fn(RawMetadata<'_>, &ObjectFacts) -> Option<Vec<Box<RawValue>>>,
+        left: impl Fn(&ObjectFacts) -> Option<String>,
+    ) -> Result<Patched, ApiError> {
         let mut attempt = 1;
         loop {
-            let live = match self.read_raw(dependent).await? {
+            let live = match self.read_raw(object).await? {
                 Ok(live) => live,
                 Err(proof) => return Ok(Patched::Gone(proof)),
             };
-            let found = live.facts.resource_version.as_ref();
-            if resource_version.is_some() && resource_version != found {
-                return Err(given_up(LIST, moved_on(dependent, resource_version, found)));
-            }
-            let metadata = live.metadata(dependent)?;
-            let Some(entries) = apply(metadata.owner_references(), &edit) else {
+            is_at(object, resource_version, &live).map_err(|error| given_up(list, error))?;
+            let Some(entries) = change(live.metadata(object)?, &live.facts) else {
                 return Ok(Patched::Unneeded(live.facts));
             };
-            let patch =
-                ListPatch { uid: &dependent.uid, resource_version: found, list: LIST, entries: &entries };
-            match self.patch(dependent, MERGE_PATCH, &patch, |facts| left(facts, &edit)).await {
-                Ok(outcome) => return Ok(outcome.into()),
+            let found = live.facts.resource_version.as_ref();
+            match self.patch(object, MERGE_PATCH, found, (list, &entries), &left).await {
                 // The caller asked for no version: the object changed between the read and the
                 // patch, so read it again.
                 Err(error)
@@ -271,29 +244,136 @@ impl Api {
                         && resource_version.is_none()
                         && attempt < CONFLICTS =>
                 {
-                    record::patch_conflict(LIST, PatchConflict::Retry);
+                    record::patch_conflict(list, PatchConflict::Retry);
                     attempt += 1;
                 }
-                Err(error) => return Err(given_up(LIST, error)),
+                result => return result.map_err(|error| given_up(list, error)),
             }
+        }
+    }
+
+    /// Sends a patch of a list, with the uid and optionally a resource version as preconditions. `left`
+    /// says what the object that the answer shows still has, although the patch removes it: a mutating
+    /// webhook may have added it again.
+    ///
+    /// # Errors
+    ///
+    /// [`Denied`](ErrorClass::Denied) if the patch did not do its work; any other error of a write.
+    async fn patch<T: Serialize>(
+        &self,
+        object: &Identity,
+        content_type: &'static str,
+        resource_version: Option<&ResourceVersion>,
+        (list, entries): (&'static str, &[T]),
+        left: impl Fn(&ObjectFacts) -> Option<String>,
+    ) -> Result<Patched, ApiError> {
+        let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?;
+        call.path.push_str("?fieldManager=");
+        call.path.push_str(FIELD_MANAGER);
+        let body = || {
+            // `null` removes the list.
+            let entries = Some(entries).filter(|entries| !entries.is_empty());
+            let mut metadata = BTreeMap::from([(list, to_raw_value(&entries)?)]);
+            if !(list == FINALIZERS && mutation::is(Mutation::FinalizeByName)) {
+                metadata.insert("uid", to_raw_value(&object.uid)?);
+                if let Some(version) = resource_version {
+                    metadata.insert("resourceVersion", to_raw_value(version)?);
+                }
+            }
+            serde_json::to_vec(&BTreeMap::from([("metadata", metadata)]))
+        };
+        let body = body().map_err(|error| call.error(ErrorClass::Refused, error.to_string(), None))?;
+        call.body = Some((content_type, body));
+        let answer = match self.call(call).await {
+            Ok(answer) => answer,
+            Err(error) if error.class == ErrorClass::SaysGone => {
+                return self.confirm_gone(object, error).await.map(Patched::Gone);
+            }
+            Err(error) => return Err(error),
+        };
+        let facts = read_object("PATCH", object, &answer)?.facts;
+        match left(&facts).filter(|_| !mutation::is(Mutation::BelieveCodesOfPatches)) {
+            None => Ok(Patched::Changed(facts)),
+            Some(left) => Err(undone("PATCH", object, &left, answer.code)),
         }
     }
 }
 
-/// The list after the edits; `None` if nothing changes. Entries that stay are verbatim.
-fn apply(references: &[&RawValue], edit: impl Fn(&OwnerReference) -> Edit) -> Option<Vec<Box<RawValue>>> {
+/// Fails if an object is not at the version for which a patch was decided.
+fn is_at(object: &Identity, decided: Option<&ResourceVersion>, live: &RawObject) -> Result<(), ApiError> {
+    let found = live.facts.resource_version.as_ref();
+    let Some(decided) = decided.filter(|decided| Some(*decided) != found) else { return Ok(()) };
+    let found = found.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"));
+    Err(ApiError {
+        class: ErrorClass::Conflict,
+        action: "PATCH",
+        target: path::describe_object(object),
+        message: format!("decided at version {decided}, but the object is at {found}"),
+        code: None,
+    })
+}
+
+/// The final error of a patch of a list. Counts conflicts.
+fn given_up(list: &'static str, error: ApiError) -> ApiError {
+    if error.class == ErrorClass::Conflict {
+        record::patch_conflict(list, PatchConflict::Requeue);
+    }
+    error
+}
+
+/// The error of a write that was accepted and did not do its work.
+pub(super) fn undone(action: &'static str, identity: &Identity, left: &str, code: u16) -> ApiError {
+    ApiError {
+        class: ErrorClass::Denied,
+        action,
+        target: path::describe_object(identity),
+        message: format!(
+            "the API server accepted the write, but the object still {left}: a mutating webhook or policy \
+             may have restored it"
+        ),
+        code: Some(code),
+    }
+}
+
+/// `metadata.ownerReferences` and `metadata.finalizers`, verbatim.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct RawMetadata<'a> {
+    #[serde(borrow)]
+    owner_references: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    finalizers: Option<Vec<&'a RawValue>>,
+}
+
+impl RawObject {
+    /// The lists in the answer.
+    fn metadata(&self, identity: &Identity) -> Result<RawMetadata<'_>, ApiError> {
+        #[derive(Deserialize)]
+        struct Object<'a> {
+            #[serde(borrow)]
+            metadata: RawMetadata<'a>,
+        }
+        serde_json::from_slice::<Object<'_>>(&self.answer.body)
+            .map(|object| object.metadata)
+            .map_err(|error| unusable("GET", identity.to_string(), json_fault(&error), self.answer.code))
+    }
+}
+
+/// The references after the edits; `None` if nothing changes. Entries that stay are verbatim.
+fn apply(lists: RawMetadata<'_>, edit: impl Fn(&OwnerReference) -> Edit) -> Option<Vec<Box<RawValue>>> {
     let mut changed = false;
-    let mut entries = Vec::with_capacity(references.len());
-    for &raw in references {
+    let mut entries = Vec::new();
+    for raw in lists.owner_references.unwrap_or_default() {
         // A reference without a uid, or one that cannot be read, stays.
         let reference = kube_gc_decode::reference(raw.get()).ok().flatten();
         match reference.as_ref().map_or(Edit::Keep, &edit) {
             Edit::Keep => entries.push(raw.to_owned()),
             Edit::Remove => changed = true,
             Edit::StopBlocking => {
-                let released = release(raw)?;
+                let mut fields: serde_json::Map<String, Value> = serde_json::from_str(raw.get()).ok()?;
+                fields.insert("blockOwnerDeletion".into(), false.into());
+                entries.push(to_raw_value(&fields).ok()?);
                 changed = true;
-                entries.push(released);
             }
         }
     }
@@ -313,84 +393,81 @@ fn left(facts: &ObjectFacts, edit: impl Fn(&OwnerReference) -> Edit) -> Option<S
     })
 }
 
-fn release(raw: &RawValue) -> Option<Box<RawValue>> {
-    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(raw.get()).ok()?;
-    fields.insert("blockOwnerDeletion".into(), false.into());
-    to_raw_value(&fields).ok()
+/// A finalizer of the garbage collector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Finalizer {
+    /// `foregroundDeletion`.
+    Foreground,
+    /// `orphan`.
+    Orphan,
 }
 
-/// The error of a patch that was decided on another version than the live one.
-fn moved_on(
-    dependent: &Identity,
-    decided: Option<&ResourceVersion>,
-    found: Option<&ResourceVersion>,
-) -> ApiError {
-    let text = |version: Option<&ResourceVersion>| {
-        version.map_or_else(|| "no version".to_owned(), |version| format!("version {version}"))
-    };
-    ApiError {
-        class: ErrorClass::Conflict,
-        action: "PATCH",
-        target: path::describe_object(dependent),
-        message: format!("decided at {}, but the object is at {}", text(decided), text(found)),
-        code: None,
-    }
-}
-
-/// How long other patches wait for the first one, which may hang in a webhook.
-const AHEAD: Duration = Duration::from_secs(1);
-
-/// Which types accept strategic merge patches.
-///
-/// Discovery does not say it. Built-in types accept them, custom resources do not (415), and
-/// an aggregated API may or may not. So the first patch of a type goes ahead of all others.
-/// Otherwise each of many concurrent patches would find out by itself.
-#[derive(Debug, Default)]
-pub struct StrategicMergeSupport(DashMap<GroupResource, Arc<TypeSupport>>);
-
-/// What is known of one type.
-#[derive(Debug, Default)]
-pub struct TypeSupport {
-    first: Mutex<()>,
-    is_over: AtomicBool,
-    is_refused: AtomicBool,
-}
-
-impl StrategicMergeSupport {
-    pub fn of(&self, resource: &GroupResource) -> Arc<TypeSupport> {
-        if let Some(support) = self.0.get(resource) {
-            return Arc::clone(&support);
+impl Finalizer {
+    /// The name in `metadata.finalizers`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Foreground => FOREGROUND_FINALIZER,
+            Self::Orphan => ORPHAN_FINALIZER,
         }
-        Arc::clone(&self.0.entry(resource.clone()).or_default())
-    }
-
-    /// Whether the type is known to refuse strategic merge patches.
-    pub fn is_refused(&self, resource: &GroupResource) -> bool {
-        self.0.get(resource).is_some_and(|support| support.is_refused())
     }
 }
 
-impl TypeSupport {
-    pub fn is_refused(&self) -> bool {
-        self.is_refused.load(Ordering::Acquire)
+impl fmt::Display for Finalizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
+}
 
-    /// Waits for the first patch of the type, for a limited time. The caller that is the first
-    /// keeps the guard until its patch was answered.
-    pub async fn wait_for_first(&self) -> Option<MutexGuard<'_, ()>> {
-        if self.is_over.load(Ordering::Acquire) {
-            return None;
-        }
-        let first = timeout(AHEAD, self.first.lock()).await.ok();
-        first.filter(|_| !self.is_over.load(Ordering::Acquire))
-    }
+/// The result of removing a finalizer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FinalizerRemoval {
+    /// The finalizer was removed; the patched object.
+    Removed(ObjectFacts),
+    /// The object did not have the finalizer; the object as it was read.
+    NotPresent(ObjectFacts),
+    /// The object is gone, or another one has its name.
+    Gone(AbsenceProof),
+    /// The object is not being deleted, so its finalizers stay; the object as it was read.
+    NotBeingDeleted(ObjectFacts),
+}
 
-    /// A patch was answered.
-    pub fn ended(&self, refused: bool) {
-        if refused {
-            self.is_refused.store(true, Ordering::Release);
-        }
-        self.is_over.store(true, Ordering::Release);
+impl Api {
+    /// Removes a finalizer from an object that is being deleted (rule 6.6). Reads
+    /// the object live, and sends a JSON merge patch with its uid and resource version and with
+    /// the other finalizers verbatim. Tries up to five times if it conflicts with other writers.
+    /// Never patches an object that was re-created under the same name.
+    ///
+    /// # Errors
+    ///
+    /// Denied, refused, five conflicts in a row, or an answer that shows the finalizer. It was not
+    /// removed.
+    pub async fn remove_finalizer(
+        &self,
+        object: &Identity,
+        finalizer: Finalizer,
+    ) -> Result<FinalizerRemoval, ApiError> {
+        let is_it = |raw: &RawValue| {
+            serde_json::from_str::<String>(raw.get()).is_ok_and(|name| name == finalizer.name())
+        };
+        let change = |lists: RawMetadata<'_>, live: &ObjectFacts| {
+            let finalizers = lists.finalizers.filter(|_| live.being_deleted)?;
+            let others = finalizers.iter().filter(|raw| !is_it(raw)).map(|raw| (*raw).to_owned());
+            Some(others.collect::<Vec<_>>()).filter(|others| others.len() < finalizers.len())
+        };
+        let left = |facts: &ObjectFacts| {
+            let is_left = match finalizer {
+                Finalizer::Foreground => facts.finalizers.foreground,
+                Finalizer::Orphan => facts.finalizers.orphan,
+            };
+            is_left.then(|| format!("has the finalizer {finalizer}"))
+        };
+        Ok(match self.edit_list(object, None, FINALIZERS, change, left).await? {
+            Patched::Changed(facts) => FinalizerRemoval::Removed(facts),
+            Patched::Unneeded(live) if live.being_deleted => FinalizerRemoval::NotPresent(live),
+            Patched::Unneeded(live) => FinalizerRemoval::NotBeingDeleted(live),
+            Patched::Gone(proof) => FinalizerRemoval::Gone(proof),
+        })
     }
 }
 

@@ -166,16 +166,21 @@ async fn one_list_and_then_events_and_a_broken_watch_goes_on_where_it_was() {
     let server = Server::replying([
         Reply::ok(LIST),
         Reply::stream([lines([&added, &deleted, bookmark]), Part::Break]),
+        // The present version, before the watch is resumed.
+        Reply::ok(LIST.replace("\"7\"", "\"14\"")),
         Reply::stream([lines([&event("ADDED", "c", 13)]), Part::Hang]),
     ]);
     let watch = server.api().watch_pods("node-1");
     known(&watch, &["b", "c"]).await;
     assert_eq!(watch.pods().await.unwrap().len(), 2);
     let seen = server.seen();
-    assert_eq!(seen.iter().filter(|seen| seen.query("watch").is_none()).count(), 1);
-    assert_eq!(seen[1].query("resourceVersion"), Some("7"));
-    assert_eq!(seen[2].query("resourceVersion"), Some("12"));
-    assert!(seen.iter().all(|seen| seen.query("fieldSelector") == Some("spec.nodeName%3Dnode-1")));
+    let versions: Vec<_> = seen.iter().map(|seen| seen.query("resourceVersion")).collect();
+    assert_eq!(versions, [Some("0"), Some("7"), None, Some("12")]);
+    assert_eq!(seen[2].query("limit"), Some("1"), "only one list");
+    for request in [0, 1, 3] {
+        assert_eq!(seen[request].query("fieldSelector"), Some("spec.nodeName%3Dnode-1"));
+        assert_eq!(seen[request].header("accept"), "application/json", "whole pods");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,33 +3,46 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::encoder::{field, frame, list, status, typed};
-use crate::object::tests::object;
-use crate::{DecodedEvent, Encoding, Envelope, FactsReader, ListError, ListReader, WatchReader};
+use crate::testing::objects::object;
+use crate::{Change, Decoded, Encoding, Envelope, FactsReader, ListReader, WatchReader};
 use kube_gc_core::object::{ObjectFacts, ResourceVersion};
 
 type ListMeta = (Vec<Option<ObjectFacts>>, Envelope);
 
-fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<ListMeta, ListError> {
+fn read(encoding: Encoding, body: &[u8], cut: usize) -> Result<ListMeta, String> {
     let mut reader = ListReader::new(encoding);
     let mut facts = FactsReader::default();
     let mut items = Vec::new();
     for chunk in body.chunks(cut) {
-        reader.feed(chunk, &mut |view| items.push(facts.facts(view)))?;
+        reader.feed(chunk, &mut |item| {
+            items.push(facts.read(encoding, item)?.object);
+            Ok(())
+        })?;
     }
     Ok((items, reader.finish()?))
 }
 
 fn error(body: &[u8]) -> String {
-    read(Encoding::Protobuf, body, usize::MAX).unwrap_err().to_string()
+    read(Encoding::Protobuf, body, usize::MAX).unwrap_err()
 }
 
-fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<DecodedEvent, String>> {
+/// An event, with the object as it is read.
+#[derive(Clone, Debug, PartialEq)]
+enum Event {
+    Object(Change, Decoded<ObjectFacts>),
+    Other(DecodedEvent),
+}
+
+fn events(encoding: Encoding, body: &[u8]) -> Vec<Result<Event, String>> {
     let mut watch = WatchReader::new(encoding);
     let mut reader = FactsReader::default();
     watch.feed(body);
-    std::iter::from_fn(|| watch.next(&mut reader).map_err(|error| error.to_string()).transpose())
-        .take(5)
-        .collect()
+    let mut event = |event| match event {
+        DecodedEvent::Object(change, object) => Ok(Event::Object(change, reader.read(encoding, &object)?)),
+        other => Ok(Event::Other(other)),
+    };
+    let read = std::iter::from_fn(|| watch.next_event().transpose()).take(5);
+    read.map(|read| read.and_then(&mut event)).collect()
 }
 
 fn line(event: &Value) -> Vec<u8> {
@@ -111,10 +124,12 @@ fn errors_in_a_watch_equal_their_json() {
     ] {
         let event = json!({"type": "ERROR", "object": object});
         let expected = events(Encoding::Json, &line(&event));
-        assert!(matches!(&*expected, [Ok(DecodedEvent::Error(status))] if status.code > 400));
+        assert!(matches!(&*expected, [Ok(Event::Other(DecodedEvent::Error(status)))] if status.code > 400));
         assert_eq!(events(Encoding::Protobuf, &frame(&event)), expected);
         let body = typed("v1", "Status", &status(&object));
-        let Some(Ok(DecodedEvent::Error(expected))) = expected.first().cloned() else { unreachable!() };
+        let Some(Ok(Event::Other(DecodedEvent::Error(expected)))) = expected.first().cloned() else {
+            unreachable!()
+        };
         assert_eq!(Status::read(Encoding::Protobuf, &body), expected);
     }
     assert_eq!(Status::read(Encoding::Protobuf, b"{}"), Status::default());
@@ -188,62 +203,13 @@ fn at_most_one_item_is_buffered() {
     let mut parser = ListParser::default();
     let mut seen = 0;
     for chunk in body.chunks(100) {
-        parser.feed(chunk, &mut |_| seen += 1).unwrap();
-        assert!(parser.torn.capacity() < 1000, "{} bytes are held", parser.torn.capacity());
+        let on_item = &mut |_: &[u8]| {
+            seen += 1;
+            Ok(())
+        };
+        parser.feed(chunk, on_item).unwrap();
+        assert!(parser.buffer.capacity() < 2000, "{} bytes are held", parser.buffer.capacity());
     }
     assert_eq!(seen, 10_000);
     assert_eq!(parser.finish().unwrap().resource_version, Some(ResourceVersion::number(5)));
-}
-
-fn all(splitter: &mut FrameSplitter) -> Vec<Bytes> {
-    std::iter::from_fn(|| splitter.next_frame().unwrap()).collect()
-}
-
-fn framed(frame: &[u8]) -> Vec<u8> {
-    [&u32::try_from(frame.len()).unwrap().to_be_bytes()[..], frame].concat()
-}
-
-#[test]
-fn an_incomplete_frame_waits_for_its_end() {
-    let mut splitter = FrameSplitter::new(100);
-    splitter.feed(b"\0\0\0\x03one\0\0\0\0\0\0\0\x03tw");
-    assert_eq!(all(&mut splitter), [&b"one"[..], b""]);
-    splitter.feed(b"o\0\0");
-    assert_eq!(all(&mut splitter), ["two"]);
-}
-
-#[test]
-fn a_frame_that_is_too_long_is_an_error_before_it_arrives() {
-    let mut splitter = FrameSplitter::new(10);
-    splitter.feed(&framed(b"0123456789"));
-    assert_eq!(all(&mut splitter).len(), 1);
-    splitter.feed(b"\0\0\0\x0b");
-    assert_eq!(splitter.next_frame(), Err(FrameTooLong(10)));
-    // The beginning of JSON is a frame of two gigabytes.
-    let mut splitter = FrameSplitter::new(16 << 20);
-    splitter.feed(b"{\"type\":");
-    assert!(splitter.next_frame().is_err());
-}
-
-proptest! {
-    #[test]
-    fn chunks_do_not_matter(
-        frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..20),
-        cuts in prop::collection::vec(1_usize..40, 1..50),
-    ) {
-        let body: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
-        let mut splitter = FrameSplitter::new(1000);
-        let mut seen = Vec::new();
-        let mut rest = body.as_slice();
-        for cut in cuts.iter().cycle() {
-            if rest.is_empty() {
-                break;
-            }
-            let (chunk, more) = rest.split_at(rest.len().min(*cut));
-            splitter.feed(chunk);
-            seen.extend(all(&mut splitter));
-            rest = more;
-        }
-        prop_assert_eq!(seen, frames);
-    }
 }

@@ -1,7 +1,7 @@
 //! Entry points of the benchmarks: reads the bodies of lists and watches with the calls that
 //! the collector makes.
 
-use crate::{DecodedEvent, Encoding, FactsReader, ListError, ListReader, WatchReader};
+use crate::{DecodedEvent, Encoding, FactsReader, ListReader, WatchReader};
 use kube_gc_core::object::ObjectFacts;
 
 /// The facts of the items in a JSON list.
@@ -13,10 +13,12 @@ pub fn list<'a>(chunks: impl Iterator<Item = &'a [u8]>) -> Result<Vec<ObjectFact
     let (mut list, mut reader) = (ListReader::new(Encoding::Json), FactsReader::default());
     let mut batch = Vec::new();
     for chunk in chunks {
-        let fed = list.feed(chunk, &mut |view| batch.extend(reader.facts(view)));
-        fed.map_err(|ListError(message)| message)?;
+        list.feed(chunk, &mut |item| {
+            batch.extend(reader.read(Encoding::Json, item)?.object);
+            Ok(())
+        })?;
     }
-    list.finish().map_err(|ListError(message)| message)?;
+    list.finish()?;
     Ok(batch)
 }
 
@@ -46,12 +48,9 @@ fn objects_of<'a>(
     let mut batch = Vec::new();
     for chunk in chunks {
         events.feed(chunk);
-        while let Some(event) = events.next(&mut reader).map_err(|error| error.0)? {
-            match event {
-                DecodedEvent::Added(facts) | DecodedEvent::Modified(facts) | DecodedEvent::Deleted(facts) => {
-                    batch.push(facts);
-                }
-                DecodedEvent::Nameless(_) | DecodedEvent::Bookmark(_) | DecodedEvent::Error(_) => {}
+        while let Some(event) = events.next_event()? {
+            if let DecodedEvent::Object(_, object) = event {
+                batch.extend(reader.read(events.encoding(), &object)?.object);
             }
         }
     }

@@ -10,9 +10,8 @@ use serde_json::Value;
 
 pub use super::naive;
 use super::naive::Read;
-use crate::list::ListScanner;
 use crate::{
-    Bookmark, DecodedEvent, Encoding, Envelope, FactsReader, LineSplitter, ListReader, ObjectView,
+    Bookmark, Change, Decoded, DecodedEvent, Encoding, Envelope, FactsReader, ListReader, ObjectView,
     WatchReader,
 };
 use kube_gc_core::object::ObjectFacts;
@@ -53,45 +52,48 @@ pub fn no_disguise(_: &[u8]) -> bool {
 /// One object.
 pub fn object(bytes: &[u8]) {
     let lean = |bytes: &[u8]| {
-        let view: ObjectView<'_> = serde_json::from_slice(bytes).ok()?;
-        let (version, held) = (view.resource_version(), view.is_held());
-        Some((FactsReader::default().facts(view), version, held))
+        let view = ObjectView::read(Encoding::Json, bytes).ok()?;
+        Some((FactsReader::default().facts(&view), view.resource_version(), view.is_held()))
     };
     let naive =
         |tree: &Value| Ok((naive::facts(tree)?, naive::resource_version(tree)?, naive::is_held(tree)?));
     compare(bytes, lean, naive, no_disguise);
 }
 
+/// Reads a list in chunks of this size.
+fn read_list(encoding: Encoding, bytes: &[u8], cut: usize) -> Option<(Vec<Vec<u8>>, Envelope)> {
+    let mut list = ListReader::new(encoding);
+    let mut items = Vec::new();
+    let mut preview = None;
+    for chunk in bytes.chunks(cut) {
+        let fed = list.feed(chunk, &mut |item| {
+            ObjectView::read(encoding, item)?;
+            items.push(item.to_vec());
+            Ok(())
+        });
+        fed.ok()?;
+        preview = preview.or_else(|| list.preview());
+    }
+    let envelope = list.finish().ok()?;
+    if let Some(preview) = preview {
+        assert_eq!(preview.resource_version, envelope.resource_version, "the preview told another version");
+    }
+    Some((items, envelope))
+}
+
+fn list_in_chunks(encoding: Encoding, bytes: &[u8]) {
+    let [whole, cuts @ ..] = chunked(bytes);
+    let expected = read_list(encoding, bytes, whole);
+    for cut in cuts {
+        assert_eq!(read_list(encoding, bytes, cut), expected, "in chunks of {cut}");
+    }
+}
+
 /// A list, in one piece and in many.
 pub fn list(bytes: &[u8]) {
-    let scan = |bytes: &[u8], cut: usize| -> Option<(Vec<Vec<u8>>, Envelope)> {
-        let mut scanner = ListScanner::default();
-        let mut items = Vec::new();
-        let mut preview = None;
-        for chunk in bytes.chunks(cut) {
-            let kept = scanner.feed(chunk, |item| {
-                items.push(item.to_vec());
-                Ok(())
-            });
-            kept.ok()?;
-            preview = preview.or_else(|| scanner.preview());
-        }
-        let envelope = scanner.finish().ok()?;
-        if let Some(preview) = preview {
-            assert_eq!(
-                preview.resource_version, envelope.resource_version,
-                "the preview told another version"
-            );
-        }
-        Some((items, envelope))
-    };
-    let whole = scan(bytes, bytes.len().max(1));
-    for cut in [1, 2 + bytes.len() % 61] {
-        assert_eq!(scan(bytes, cut), whole, "in chunks of {cut}");
-    }
-    list_in_place(bytes, whole.clone());
+    list_in_chunks(Encoding::Json, bytes);
     let lean = |bytes: &[u8]| {
-        let (items, envelope) = scan(bytes, bytes.len().max(1))?;
+        let (items, envelope) = read_list(Encoding::Json, bytes, bytes.len().max(1))?;
         let items: Option<Vec<Value>> = items.iter().map(|item| serde_json::from_slice(item).ok()).collect();
         Some((items?, envelope))
     };
@@ -99,50 +101,54 @@ pub fn list(bytes: &[u8]) {
     compare(bytes, lean, naive::list, |bytes| bytes.windows(2).any(|pair| pair == br"\u"));
 }
 
-/// Items that are read in place equal those that are cut out and then read.
-fn list_in_place(bytes: &[u8], cut_out: Option<(Vec<Vec<u8>>, Envelope)>) {
-    let facts =
-        |item: &[u8]| serde_json::from_slice(item).ok().map(|view| FactsReader::default().facts(view));
-    let expected = cut_out.and_then(|(items, envelope)| {
-        let facts: Option<Vec<_>> = items.iter().map(|item| facts(item)).collect();
-        Some((facts?, envelope))
-    });
-    for cut in [bytes.len().max(1), 1, 2 + bytes.len() % 61] {
-        let (mut scanner, mut facts) = (ListScanner::default(), Vec::new());
-        let mut on_item = |view: ObjectView<'_>| facts.push(FactsReader::default().facts(view));
-        let read = bytes.chunks(cut).try_for_each(|chunk| scanner.read(chunk, &mut on_item));
-        let read = read.and_then(|()| scanner.finish()).ok().map(|envelope| (facts, envelope));
-        assert_eq!(read, expected, "read in place, in chunks of {cut}");
+/// A list in protobuf, in one piece and in many.
+pub fn list_protobuf(bytes: &[u8]) {
+    list_in_chunks(Encoding::Protobuf, bytes);
+}
+
+/// Reads the events of a watch in chunks of this size, up to the first that cannot be read.
+fn read_watch(encoding: Encoding, bytes: &[u8], cut: usize) -> Vec<Option<Event>> {
+    let (mut watch, mut events) = (WatchReader::new(encoding), Vec::new());
+    for chunk in bytes.chunks(cut) {
+        watch.feed(chunk);
+        while let Some(event) = watch.next_event().transpose() {
+            let event = event.ok().and_then(|event| Event::of(encoding, event));
+            let is_last = event.is_none();
+            events.push(event);
+            if is_last {
+                return events;
+            }
+        }
+    }
+    events
+}
+
+fn watch_in_chunks(encoding: Encoding, bytes: &[u8]) {
+    let [whole, cuts @ ..] = chunked(bytes);
+    let expected = read_watch(encoding, bytes, whole);
+    for cut in cuts {
+        assert_eq!(read_watch(encoding, bytes, cut), expected, "in chunks of {cut}");
     }
 }
 
 /// The body of a watch: lines, and the event in each.
 pub fn watch(bytes: &[u8]) {
-    let split = |cut: usize| {
-        let mut splitter = LineSplitter::new(usize::MAX);
-        let mut lines = Vec::new();
-        for chunk in bytes.chunks(cut) {
-            splitter.feed(chunk);
-            while let Ok(Some(line)) = splitter.next_line() {
-                lines.push(line.to_vec());
-            }
-        }
-        lines
-    };
-    // The bytes after the last line end are an incomplete line.
-    let mut expected: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
-    expected.pop();
-    expected.retain(|line| !line.trim_ascii().is_empty());
-    for cut in chunked(bytes) {
-        assert_eq!(split(cut), expected, "in chunks of {cut}");
-    }
-    for line in expected {
+    watch_in_chunks(Encoding::Json, bytes);
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         event(line);
     }
 }
 
+/// The body of a watch in protobuf, in one piece and in many.
+pub fn watch_protobuf(bytes: &[u8]) {
+    watch_in_chunks(Encoding::Protobuf, bytes);
+}
+
 fn event(line: &[u8]) {
-    let lean = |line: &[u8]| DecodedEvent::read(line, &mut FactsReader::default()).ok().map(Event::from);
+    let lean = |line: &[u8]| {
+        let body = [line, b"\n"].concat();
+        read_watch(Encoding::Json, &body, body.len()).pop()?
+    };
     compare(line, lean, naive::event, no_disguise);
     // Servers write the type first; a rewritten document has it last.
     let Ok(tree) = serde_json::from_slice::<Value>(line) else { return };
@@ -161,65 +167,19 @@ pub(super) enum Event {
     Error { code: u16, message: String },
 }
 
-impl From<DecodedEvent> for Event {
-    fn from(line: DecodedEvent) -> Self {
-        match line {
-            DecodedEvent::Added(facts) | DecodedEvent::Modified(facts) => {
-                Self::Object { deleted: false, facts }
-            }
-            DecodedEvent::Deleted(facts) => Self::Object { deleted: true, facts },
-            DecodedEvent::Nameless(version) => Self::Nameless(version),
-            DecodedEvent::Bookmark(bookmark) => Self::Bookmark(bookmark),
-            DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
-        }
-    }
-}
-
-/// A list in protobuf, in one piece and in many.
-pub fn list_protobuf(bytes: &[u8]) {
-    let read = |cut: usize| -> Option<(Vec<Option<ObjectFacts>>, Envelope)> {
-        let mut list = ListReader::new(Encoding::Protobuf);
-        let mut items = Vec::new();
-        let mut preview = None;
-        for chunk in bytes.chunks(cut) {
-            list.feed(chunk, &mut |view| items.push(FactsReader::default().facts(view))).ok()?;
-            preview = preview.or_else(|| list.preview());
-        }
-        let envelope = list.finish().ok()?;
-        assert!(preview.is_none_or(|preview| preview == envelope), "the preview told another envelope");
-        Some((items, envelope))
-    };
-    let [whole, cuts @ ..] = chunked(bytes);
-    let expected = read(whole);
-    for cut in cuts {
-        assert_eq!(read(cut), expected, "in chunks of {cut}");
-    }
-}
-
-/// The body of a watch in protobuf, in one piece and in many.
-pub fn watch_protobuf(bytes: &[u8]) {
-    let read = |cut: usize| {
-        let mut watch = WatchReader::new(Encoding::Protobuf);
-        let mut reader = FactsReader::default();
-        let mut events = Vec::new();
-        for chunk in bytes.chunks(cut) {
-            watch.feed(chunk);
-            loop {
-                match watch.next(&mut reader) {
-                    Ok(Some(event)) => events.push(Ok(event)),
-                    Ok(None) => break,
-                    Err(error) => {
-                        events.push(Err(error));
-                        return events;
+impl Event {
+    fn of(encoding: Encoding, event: DecodedEvent) -> Option<Self> {
+        Some(match event {
+            DecodedEvent::Object(change, object) => {
+                match FactsReader::default().read(encoding, &object).ok()? {
+                    Decoded { object: Some(facts), .. } => {
+                        Self::Object { deleted: change == Change::Deleted, facts }
                     }
+                    Decoded { version, .. } => Self::Nameless(version),
                 }
             }
-        }
-        events
-    };
-    let [whole, cuts @ ..] = chunked(bytes);
-    let expected = read(whole);
-    for cut in cuts {
-        assert_eq!(read(cut), expected, "in chunks of {cut}");
+            DecodedEvent::Bookmark(bookmark) => Self::Bookmark(bookmark),
+            DecodedEvent::Error(status) => Self::Error { code: status.code, message: status.message },
+        })
     }
 }

@@ -8,3 +8,5 @@ pub mod encoder;
 pub mod fuzzing;
 #[cfg(any(test, feature = "internals"))]
 pub mod naive;
+#[cfg(test)]
+pub mod objects;

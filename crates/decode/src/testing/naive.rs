@@ -132,8 +132,8 @@ pub(super) fn list(list: &Value) -> Read<(Vec<Value>, Envelope)> {
         return Err(Misshapen);
     }
     let items = elements(list, "items")?.to_vec();
-    if !items.iter().all(Value::is_object) {
-        return Err(Misshapen);
+    for item in &items {
+        facts(item)?;
     }
     let metadata = part(list, "metadata")?;
     let resource_version = ResourceVersion::parse(&text(&metadata, "resourceVersion")?);

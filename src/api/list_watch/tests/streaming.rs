@@ -185,9 +185,11 @@ async fn a_server_that_ignores_what_it_does_not_know_is_listed_after_some_stream
         None => list(10, &["a"]),
     });
     let mut watch = streaming(&server);
-    let failed = "failed transient";
-    assert_eq!(steps(&mut watch, 6).await, [failed, failed, failed, "began", "items a", "listed 10"]);
-    assert_eq!(kinds(&server), ["stream 0", "stream 0", "stream 0", "list 0"]);
+    for _ in 0..3 {
+        assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "failed transient"]);
+    }
+    assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "listed 10"]);
+    assert_eq!(kinds(&server), ["stream 0", "stream 1", "stream 1", "list 1"]);
 }
 
 /// Rule 1.32.
@@ -216,7 +218,7 @@ async fn a_stream_is_opened_and_read_in_the_phase_of_the_watch() {
 async fn a_stream_that_is_drained_before_its_end_ends_at_once() {
     let server = Server::replying([Reply::stream([lines([&event("ADDED", "a", 1)]), Part::Hang])]);
     let mut watch = streaming(&server);
-    assert!(tokio::time::timeout(Duration::from_secs(1), watch.next()).await.is_err());
+    assert_eq!(steps(&mut watch, 2).await, ["began", "items a"]);
     watch.drain();
     assert_eq!(steps(&mut watch, 1).await, ["ended"]);
 }
