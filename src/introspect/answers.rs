@@ -37,8 +37,6 @@ const MOST_PLANNED: usize = 500_000;
 const VISITS: usize = 4_000;
 /// The questions of a plan that a partition gets at a time.
 const QUESTIONS: usize = 256;
-/// How long an answer counts that rests on live reads.
-const READS_COUNT: Duration = Duration::from_secs(10);
 
 impl CollectorIntrospection {
     /// Why an object is still there; `None` if it is not in the graph.
