@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::actors::graph::TakeInChanges;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::actors::graph_queue::{Arrival, GraphQueue};
+use crate::actors::graph_queue::{Arrived, GraphQueue, Waiting};
 
 use kube_gc_core::graph::{Epoch, PartitionId, WatchEvent};
 use kube_gc_core::object::ResourceType;
@@ -29,16 +29,15 @@ const CHANGES_WAITING: usize = 8192;
 pub struct Batches {
     graph: GraphHandle,
     queues: Vec<PartitionQueue>,
-    waiting: usize,
     in_flight: FuturesUnordered<BoxFuture<'static, (PartitionId, Result<(), PartitionEnded>)>>,
     /// The type and the epoch of the monitor.
     source: (Arc<ResourceType>, Epoch),
-    graph_queue: GraphQueue,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PartitionQueue {
-    arrivals: VecDeque<Arrival>,
+    changes: VecDeque<Arrived>,
+    waiting: Waiting,
     is_in_flight: bool,
     /// List ends that wait, and list ends in flight.
     list_ends: (usize, usize),
@@ -50,11 +49,16 @@ impl Batches {
         graph: GraphHandle,
         resource: Arc<ResourceType>,
         epoch: Epoch,
-        graph_queue: GraphQueue,
+        graph_queue: &GraphQueue,
     ) -> Self {
-        let queues = graph.partitions().map(|_| PartitionQueue::default()).collect();
-        let in_flight = FuturesUnordered::new();
-        Self { graph, queues, waiting: 0, in_flight, source: (resource, epoch), graph_queue }
+        let queue = |_| PartitionQueue {
+            changes: VecDeque::new(),
+            waiting: graph_queue.waiting(),
+            is_in_flight: false,
+            list_ends: (0, 0),
+        };
+        let queues = graph.partitions().map(queue).collect();
+        Self { graph, queues, in_flight: FuturesUnordered::new(), source: (resource, epoch) }
     }
 
     /// Queues a change that arrived `at` that moment: for the partition of its namespace, or
@@ -76,46 +80,44 @@ impl Batches {
     fn put_in(&mut self, partition: usize, change: WatchEvent, at: Instant) {
         if let Some(queue) = self.queues.get_mut(partition) {
             queue.list_ends.0 += usize::from(matches!(change, WatchEvent::InitDone { .. }));
-            match queue.arrivals.back_mut().filter(|last| last.at() == at) {
-                Some(last) => last.push(change),
-                None => {
-                    let mut arrival = self.graph_queue.arrival(at);
-                    arrival.push(change);
-                    queue.arrivals.push_back(arrival);
-                }
-            }
-            self.waiting += 1;
+            queue.changes.push_back((at, change));
+            queue.waiting.add();
         }
     }
 
     /// Sends one message to each partition that has changes waiting and no message in flight.
     pub fn flush(&mut self) {
         for (partition, queue) in self.graph.partitions().zip(&mut self.queues) {
-            if queue.is_in_flight || queue.arrivals.is_empty() {
+            if queue.is_in_flight || queue.changes.is_empty() {
                 continue;
             }
-            let arrivals = queue.next_message();
+            let changes = queue.next_message();
             queue.is_in_flight = true;
-            let changes = || arrivals.iter().flat_map(Arrival::changes);
-            let ends = changes().filter(|change| matches!(change, WatchEvent::InitDone { .. })).count();
+            let is_end = |(_, change): &&Arrived| matches!(change, WatchEvent::InitDone { .. });
+            let ends = changes.iter().filter(is_end).count();
             queue.list_ends = (queue.list_ends.0 - ends, ends);
-            self.waiting -= changes().count();
+            let waiting = queue.waiting.split(changes.len());
             let (resource, epoch) = self.source.clone();
             let graph = self.graph.clone();
             self.in_flight.push(Box::pin(async move {
-                (partition, graph.take_in(partition, TakeInChanges { resource, epoch, arrivals }).await)
+                let message = TakeInChanges { resource, epoch, changes, waiting };
+                (partition, graph.take_in(partition, message).await)
             }));
         }
     }
 
+    fn waiting(&self) -> usize {
+        self.queues.iter().map(|queue| queue.changes.len()).sum()
+    }
+
     /// Whether what waits fits into one message.
-    pub const fn is_short(&self) -> bool {
-        self.waiting < CHANGES_PER_MESSAGE
+    pub fn is_short(&self) -> bool {
+        self.waiting() < CHANGES_PER_MESSAGE
     }
 
     /// Whether the watch may be read on.
-    pub const fn has_room(&self) -> bool {
-        self.waiting < CHANGES_WAITING
+    pub fn has_room(&self) -> bool {
+        self.waiting() < CHANGES_WAITING
     }
 
     /// Whether the graph has applied every list that has ended, even if later changes still wait.
@@ -125,7 +127,7 @@ impl Batches {
 
     /// Whether everything has been applied.
     pub fn is_empty(&self) -> bool {
-        self.waiting == 0 && self.in_flight.is_empty()
+        self.waiting() == 0 && self.in_flight.is_empty()
     }
 
     /// Waits until a partition has applied a message; forever if none is in flight. Cancel
@@ -161,34 +163,16 @@ impl Batches {
 }
 
 impl PartitionQueue {
-    fn next_message(&mut self) -> Vec<Arrival> {
-        let (mut arrivals, mut room) = (Vec::new(), CHANGES_PER_MESSAGE);
-        let mut room_for_references = REFERENCES_PER_MESSAGE;
-        while room > 0
-            && let Some(first) = self.arrivals.front_mut()
-        {
-            let mut is_first_change = arrivals.is_empty();
-            let fit = |change: &&WatchEvent| {
-                let references = references(change);
-                let fits = references <= room_for_references || is_first_change;
-                is_first_change = false;
-                room_for_references = room_for_references.saturating_sub(references);
-                fits
-            };
-            let arrival = first.split_to(first.changes().iter().take(room).take_while(fit).count());
-            let is_complete = first.changes().is_empty();
-            if is_complete {
-                self.arrivals.pop_front();
-            }
-            room -= arrival.changes().len();
-            if !arrival.changes().is_empty() {
-                arrivals.push(arrival);
-            }
-            if !is_complete {
-                break;
-            }
-        }
-        arrivals
+    fn next_message(&mut self) -> Vec<Arrived> {
+        let (mut is_first, mut room) = (true, REFERENCES_PER_MESSAGE);
+        let fits = |(_, change): &&Arrived| {
+            let references = references(change);
+            let fits = std::mem::take(&mut is_first) || references <= room;
+            room = room.saturating_sub(references);
+            fits
+        };
+        let count = self.changes.iter().take(CHANGES_PER_MESSAGE).take_while(fits).count();
+        self.changes.drain(..count).collect()
     }
 }
 

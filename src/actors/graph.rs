@@ -1,29 +1,30 @@
 //! The Graph actor: owns one partition, on its own thread.
 
-use std::ops::Range;
 use std::sync::Arc;
-use std::task::Waker;
 
 use actix::{
     Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Recipient,
     ResponseFuture, WrapFuture,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph_queue::Arrival;
+use crate::actors::graph_queue::{Arrived, Waiting};
 use crate::actors::outbox::{Outbox, Sequence};
 use crate::actors::pool::Enqueue;
-use crate::actors::supervision::{Fatal, die};
+use crate::actors::supervision::die;
 use crate::api::{EventRecorder, RestoreFence};
 use kube_gc_core::graph::{Effects, Epoch, Intake, Partition, PartitionId, PeerMessage, Stats, WatchEvent};
-use kube_gc_core::object::ResourceType;
+use kube_gc_core::object::{Key, ResourceType};
 
 /// Links in one message to another partition.
 const LINKS_PER_MESSAGE: usize = 512;
 /// Keys in one message to a pool.
 const KEYS_PER_MESSAGE: usize = 4096;
+
+/// Why the process ends: a partition ended, or an update was not completed.
+const BROKEN: &str = "the graph can no longer be trusted";
 
 /// Where a partition's effects go.
 #[derive(Debug, Clone)]
@@ -49,26 +50,12 @@ pub struct GraphActor {
     id: PartitionId,
     partition: Partition,
     effects: Effects,
-    /// Ranges of keys for the delete pool that follow from the deletion of an owner, and when its
-    /// event arrived.
-    bereaved: Vec<(Range<usize>, Instant)>,
+    /// Keys for the delete pool whose owner was deleted, and when that event arrived.
+    cascaded: Vec<(Key, Option<Instant>)>,
     sinks: EffectSinks,
     outbox: Outbox,
     peers: Vec<Addr<GraphActor>>,
     through: Vec<(Sequence, oneshot::Sender<()>)>,
-    /// Questions of people. It answers one after each batch of changes, so that an answer does not
-    /// wait for all changes that came before it. Their bound is that of the listener's requests and
-    /// streams: each of them waits for an answer before it asks again.
-    asked_by_people: mpsc::UnboundedReceiver<Question>,
-}
-
-/// Where a partition takes messages, and questions of people.
-#[derive(Clone, Debug)]
-pub struct GraphAddress {
-    /// Takes messages.
-    pub messages: Addr<GraphActor>,
-    /// Takes questions of people. Each needs an [`AnswerNext`] to follow it.
-    pub(super) people: mpsc::UnboundedSender<Question>,
 }
 
 /// What a partition does to answer a question, or to obey an order.
@@ -78,11 +65,6 @@ type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Question(pub Box<Answering>);
-
-/// Answer the next question of a person, which may have been answered already.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub(super) struct AnswerNext;
 
 /// Changes from a monitor. Answered when the graph has applied them, which throttles a fast watch.
 /// If a list ends in them, answered when other partitions have applied its links, too.
@@ -94,7 +76,9 @@ pub struct TakeInChanges {
     /// The monitor's epoch.
     pub epoch: Epoch,
     /// The changes, in order.
-    pub arrivals: Vec<Arrival>,
+    pub changes: Vec<Arrived>,
+    /// Counts them until they are applied.
+    pub waiting: Waiting,
 }
 
 /// Links from another partition. Answered when this partition has applied them.
@@ -129,24 +113,21 @@ impl GraphActor {
         partition: Partition,
         sinks: EffectSinks,
         thread: Option<&ArbiterHandle>,
-    ) -> GraphAddress {
-        let (people, asked_by_people) = mpsc::unbounded_channel();
+    ) -> Addr<Self> {
         let actor = Self {
             id,
             partition,
             effects: Effects::default(),
-            bereaved: Vec::new(),
+            cascaded: Vec::new(),
             sinks,
             outbox: Outbox::default(),
             peers: Vec::new(),
             through: Vec::new(),
-            asked_by_people,
         };
-        let messages = match thread {
+        match thread {
             Some(thread) => Self::start_in_arbiter(thread, |_| actor),
             None => Actor::start(actor),
-        };
-        GraphAddress { messages, people }
+        }
     }
 
     /// The partition, and where the effects of a change go.
@@ -165,34 +146,20 @@ impl GraphActor {
         PartitionStatus { stats: self.partition.stats(), outbox }
     }
 
-    fn answer_next(&mut self, ctx: &mut Context<Self>) {
-        if let Ok(Question(question)) = self.asked_by_people.try_recv() {
-            question(self, ctx);
-        }
-    }
-
     /// Forwards effects. Keys are sent without waiting for room: a pool holds each key once, so
     /// there are never more of them than nodes.
     pub(super) fn forward(&mut self, ctx: &mut Context<Self>) {
-        // They follow what has changed.
-        self.partition.outdated().for_each(Waker::wake_by_ref);
-        let Effects { delete, cascaded, orphan, absent, present, revived, restored, peers, reports } =
-            &mut self.effects;
         // This comes first, because writes continue until the fence knows.
-        if let (Some(proof), Some(restore_fence)) = (restored.take(), &self.sinks.restore_fence) {
+        if let (Some(proof), Some(restore_fence)) = (self.effects.restored.take(), &self.sinks.restore_fence)
+        {
             restore_fence.report_restore(proof);
         }
         // Effects that did not come from a watch event have no moment to count from.
-        cascaded.clear();
-        let since = std::mem::take(&mut self.bereaved);
-        for (keys, since, pool) in
-            [(delete, since, &self.sinks.delete), (orphan, Vec::new(), &self.sinks.orphan)]
-        {
-            let all = Enqueue { keys: std::mem::take(keys), bereaved: since };
-            for message in all.parts(KEYS_PER_MESSAGE) {
-                pool.do_send(message);
-            }
-        }
+        let mut keys = std::mem::take(&mut self.cascaded);
+        keys.extend(self.effects.take_delete().map(|key| (key, None)));
+        enqueue(&self.sinks.delete, keys);
+        let Effects { orphan, absent, present, revived, peers, reports, .. } = &mut self.effects;
+        enqueue(&self.sinks.orphan, orphan.drain(..).map(|key| (key, None)).collect());
         for identity in absent.drain(..) {
             self.sinks.absent_owners.absent.remember(&identity);
         }
@@ -222,9 +189,7 @@ impl GraphActor {
             return;
         };
         let Some(peer) = self.peers.get(usize::from(to)) else {
-            return die(&Fatal::Graph {
-                detail: format!("partition {:?} names a peer {to} that does not exist", self.id),
-            });
+            return die(&format!("{BROKEN}: partition {:?} names a peer {to} that does not exist", self.id));
         };
         let delivery = peer.send(FromPeer(messages)).into_actor(self).map(|result, actor, ctx| {
             if result.is_err() {
@@ -257,12 +222,19 @@ impl GraphActor {
     }
 }
 
+fn enqueue(pool: &Recipient<Enqueue>, mut keys: Vec<(Key, Option<Instant>)>) {
+    while !keys.is_empty() {
+        let rest = keys.split_off(keys.len().min(KEYS_PER_MESSAGE));
+        pool.do_send(Enqueue(std::mem::replace(&mut keys, rest)));
+    }
+}
+
 impl Actor for GraphActor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Room for one message of every monitor and worker: each waits for the answer before it
-        // sends another.
+        // Room for one message of every monitor, worker and page: each waits for the answer before it
+        // sends another, so that no answer waits for long.
         ctx.set_mailbox_capacity(1024);
     }
 }
@@ -270,7 +242,7 @@ impl Actor for GraphActor {
 impl Drop for GraphActor {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            die(&Fatal::Graph { detail: format!("partition {} panicked", self.id.0) });
+            die(&format!("{BROKEN}: partition {} panicked", self.id.0));
         }
     }
 }
@@ -292,30 +264,26 @@ impl Handler<Question> for GraphActor {
     }
 }
 
-impl Handler<AnswerNext> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, AnswerNext: AnswerNext, ctx: &mut Self::Context) {
-        self.answer_next(ctx);
-    }
-}
-
 impl Handler<TakeInChanges> for GraphActor {
     type Result = ResponseFuture<()>;
 
     fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
-        let TakeInChanges { resource, epoch, arrivals } = message;
+        let TakeInChanges { resource, epoch, changes, waiting } = message;
+        let applying = waiting.begin(self.id, &changes);
         let mut list_ended = false;
-        for arrival in arrivals {
-            let at = arrival.at();
-            let (changes, _applying) = arrival.begin(self.id);
-            list_ended |= changes.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
+        let mut changes = changes.into_iter().peekable();
+        while let Some((at, first)) = changes.next() {
+            let mut events = vec![first];
+            while let Some((_, change)) = changes.next_if(|(also, _)| *also == at) {
+                events.push(change);
+            }
+            list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
             let resource = Arc::clone(&resource);
-            self.partition.intake(Intake::Events { resource, epoch, events: changes }, &mut self.effects);
-            self.bereaved.extend(self.effects.cascaded.drain(..).map(|keys| (keys, at)));
+            self.partition.intake(Intake::Events { resource, epoch, events }, &mut self.effects);
+            self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
         }
+        drop(applying);
         self.forward(ctx);
-        self.answer_next(ctx);
         if list_ended { self.when_delivered() } else { Box::pin(std::future::ready(())) }
     }
 }

@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use actix::{Context, MailboxError};
+use actix::{Addr, Context, MailboxError};
 use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::actors::graph::{
-    AnswerNext, Fence, GraphActor, GraphAddress, PartitionStatus, Question, TakeInChanges,
-};
-use crate::actors::graph_follower::GraphFollower;
+use crate::actors::graph::{Fence, GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
-    Bookmark, Cursor, DependentView, Effects, ExpectedChange, Follower, Generation, Intake, MemberMark,
-    MemberPage, MembersOf, ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery,
-    Sharding, Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
+    Cursor, DependentId, DependentView, Effects, ExpectedChange, Generation, Intake, MemberMark, MemberPage,
+    MembersOf, ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding,
+    Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
 };
 use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
 use kube_gc_insight::{Fact, Need, facts};
@@ -27,7 +24,7 @@ const KEYS_PER_QUESTION: usize = 512;
 #[derive(Debug, Clone)]
 pub struct GraphHandle {
     sharding: Sharding,
-    partitions: Arc<[GraphAddress]>,
+    partitions: Arc<[Addr<GraphActor>]>,
     /// The disturbance under which the reports through this handle were found.
     under: Option<u64>,
     /// The origin of the partitions' clock.
@@ -58,7 +55,7 @@ type Answer<T> = Result<T, PartitionEnded>;
 
 impl GraphHandle {
     /// A handle for partitions in the order of their ids.
-    pub fn new(sharding: Sharding, partitions: Vec<GraphAddress>) -> Self {
+    pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
         Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
     }
@@ -79,7 +76,7 @@ impl GraphHandle {
         (0..self.sharding.count()).map(PartitionId)
     }
 
-    fn address(&self, PartitionId(partition): PartitionId) -> Answer<&GraphAddress> {
+    fn address(&self, PartitionId(partition): PartitionId) -> Answer<&Addr<GraphActor>> {
         self.partitions.get(usize::from(partition)).ok_or(PartitionEnded)
     }
 
@@ -99,7 +96,7 @@ impl GraphHandle {
             // Who asked may have given up.
             let _ = answer.send(found);
         };
-        self.address(partition)?.messages.do_send(Question(Box::new(ask)));
+        self.address(partition)?.do_send(Question(Box::new(ask)));
         answered.await.map_err(|_| PartitionEnded)
     }
 
@@ -161,29 +158,9 @@ impl GraphHandle {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Asks one partition a question of a person, which it answers between two batches of changes.
-    async fn ask_between<A: Send + 'static>(
-        &self,
-        partition: PartitionId,
-        question: impl FnOnce(&mut Partition) -> A + Send + 'static,
-    ) -> Answer<A> {
-        let GraphAddress { messages, people } = self.address(partition)?;
-        let (answer, answered) = oneshot::channel();
-        // If the partition has ended, this drops the way back of the answer.
-        let _ = people.send(Question(Box::new(move |actor, _| {
-            // Who asked may have given up.
-            if !answer.is_closed() {
-                let _ = answer.send(question(actor.partition().0));
-            }
-        })));
-        // For a partition that has nothing else to do.
-        messages.do_send(AnswerNext);
-        answered.await.map_err(|_| PartitionEnded)
-    }
-
     /// Puts a monitor's changes into one partition; see [`TakeInChanges`].
     pub async fn take_in(&self, partition: PartitionId, message: TakeInChanges) -> Answer<()> {
-        Ok(self.address(partition)?.messages.send(message).await?)
+        Ok(self.address(partition)?.send(message).await?)
     }
 
     /// Puts the same into every partition.
@@ -244,14 +221,14 @@ impl GraphHandle {
         self.ask(self.sharding.of(identity.namespace.as_ref()), report).await
     }
 
-    /// One page of an owner's dependents, and where the next one starts, if there is one.
-    pub async fn dependents(
-        &self,
-        owner: &Key,
-        after: Option<Bookmark>,
-        limit: usize,
-    ) -> Answer<(Vec<DependentView>, Option<Bookmark>)> {
-        self.ask_about(owner, move |graph, owner, _| graph.dependents(owner, after, limit)).await
+    /// An owner's dependents.
+    pub async fn dependents(&self, owner: &Key) -> Answer<Vec<DependentId>> {
+        self.ask_about(owner, |graph, owner, _| graph.dependents(owner)).await
+    }
+
+    /// Some of an owner's dependents, as far as they are still there.
+    pub async fn dependent_views(&self, owner: &Key, of: Vec<DependentId>) -> Answer<Vec<DependentView>> {
+        self.ask_about(owner, move |graph, owner, _| graph.dependent_views(owner, &of)).await
     }
 
     /// All observed objects with this uid, in any namespace.
@@ -296,13 +273,13 @@ impl GraphHandle {
             }
         };
         if let Ok(address) = self.address(self.sharding.of(key.namespace.as_ref())) {
-            address.messages.do_send(Question(Box::new(expect)));
+            address.do_send(Question(Box::new(expect)));
         }
     }
 
     /// Resolves when all links between partitions that were queued before are applied.
     pub async fn fence(&self) -> Answer<()> {
-        let fences = self.partitions.iter().map(|address| address.messages.send(Fence));
+        let fences = self.partitions.iter().map(|address| address.send(Fence));
         try_join_all(fences).await.map(drop).map_err(PartitionEnded::from)
     }
 
@@ -341,37 +318,15 @@ impl GraphHandle {
         self.ask_all(move |graph, _| graph.stuck_objects(now, &filter)).await
     }
 
-    /// The first observed object with this uid in each partition. `follower` is woken when another
-    /// look may find others.
-    pub async fn locate_for(&self, uid: &Uid, follower: Option<&Follower>) -> Answer<Vec<Identity>> {
-        let asked = self.partitions().map(|partition| {
-            let (uid, follower) = (uid.clone(), follower.cloned());
-            self.ask_between(partition, move |partition| {
-                if let Some(follower) = follower {
-                    partition.follow(&follower, &uid);
-                }
-                partition.observed(&uid)
-            })
-        });
-        Ok(try_join_all(asked).await?.into_iter().flatten().collect())
-    }
-
-    /// Facts that a question needs. Live reads are left out. `follower` is woken when one of them
-    /// may have changed.
-    pub async fn facts(
-        &self,
-        needs: &[Need],
-        limits: ViewLimits,
-        follower: Option<&Follower>,
-    ) -> Answer<Vec<Fact>> {
+    /// Facts that a question needs. Live reads are left out.
+    pub async fn facts(&self, needs: &[Need], limits: ViewLimits) -> Answer<Vec<Fact>> {
         let mut all = Vec::new();
         for partition in self.partitions() {
             let here = |need: &&Need| self.sharding.of(need.namespace()) == partition;
             let mut here: Vec<Need> = needs.iter().filter(here).cloned().collect();
             while !here.is_empty() {
-                let follower = follower.cloned();
-                let answer = self.ask_between(partition, move |partition| {
-                    let (found, done) = facts(partition, &here, limits, follower.as_ref());
+                let answer = self.ask(partition, move |partition, _| {
+                    let (found, done) = facts(partition, &here, limits);
                     (found, here.split_off(done))
                 });
                 let (found, rest) = answer.await?;
@@ -380,19 +335,6 @@ impl GraphHandle {
             }
         }
         Ok(all)
-    }
-
-    /// Follows the answers to a question.
-    pub fn follower(&self) -> GraphFollower {
-        GraphFollower::new(self.clone())
-    }
-
-    /// Forgets a follower. Does not wait.
-    pub(super) fn unfollow(&self, id: u64) {
-        for GraphAddress { messages, people } in &*self.partitions {
-            let _ = people.send(Question(Box::new(move |actor, _| actor.partition().0.unfollow(id))));
-            messages.do_send(AnswerNext);
-        }
     }
 
     /// A page of a search in one partition.
@@ -404,7 +346,7 @@ impl GraphHandle {
         slots: usize,
     ) -> Answer<SearchPage> {
         let query = Arc::clone(query);
-        self.ask_between(of, move |partition| partition.page_of_search(&query, after, slots)).await
+        self.ask(of, move |partition, _| partition.page_of_search(&query, after, slots)).await
     }
 
     /// Pages of these objects in one partition: one for each question, up to the one that brings
@@ -415,7 +357,7 @@ impl GraphHandle {
         of: Vec<(MembersOf, Option<MemberMark>)>,
         visits: usize,
     ) -> Answer<Vec<MemberPage>> {
-        let pages = move |partition: &mut Partition| {
+        let pages = move |partition: &mut Partition, _: &mut Effects| {
             let mut left = visits;
             let pages = of.iter().map_while(|(of, after)| {
                 let page = (left > 0).then(|| partition.members(of, *after, left))?;
@@ -424,7 +366,7 @@ impl GraphHandle {
             });
             pages.collect()
         };
-        self.ask_between(partition, pages).await
+        self.ask(partition, pages).await
     }
 
     /// The partitions that may have these objects.
@@ -434,6 +376,6 @@ impl GraphHandle {
 
     /// The types that the API server serves.
     pub async fn catalog(&self) -> Answer<Arc<Catalog>> {
-        self.ask_between(Sharding::CLUSTER, |partition| Arc::clone(partition.catalog())).await
+        self.ask(Sharding::CLUSTER, |partition, _| Arc::clone(partition.catalog())).await
     }
 }

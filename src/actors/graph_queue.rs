@@ -26,19 +26,21 @@ struct Inner {
     working: Mutex<BTreeMap<PartitionId, Instant>>,
 }
 
-/// Changes of one type that arrived at the same moment and wait for one partition.
+/// A change, and when it arrived.
+pub type Arrived = (Instant, WatchEvent);
+
+/// Counts changes that wait for a partition, until they are applied or discarded with their monitor.
 #[derive(Debug)]
-pub struct Arrival {
-    at: Instant,
-    changes: Vec<WatchEvent>,
+pub struct Waiting {
+    count: usize,
     queue: GraphQueue,
 }
 
 /// A partition applies changes until this is dropped.
 #[derive(Debug)]
 pub struct Applying {
-    count: usize,
-    came: Instant,
+    /// When changes arrived, and how many.
+    arrivals: Vec<(Instant, usize)>,
     began: Instant,
     partition: PartitionId,
     queue: GraphQueue,
@@ -62,9 +64,9 @@ impl GraphQueue {
         }))
     }
 
-    /// An empty arrival of that moment.
-    pub fn arrival(&self, at: Instant) -> Arrival {
-        Arrival { at, changes: Vec::new(), queue: self.clone() }
+    /// No changes.
+    pub fn waiting(&self) -> Waiting {
+        Waiting { count: 0, queue: self.clone() }
     }
 
     /// The number of changes that the graph has not applied yet.
@@ -91,59 +93,60 @@ impl GraphQueue {
     }
 }
 
-impl Arrival {
-    /// When the changes arrived.
-    pub const fn at(&self) -> Instant {
-        self.at
+impl Waiting {
+    pub const fn count(&self) -> usize {
+        self.count
     }
 
-    pub fn changes(&self) -> &[WatchEvent] {
-        &self.changes
-    }
-
-    /// Adds a change.
-    pub fn push(&mut self, change: WatchEvent) {
-        self.changes.push(change);
+    /// One more change waits.
+    pub fn add(&mut self) {
+        self.count += 1;
         self.queue.0.waiting.fetch_add(1, Ordering::SeqCst);
         self.queue.0.metrics.added(1);
     }
 
-    /// Takes the first `count` changes.
-    pub fn split_to(&mut self, count: usize) -> Self {
-        let rest = self.changes.split_off(count.min(self.changes.len()));
-        let changes = std::mem::replace(&mut self.changes, rest);
-        Self { at: self.at, changes, queue: self.queue.clone() }
+    /// Counts some of the changes apart.
+    pub fn split(&mut self, count: usize) -> Self {
+        let count = count.min(self.count);
+        self.count -= count;
+        Self { count, queue: self.queue.clone() }
     }
 
-    /// A partition begins to apply the changes.
-    pub fn begin(mut self, partition: PartitionId) -> (Vec<WatchEvent>, Applying) {
-        let (changes, queue, came) = (std::mem::take(&mut self.changes), self.queue.clone(), self.at);
-        let (count, began) = (changes.len(), Instant::now());
+    /// A partition begins to apply these changes.
+    pub fn begin(mut self, partition: PartitionId, changes: &[Arrived]) -> Applying {
+        let (queue, began) = (self.queue.clone(), Instant::now());
+        let arrivals = changes.chunk_by(|(one, _), (other, _)| one == other);
+        let arrivals: Vec<_> = arrivals.map(|together| (together[0].0, together.len())).collect();
         // Added before it is subtracted, so that a reader in between does not see an empty queue.
-        queue.0.applying.fetch_add(count, Ordering::SeqCst);
-        queue.0.waiting.fetch_sub(count, Ordering::SeqCst);
-        queue.0.metrics.waited_each(began - came, count);
+        queue.0.applying.fetch_add(changes.len(), Ordering::SeqCst);
+        queue.0.waiting.fetch_sub(std::mem::take(&mut self.count), Ordering::SeqCst);
+        for &(came, count) in &arrivals {
+            queue.0.metrics.waited_each(began - came, count);
+        }
         queue.working().insert(partition, began);
-        (changes, Applying { count, came, began, partition, queue })
+        Applying { arrivals, began, partition, queue }
     }
 }
 
-impl Drop for Arrival {
+impl Drop for Waiting {
     /// The remaining changes were discarded with their monitor.
     fn drop(&mut self) {
-        self.queue.0.waiting.fetch_sub(self.changes.len(), Ordering::SeqCst);
+        self.queue.0.waiting.fetch_sub(self.count, Ordering::SeqCst);
     }
 }
 
 impl Drop for Applying {
     fn drop(&mut self) {
-        let Self { count, came, began, partition, ref queue } = *self;
+        let Self { arrivals, began, partition, queue } = self;
         let now = Instant::now();
+        let count: usize = arrivals.iter().map(|(_, count)| count).sum();
         // The changes were applied one by one; each took its share.
-        let each = (now - began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
+        let each = (now - *began) / u32::try_from(count).unwrap_or(u32::MAX).max(1);
         queue.0.metrics.worked_each(each, count);
-        queue.0.lag.took(now - came, count);
-        queue.working().remove(&partition);
+        for &(came, count) in &*arrivals {
+            queue.0.lag.took(now - came, count);
+        }
+        queue.working().remove(partition);
         queue.0.applying.fetch_sub(count, Ordering::SeqCst);
     }
 }
@@ -153,22 +156,22 @@ mod tests {
     use super::*;
     use crate::telemetry::Exporter;
 
-    fn change() -> WatchEvent {
-        WatchEvent::Init { resource_version: None }
+    fn changes(count: usize) -> Vec<Arrived> {
+        vec![(Instant::now(), WatchEvent::Init { resource_version: None }); count]
     }
 
     #[tokio::test(start_paused = true)]
     async fn changes_count_until_they_are_applied_or_discarded() {
         let queue = GraphQueue::new();
-        let mut arrival = queue.arrival(Instant::now());
-        (0..5).for_each(|_| arrival.push(change()));
-        let first = arrival.split_to(3);
-        assert_eq!((first.changes().len(), arrival.changes().len(), queue.len()), (3, 2, 5));
-        let (changes, applying) = first.begin(PartitionId(0));
-        assert_eq!((changes.len(), queue.len()), (3, 5));
+        let mut waiting = queue.waiting();
+        (0..5).for_each(|_| waiting.add());
+        let first = waiting.split(3);
+        assert_eq!((first.count(), waiting.count(), queue.len()), (3, 2, 5));
+        let applying = first.begin(PartitionId(0), &changes(3));
+        assert_eq!(queue.len(), 5);
         drop(applying);
         assert_eq!(queue.len(), 2);
-        drop(arrival);
+        drop(waiting);
         assert_eq!(queue.len(), 0);
     }
 
@@ -178,11 +181,11 @@ mod tests {
         let (recorder, exporter) = Exporter::local().unwrap();
         let _recording = metrics::set_default_local_recorder(&recorder);
         let queue = GraphQueue::new();
-        let mut arrival = queue.arrival(Instant::now());
-        (0..4).for_each(|_| arrival.push(change()));
-        let more = arrival.split_to(2);
+        let (mut waiting, come) = (queue.waiting(), changes(2));
+        (0..4).for_each(|_| waiting.add());
+        let more = waiting.split(2);
         tokio::time::advance(Duration::from_millis(3)).await;
-        let (_, applying) = more.begin(PartitionId(1));
+        let applying = more.begin(PartitionId(1), &come);
         tokio::time::advance(Duration::from_secs(8)).await;
         queue.sample();
         let page = exporter.render();

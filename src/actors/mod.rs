@@ -12,7 +12,6 @@ pub mod absent_owner_cache;
 pub mod batch;
 pub mod discovery;
 pub mod graph;
-pub mod graph_follower;
 pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;

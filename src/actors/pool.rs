@@ -1,15 +1,14 @@
-//! A pool of workers around one backoff mailbox.
+//! A pool of workers. Its keys wait in a backoff mailbox, by classes that do not wait for each other.
 
 mod status;
 
 use std::collections::HashSet;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{
-    Actor, ActorContext, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient,
-    ResponseFuture, SpawnHandle, Supervised, Supervisor, WrapFuture,
+    Actor, ActorFutureExt, Addr, AsyncContext, Context, Handler, Message, Recipient, ResponseFuture,
+    SpawnHandle, WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
@@ -18,7 +17,7 @@ use tokio::time::Instant;
 use crate::actors::supervision::{Vital, task};
 use crate::api::HangHook;
 use crate::telemetry::{DeletionLag, Queue, QueueMetrics, Structured, StuckReason, record};
-use kube_gc_core::mailbox::{Backoff, Completion, Mailbox, Time};
+use kube_gc_core::mailbox::{Backoff, Completion, Job, Mailbox, Time};
 use kube_gc_core::object::{HashSeed, Key};
 
 pub use status::{AskPool, AskStuck, PoolStatus, StuckKey, StuckKeys};
@@ -48,88 +47,66 @@ pub trait Work: Send + Sync + 'static {
     fn work(&self, key: Key, slot: WorkerSlot) -> impl Future<Output = Outcome> + Send;
 }
 
-/// How many workers may work without a slot. Further workers keep their slot while they wait.
+/// How many workers of a class may work without a slot. Further workers keep their slot while they
+/// wait.
 pub(super) const MAX_WITHOUT_SLOT: usize = 128;
 
 /// The number of keys that a closed pool keeps. On a standby, keys arrive and none is processed.
 /// When the pool opens, the graph derives all work again, including the keys that were not kept.
 pub(super) const CLOSED_CAPACITY: usize = 65_536;
 
-/// The slot of a worker. A pool works on as many keys at a time as it has slots.
+/// The slot of a worker. A class works on as many keys at a time as it has slots.
 #[derive(Debug, Clone)]
-pub struct WorkerSlot(Option<(usize, Recipient<ReleaseSlot>)>);
+pub struct WorkerSlot(Option<(Place, Recipient<FromWorker>)>);
+
+/// The class of a key, and the key.
+type Place = (usize, Key);
 
 impl WorkerSlot {
-    /// The slot of a worker in its pool.
-    pub const fn new(worker: usize, pool: Recipient<ReleaseSlot>) -> Self {
-        Self(Some((worker, pool)))
-    }
-
     /// For callers that are not workers of a pool.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// Whether a worker of a pool has it.
-    pub const fn is_worker(&self) -> bool {
-        self.0.is_some()
+    /// Whether the caller works on all keys, or on those that others leave to it.
+    pub fn takes_all(&self) -> bool {
+        self.0.as_ref().is_none_or(|((class, _), _)| *class > 0)
+    }
+
+    /// Leaves the key to the second class.
+    pub fn hand_over(&self) {
+        if let Some(((_, key), pool)) = &self.0 {
+            pool.do_send(FromWorker::HandOver(key.clone()));
+        }
     }
 
     /// Gives the slot to another worker. Call it before waiting for a condition that keys behind
     /// this one must bring about.
     pub fn release(&self) {
-        if let Some((worker, pool)) = &self.0 {
-            pool.do_send(ReleaseSlot(*worker));
+        if let Some((place, pool)) = &self.0 {
+            pool.do_send(FromWorker::Release(place.clone()));
         }
     }
 }
 
-/// Queues keys.
+/// What a worker tells its pool.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
-pub struct Enqueue {
-    /// The keys.
-    pub keys: Vec<Key>,
-    /// Ranges of keys whose owner was deleted, with the moment at which the event came. Sorted.
-    pub bereaved: Vec<(Range<usize>, Instant)>,
+pub enum FromWorker {
+    /// Another worker may have the slot until this key is finished.
+    Release(Place),
+    /// The second class takes the key.
+    HandOver(Key),
 }
+
+/// Queues keys. If the owner of a key was deleted: with the moment at which that event came.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub struct Enqueue(pub Vec<(Key, Option<Instant>)>);
 
 impl From<Vec<Key>> for Enqueue {
     fn from(keys: Vec<Key>) -> Self {
-        Self { keys, bereaved: Vec::new() }
-    }
-}
-
-impl Enqueue {
-    /// Splits it into messages of at most `size` keys.
-    pub fn parts(mut self, size: usize) -> impl Iterator<Item = Self> {
-        std::iter::from_fn(move || {
-            if self.keys.is_empty() {
-                return None;
-            }
-            let rest = self.keys.split_off(self.keys.len().min(size));
-            let keys = std::mem::replace(&mut self.keys, rest);
-            let count = keys.len();
-            let inside = |range: &Range<usize>| range.start.min(count)..range.end.min(count);
-            let beyond = |range: &Range<usize>| range.start.max(count) - count..range.end.max(count) - count;
-            let part = |cut: &dyn Fn(&Range<usize>) -> Range<usize>| {
-                let cut = self.bereaved.iter().map(|(range, at)| (cut(range), *at));
-                cut.filter(|(range, _)| !range.is_empty()).collect()
-            };
-            let (here, later) = (part(&inside), part(&beyond));
-            self.bereaved = later;
-            Some(Self { keys, bereaved: here })
-        })
-    }
-
-    /// Every key, with the moment at which its owner's deletion came.
-    pub fn causes(self) -> impl Iterator<Item = (Key, Option<Instant>)> {
-        let mut bereaved = self.bereaved.into_iter().peekable();
-        self.keys.into_iter().enumerate().map(move |(index, key)| {
-            while bereaved.next_if(|(range, _)| range.end <= index).is_some() {}
-            let cause = bereaved.peek().filter(|(range, _)| range.contains(&index));
-            (key, cause.map(|(_, at)| *at))
-        })
+        Self(keys.into_iter().map(|key| (key, None)).collect())
     }
 }
 
@@ -174,122 +151,144 @@ impl<W: Work> From<&Addr<Pool<W>>> for PoolRecipients {
     }
 }
 
-/// A worker has finished its key.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Finished {
-    worker: usize,
-    key: Key,
-    /// When it was assigned.
-    since: Time,
-    outcome: Outcome,
-    /// Measures the time from the deletion of its owner to its own.
-    lag: Option<DeletionLag>,
-}
-
-/// A worker gives its slot to another one until it has finished its key.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct ReleaseSlot(usize);
-
-/// Owns the mailbox and hands one key at a time to each idle worker.
+/// Hands the keys of its classes to workers. Each worker is a task that works on one key.
 #[derive(Debug)]
 pub struct Pool<W: Work> {
     work: Arc<W>,
-    size: usize,
-    mailbox: Mailbox<Key, StuckReason>,
-    backoff: Backoff,
-    /// Keys that have failed since they were last done.
-    failing: HashSet<Key>,
-    workers: Vec<Addr<Worker<W>>>,
-    idle: Vec<usize>,
-    /// Workers that released their slot and still work on a key.
-    without_slot: HashSet<usize>,
-    /// Workers that finished without a slot and have no slot to return to.
-    spare: Vec<usize>,
+    /// New keys go to the first.
+    classes: Vec<Class>,
     open: bool,
     closing: Vec<oneshot::Sender<()>>,
     alarm: Option<(Time, SpawnHandle)>,
     epoch: Instant,
-    metrics: QueueMetrics,
+    seed: HashSeed,
     _vital: Vital,
 }
 
+/// Keys that share a mailbox and workers. Those of one class never wait for those of another.
+#[derive(Debug)]
+struct Class {
+    queue: Queue,
+    mailbox: Mailbox<Key, StuckReason>,
+    backoff: Backoff,
+    slots: usize,
+    /// Keys whose worker has a slot.
+    with_slot: HashSet<Key>,
+    /// Keys whose worker has released its slot.
+    without_slot: HashSet<Key>,
+    metrics: QueueMetrics,
+}
+
 impl<W: Work> Pool<W> {
-    /// A closed pool of `size` workers.
-    pub fn new(work: Arc<W>, size: usize, backoff: Backoff, seed: HashSeed) -> Self {
-        Self {
+    /// A closed pool with one class of keys and this number of workers.
+    pub fn new(work: Arc<W>, workers: usize, backoff: Backoff, seed: HashSeed) -> Self {
+        let pool = Self {
             work,
-            size,
-            mailbox: Mailbox::new(backoff, seed),
-            backoff,
-            failing: HashSet::new(),
-            workers: Vec::new(),
-            idle: Vec::new(),
-            without_slot: HashSet::new(),
-            spare: Vec::new(),
+            classes: Vec::new(),
             open: false,
             closing: Vec::new(),
             alarm: None,
             epoch: Instant::now(),
-            metrics: QueueMetrics::new(W::QUEUE),
+            seed,
             _vital: Vital(W::QUEUE.name()),
-        }
+        };
+        pool.and(W::QUEUE, workers, backoff)
+    }
+
+    /// With a class more, which takes the keys that workers [hand over](WorkerSlot::hand_over).
+    pub fn and(mut self, queue: Queue, workers: usize, backoff: Backoff) -> Self {
+        self.classes.push(Class {
+            queue,
+            mailbox: Mailbox::new(backoff, self.seed),
+            backoff,
+            slots: workers,
+            with_slot: HashSet::new(),
+            without_slot: HashSet::new(),
+            metrics: QueueMetrics::new(queue),
+        });
+        self
     }
 
     fn now(&self) -> Time {
-        Time::from_origin(self.epoch.elapsed())
+        self.epoch.elapsed()
     }
 
-    /// Gives ready keys to idle workers and sets the alarm for the next key that becomes ready.
+    /// Gives ready keys to workers and sets the alarm for the next key that becomes ready.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         let now = self.now();
-        self.mailbox.advance(now);
-        while self.open
-            && let Some(worker) = self.idle.pop()
-        {
-            let Some(job) = self.mailbox.pop(now) else {
-                self.idle.push(worker);
-                break;
-            };
-            self.metrics.waited(job.waited);
-            let lag = job.triggered_at.map(|at| DeletionLag::since(self.epoch + at.since_origin()));
-            let assigned = self
-                .workers
-                .get(worker)
-                .map(|address| address.do_send(Assign { key: job.key, at: now, lag }));
-            debug_assert!(assigned.is_some(), "idle workers are indices of workers");
+        for class in 0..self.classes.len() {
+            self.classes[class].mailbox.advance(now);
+            while self.open
+                && let Some(job) = self.classes[class].next(now)
+            {
+                self.start_worker(class, job, ctx);
+            }
+            let Class { mailbox, metrics, .. } = &self.classes[class];
+            metrics.added_in_total(mailbox.adds_total());
+            metrics.retried_in_total(mailbox.retries_total());
         }
-        if self.mailbox.processing() == 0 {
+        if self.classes.iter().all(|class| class.with_slot.is_empty() && class.without_slot.is_empty()) {
             for closed in self.closing.drain(..) {
                 // The caller may have given up.
                 let _ = closed.send(());
             }
         }
-        self.metrics.added_in_total(self.mailbox.adds_total());
-        self.metrics.retried_in_total(self.mailbox.retries_total());
         self.set_alarm(ctx);
     }
 
-    /// Notes when the cause of the work on a key arose.
-    fn caused(&mut self, key: &Key, at: Instant) {
-        let since = at.saturating_duration_since(self.epoch);
-        self.mailbox.note_trigger(key, Time::from_origin(since));
+    /// Works on a key in a task, which catches a panic: the key goes back with backoff.
+    fn start_worker(&self, class: usize, job: Job<Key>, ctx: &mut Context<Self>) {
+        let Job { key, triggered_at, .. } = job;
+        // Measures the time from the deletion of its owner to its own.
+        let lag = triggered_at.map(|at| DeletionLag::since(self.epoch + at));
+        let slot = WorkerSlot(Some(((class, key.clone()), ctx.address().recipient())));
+        let (work, assigned, measured) = (Arc::clone(&self.work), key.clone(), lag.clone());
+        let work = task(async move {
+            // Boxed, because a task is moved as a whole when it is spawned and when it ends.
+            let work = Box::pin(work.work(assigned, slot.clone()));
+            let work = HangHook::scope(move || slot.release(), work);
+            DeletionLag::scope(measured, work).await
+        });
+        ctx.spawn(
+            work.into_actor(self).map(move |ended, pool, ctx| pool.finished(class, key, ended, lag, ctx)),
+        );
+    }
+
+    fn finished(
+        &mut self,
+        class: usize,
+        key: Key,
+        ended: Result<Outcome, JoinError>,
+        lag: Option<DeletionLag>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (now, epoch) = (self.now(), self.epoch);
+        let class = &mut self.classes[class];
+        let outcome = ended.unwrap_or_else(|error| broken(class.queue, &key, error));
+        // The key is not deleted yet, so the time since the deletion of its owner keeps running.
+        if !matches!(outcome, Completion::Done)
+            && let Some(at) = lag.and_then(|lag| lag.open_since())
+        {
+            class.mailbox.note_trigger(&key, at.saturating_duration_since(epoch));
+        }
+        let tries = class.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
+        let outcome = after_conflicts(outcome, tries, class.backoff);
+        if let Some(took) = class.mailbox.finish(&key, outcome, now) {
+            class.metrics.worked(took);
+        }
+        class.with_slot.remove(&key);
+        class.without_slot.remove(&key);
+        self.pump(ctx);
     }
 
     fn wake(&mut self, is_woken: impl Fn(StuckReason) -> bool, now: Time) {
-        self.mailbox.wake(|_, reason| is_woken(reason), now);
-    }
-
-    /// Starts one more worker.
-    fn hire(&mut self, ctx: &Context<Self>) -> usize {
-        let (index, work, pool) = (self.workers.len(), Arc::clone(&self.work), ctx.address());
-        self.workers.push(Supervisor::start(move |_| Worker::new(index, work, pool)));
-        index
+        for class in &mut self.classes {
+            class.mailbox.wake(|_, reason| is_woken(reason), now);
+        }
     }
 
     fn set_alarm(&mut self, ctx: &mut Context<Self>) {
-        let due = self.mailbox.next_due();
+        let due = self.classes.iter().filter_map(|class| class.mailbox.next_due()).min();
         if self.alarm.map(|(at, _)| at) == due {
             return;
         }
@@ -297,7 +296,7 @@ impl<W: Work> Pool<W> {
             ctx.cancel_future(handle);
         }
         if let Some(due) = due {
-            let handle = ctx.run_later(due.since(self.now()), |pool, ctx| {
+            let handle = ctx.run_later(due.saturating_sub(self.now()), |pool, ctx| {
                 pool.alarm = None;
                 pool.pump(ctx);
             });
@@ -306,78 +305,58 @@ impl<W: Work> Pool<W> {
     }
 }
 
+impl Class {
+    /// The next key, if a slot is free for it.
+    fn next(&mut self, now: Time) -> Option<Job<Key>> {
+        let job = (self.with_slot.len() < self.slots).then(|| self.mailbox.pop(now))??;
+        self.metrics.waited(job.waited);
+        self.with_slot.insert(job.key.clone());
+        Some(job)
+    }
+}
+
 impl<W: Work> Actor for Pool<W> {
     type Context = Context<Self>;
-
-    fn started(&mut self, ctx: &mut Self::Context) {
-        for _ in 0..self.size {
-            let worker = self.hire(ctx);
-            self.idle.push(worker);
-        }
-    }
 }
 
 impl<W: Work> Handler<Enqueue> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, keys: Enqueue, ctx: &mut Self::Context) {
-        let now = self.now();
-        for (key, cause) in keys.causes() {
-            if !self.open && self.mailbox.len() >= CLOSED_CAPACITY {
+    fn handle(&mut self, Enqueue(keys): Enqueue, ctx: &mut Self::Context) {
+        let (now, epoch) = (self.now(), self.epoch);
+        let Some(Class { mailbox, .. }) = self.classes.first_mut() else { return };
+        for (key, owner_deleted) in keys {
+            if !self.open && mailbox.len() >= CLOSED_CAPACITY {
                 break;
             }
-            self.mailbox.add(key.clone(), now);
-            if let Some(at) = cause {
-                self.caused(&key, at);
+            mailbox.add(key.clone(), now);
+            if let Some(at) = owner_deleted {
+                mailbox.note_trigger(&key, at.saturating_duration_since(epoch));
             }
         }
         self.pump(ctx);
     }
 }
 
-impl<W: Work> Handler<Finished> for Pool<W> {
+impl<W: Work> Handler<FromWorker> for Pool<W> {
     type Result = ();
 
-    fn handle(&mut self, finished: Finished, ctx: &mut Self::Context) {
-        let Finished { worker, key, since, outcome, lag } = finished;
+    fn handle(&mut self, message: FromWorker, ctx: &mut Self::Context) {
         let now = self.now();
-        self.metrics.worked(now.since(since));
-        match outcome {
-            Completion::Done => {
-                self.failing.remove(&key);
+        match message {
+            FromWorker::Release((class, key)) => {
+                let Class { with_slot, without_slot, .. } = &mut self.classes[class];
+                if without_slot.len() < MAX_WITHOUT_SLOT && with_slot.remove(&key) {
+                    without_slot.insert(key);
+                }
             }
-            Completion::Again => {}
-            Completion::Retry { .. }
-            | Completion::RetryAfter { .. }
-            | Completion::Park { .. }
-            | Completion::Defer { .. } => {
-                self.failing.insert(key.clone());
+            FromWorker::HandOver(key) => {
+                if let Some(Class { mailbox, .. }) = self.classes.get_mut(1) {
+                    mailbox.add(key, now);
+                }
             }
         }
-        // The key is not deleted yet, so the time since the deletion of its owner keeps running.
-        if !matches!(outcome, Completion::Done)
-            && let Some(at) = lag.and_then(|lag| lag.open_since())
-        {
-            self.caused(&key, at);
-        }
-        let tries = self.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
-        let outcome = after_conflicts(outcome, tries, self.backoff);
-        self.mailbox.finish(&key, outcome, now);
-        let free = if self.without_slot.remove(&worker) { &mut self.spare } else { &mut self.idle };
-        free.push(worker);
         self.pump(ctx);
-    }
-}
-
-impl<W: Work> Handler<ReleaseSlot> for Pool<W> {
-    type Result = ();
-
-    fn handle(&mut self, ReleaseSlot(worker): ReleaseSlot, ctx: &mut Self::Context) {
-        if self.without_slot.len() < MAX_WITHOUT_SLOT && self.without_slot.insert(worker) {
-            let next = self.spare.pop().unwrap_or_else(|| self.hire(ctx));
-            self.idle.push(next);
-            self.pump(ctx);
-        }
     }
 }
 
@@ -389,16 +368,16 @@ impl<W: Work> Handler<PoolCommand> for Pool<W> {
         match command {
             PoolCommand::Open => {
                 self.open = true;
-                self.mailbox.clear_backoff(now);
-                self.mailbox.wait_from_now(now);
-                self.failing.clear();
+                self.classes.iter_mut().for_each(|class| class.mailbox.clear_backoff(now));
             }
             PoolCommand::WakeUnresolved => self.wake(W::is_woken, now),
             PoolCommand::WakeRecovered => self.wake(may_be_over, now),
             PoolCommand::WakeBraked => self.wake(|reason| reason == StuckReason::Braked, now),
             PoolCommand::Wake(keys) => {
                 for key in keys {
-                    self.mailbox.wake_one(&key, W::is_woken, now);
+                    for class in &mut self.classes {
+                        class.mailbox.wake_one(&key, W::is_woken, now);
+                    }
                 }
             }
         }
@@ -435,7 +414,8 @@ impl<W: Work> Handler<AskParked> for Pool<W> {
     fn handle(&mut self, AskParked: AskParked, ctx: &mut Self::Context) -> Self::Result {
         let now = self.now();
         if W::WAITS_FOR_OWNERS {
-            return self.mailbox.parked(|_, reason| W::is_woken(reason), now);
+            let parked = |class: &mut Class| class.mailbox.parked(|_, reason| W::is_woken(reason), now);
+            return self.classes.iter_mut().flat_map(parked).collect();
         }
         // These keys may wait for any type.
         self.wake(W::is_woken, now);
@@ -478,76 +458,9 @@ fn after_conflicts(outcome: Outcome, tries: u32, backoff: Backoff) -> Outcome {
     }
 }
 
-/// Works on one key at a time, on the thread pool.
-///
-/// actix does not restart an actor that panicked. Therefore the work runs in a task that catches
-/// the panic: the key goes back with backoff, and the supervisor restarts the worker with a fresh
-/// state.
-#[derive(Debug)]
-struct Worker<W: Work> {
-    index: usize,
-    work: Arc<W>,
-    pool: Addr<Pool<W>>,
-}
-
-impl<W: Work> Worker<W> {
-    /// A worker with this index in its pool.
-    const fn new(index: usize, work: Arc<W>, pool: Addr<Pool<W>>) -> Self {
-        Self { index, work, pool }
-    }
-}
-
-impl<W: Work> Actor for Worker<W> {
-    type Context = Context<Self>;
-}
-
-impl<W: Work> Supervised for Worker<W> {
-    fn restarting(&mut self, _: &mut Context<Self>) {
-        record::worker_restarted(W::QUEUE);
-        tracing::warn!(queue = W::QUEUE.name(), worker = self.index, "worker restarted");
-    }
-}
-
-/// Asks a worker to work on a key.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct Assign {
-    key: Key,
-    /// The moment of the assignment.
-    at: Time,
-    /// Measures the time from the deletion of its owner to its own.
-    lag: Option<DeletionLag>,
-}
-
-impl<W: Work> Handler<Assign> for Worker<W> {
-    type Result = ();
-
-    fn handle(&mut self, Assign { key, at, lag }: Assign, ctx: &mut Self::Context) {
-        let (work, assigned) = (Arc::clone(&self.work), key.clone());
-        let slot = WorkerSlot::new(self.index, self.pool.clone().recipient());
-        let measured = lag.clone();
-        let task = task(async move {
-            // Boxed, because a task is moved as a whole when it is spawned and when it ends.
-            let work = Box::pin(work.work(assigned, slot.clone()));
-            let work = HangHook::scope(move || slot.release(), work);
-            DeletionLag::scope(measured, work).await
-        });
-        let end = task.into_actor(self).map(move |result, worker, ctx| {
-            let (outcome, broken) = match result {
-                Ok(outcome) => (outcome, false),
-                Err(error) => (broken(&key, error), true),
-            };
-            worker.pool.do_send(Finished { worker: worker.index, key, since: at, outcome, lag });
-            if broken {
-                ctx.stop();
-            }
-        });
-        ctx.spawn(end);
-    }
-}
-
 /// The outcome of a task that panicked or was cancelled.
-fn broken(key: &Key, error: JoinError) -> Outcome {
+fn broken(queue: Queue, key: &Key, error: JoinError) -> Outcome {
+    record::worker_restarted(queue);
     let what = match error.try_into_panic() {
         Ok(panic) => {
             let text = panic.downcast_ref::<&str>().map(ToString::to_string);
@@ -558,6 +471,7 @@ fn broken(key: &Key, error: JoinError) -> Outcome {
     };
     tracing::error!(
         object = Structured::key(key).logged(),
+        queue = queue.name(),
         error = what,
         "work on an object failed unexpectedly; it is retried with backoff"
     );

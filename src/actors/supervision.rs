@@ -1,7 +1,6 @@
 //! What ends the process, and how that is noticed.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,27 +15,6 @@ use crate::telemetry::logging;
 /// The exit code after the failure of a part that cannot be restarted alone (`EX_SOFTWARE` of
 /// sysexits.h).
 pub const FATAL_EXIT_CODE: i32 = 70;
-
-/// Why the process must end.
-#[derive(Debug)]
-pub enum Fatal {
-    /// A partition of the graph ended, or an update was not completed.
-    Graph { detail: String },
-    /// An actor that holds or starts work panicked.
-    Actor { name: &'static str },
-    /// A thread that runs actors ended.
-    Thread { name: String },
-}
-
-impl fmt::Display for Fatal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Graph { detail } => write!(f, "the graph can no longer be trusted: {detail}"),
-            Self::Actor { name } => write!(f, "{name} panicked, and nothing else does its work"),
-            Self::Thread { name } => write!(f, "the thread of {name} has ended"),
-        }
-    }
-}
 
 /// Receives the reason why a collector must end.
 type Listener = Box<dyn Fn(&str)>;
@@ -54,10 +32,10 @@ pub fn on_fatal(listener: impl Fn(&str) + 'static) {
 /// Ends the process at once. A restart rebuilds the graph from the API server, whereas a broken
 /// graph might cause the deletion of a live object. Returns only if a listener is registered with
 /// [`on_fatal`].
-pub fn die(why: &Fatal) {
+pub fn die(why: &str) {
     let heard = LISTENER.try_with(|listener| {
         let listener = listener.borrow();
-        listener.as_ref().map(|listener| listener(&why.to_string())).is_some()
+        listener.as_ref().map(|listener| listener(why)).is_some()
     });
     if heard.unwrap_or_default() {
         return;
@@ -76,13 +54,13 @@ pub struct Vital(pub &'static str);
 impl Drop for Vital {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            die(&Fatal::Actor { name: self.0 });
+            die(&format!("{} panicked, and nothing else does its work", self.0));
         }
     }
 }
 
 #[expect(clippy::print_stderr, reason = "the reason must be visible whatever the log filter is")]
-fn say(why: &Fatal) {
+fn say(why: &str) {
     eprintln!("kube-gc: {why}");
 }
 
@@ -179,7 +157,7 @@ impl Threads {
         std::thread::Builder::new().name(SUPERVISOR_THREAD.to_owned()).spawn(move || {
             let ended = arbiter.join();
             if ended.is_err() || !ending.load(Ordering::Acquire) {
-                die(&Fatal::Thread { name });
+                die(&format!("the thread of {name} has ended"));
             }
         })?;
         Ok(handle)
@@ -202,8 +180,8 @@ mod tests {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let note = Rc::clone(&heard);
         on_fatal(move |words| note.borrow_mut().push(words.to_owned()));
-        die(&Fatal::Actor { name: "discovery" });
-        assert_eq!(*heard.borrow(), ["discovery panicked, and nothing else does its work"]);
+        die("discovery panicked");
+        assert_eq!(*heard.borrow(), ["discovery panicked"]);
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context};
 use futures::FutureExt as _;
-use futures::future::join3;
+use futures::future::join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -26,11 +26,11 @@ use crate::api::EventRecorder;
 use crate::introspect::metrics::MetricsActor;
 use crate::introspect::status::CollectorStatus;
 use crate::introspect::stuck_events;
-use crate::telemetry::Exporter;
+use crate::telemetry::{Exporter, Queue};
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
 use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
-use crate::worker::delete::{Births, DeleteContext, DeleteWork, LARGE_WORKERS, LargeWork, large_backoff};
+use crate::worker::delete::{Births, DeleteContext, DeleteWork, LARGE_WORKERS, large_backoff};
 use crate::worker::namespace_check::NamespaceCheck;
 use crate::worker::namespaces::{FinishContext, finish};
 use crate::worker::orphan::{OrphanContext, OrphanWork, Releases, Rounds};
@@ -112,10 +112,8 @@ impl Controller {
 
         // The graph puts keys into the pools and the workers ask the graph: the pools
         // have their addresses before they have their workers.
-        let (delete_context, large_context, orphan_context) =
-            (Context::new(), Context::new(), Context::new());
-        let (delete, large, orphan) =
-            (delete_context.address(), large_context.address(), orphan_context.address());
+        let (delete_context, orphan_context) = (Context::new(), Context::new());
+        let (delete, orphan) = (delete_context.address(), orphan_context.address());
         let sinks = EffectSinks {
             delete: delete.clone().recipient::<Enqueue>(),
             orphan: orphan.clone().recipient::<Enqueue>(),
@@ -154,24 +152,19 @@ impl Controller {
             releases: Releases::new(settings.releases),
             decisions: recorder,
         };
-        let held = vec![delete.clone().recipient(), large.clone().recipient()];
+        let held = vec![delete.clone().recipient()];
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
         let rounds = Rounds::start(orphans.clone(), round_types, settings.orphan_wait);
         let deciders = Deciders {
-            delete: Arc::new(DeleteWork::new(deletes, large.clone().recipient())),
+            delete: Arc::new(DeleteWork::new(deletes)),
             orphan: Arc::new(OrphanWork::new(orphans, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
-        delete_context.run(Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed));
-        let work = Arc::new(LargeWork::new(Arc::clone(&deciders.delete)));
-        large_context.run(Pool::new(
-            work,
-            LARGE_WORKERS,
-            large_backoff(settings.backoff),
-            settings.hash_seed,
-        ));
+        let pool = Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed);
+        let backoff = large_backoff(settings.backoff);
+        delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, backoff));
         let work = Arc::clone(&deciders.orphan);
         orphan_context.run(Pool::new(work, settings.orphan_workers, settings.backoff, settings.hash_seed));
 
@@ -181,7 +174,7 @@ impl Controller {
         // Discovery and Lifecycle tell each other something: the one has its address before it
         // runs.
         let lifecycle = Context::new();
-        let pools: Vec<PoolRecipients> = vec![(&delete).into(), (&large).into(), (&orphan).into()];
+        let pools: Vec<PoolRecipients> = vec![(&delete).into(), (&orphan).into()];
         let monitors = MonitorContext {
             api: api.clone(),
             graph: graph.clone(),
@@ -217,7 +210,6 @@ impl Controller {
             graph,
             graph_queue,
             delete,
-            large,
             orphan,
             registry,
             absent_owners,
@@ -245,8 +237,8 @@ impl Controller {
     /// within the grace period, then the watches are closed. True when everything
     /// had finished by then.
     pub async fn stop(self, grace: Duration) -> bool {
-        let CollectorStatus { delete, large, orphan, .. } = &self.status;
-        let finish = join3(delete.send(Close), large.send(Close), orphan.send(Close));
+        let CollectorStatus { delete, orphan, .. } = &self.status;
+        let finish = join(delete.send(Close), orphan.send(Close));
         let finished = tokio::time::timeout(grace, finish).await.is_ok();
         self.summaries.close();
         // An error means that discovery has ended already.
@@ -274,9 +266,8 @@ fn start_partitions(
         let partition = Partition::new(id, sharding, Arc::clone(&catalog));
         partitions.push(GraphActor::start(id, partition, sinks.clone(), thread.as_ref()));
     }
-    let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
-    for partition in &addresses {
-        partition.do_send(Introduce(addresses.clone()));
+    for partition in &partitions {
+        partition.do_send(Introduce(partitions.clone()));
     }
     Ok(GraphHandle::new(sharding, partitions))
 }

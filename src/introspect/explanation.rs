@@ -21,7 +21,7 @@ impl CollectorIntrospection {
         &self,
         query: ObjectQuery,
     ) -> Result<Option<ExplanationPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref(), None).await? else {
+        let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
         let limits = ViewLimits::default();

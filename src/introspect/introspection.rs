@@ -91,11 +91,12 @@ impl CollectorIntrospection {
         for (queue, status) in self.status.pools(FAILING).await {
             let mut failing = Vec::new();
             for item in &status.failing {
+                let (attempts, error) = item.failure.clone().unwrap_or_default();
                 failing.push(FailingItem {
                     object: self.object(&item.key).await,
-                    attempts: item.attempts,
-                    since: ago(item.failing_for),
-                    last_error: format!("{}: {}", item.reason.as_str(), item.error),
+                    attempts,
+                    since: ago(item.waited),
+                    last_error: format!("{}: {error}", item.reason.as_str()),
                     next_retry_seconds: Some(item.next_retry.as_secs_f64()),
                 });
             }
@@ -132,7 +133,7 @@ impl CollectorIntrospection {
     }
 
     async fn planned(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {
-        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref(), None).await? else {
+        let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
         self.questions.plan(root, &request, self.status.brake()).await.map(Some)
@@ -225,7 +226,7 @@ impl Introspection for CollectorIntrospection {
     }
 
     fn neighbourhood(&self, query: ObjectQuery) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        async move { Ok(self.neighbourhood_of(&query, None).await?.page) }.boxed()
+        async move { Ok(self.neighbourhood_of(&query).await?) }.boxed()
     }
 
     fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {

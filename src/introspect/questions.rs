@@ -11,7 +11,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::api::{Api, ApiError};
 use crate::introspect::recent_reads::RecentReads;
-use kube_gc_core::graph::{Follower, PartitionId, SearchQuery, ViewLimits};
+use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, Identity, Namespace};
 use kube_gc_insight::{Asker, Fact, Knowledge, NamespaceCondition, Need, ObjectName, Unseen, ask};
 
@@ -39,18 +39,8 @@ pub struct Questions {
 pub enum Freshness {
     /// Those that are made for this question.
     Now,
-    /// Also those of other questions in the last two seconds. They have no details.
+    /// Also those of other questions in the last ten seconds. They have no details.
     Recent,
-}
-
-/// The answer to a question.
-#[derive(Debug)]
-pub struct Answered<A> {
-    pub answer: A,
-    /// What could not be read.
-    pub unseen: Vec<Unseen>,
-    /// Whether it rests on live reads, too, which nobody follows.
-    pub rests_on_reads: bool,
 }
 
 impl std::fmt::Debug for Questions {
@@ -81,31 +71,13 @@ impl Questions {
         freshness: Freshness,
         question: impl Fn(&mut Asker<'_>) -> A,
     ) -> Result<(A, Vec<Unseen>), PartitionEnded> {
-        let Answered { answer, unseen, .. } = self.ask_for(None, limits, freshness, question).await?;
-        Ok((answer, unseen))
-    }
-
-    /// The same, and wakes the follower when what the graph said may have changed.
-    ///
-    /// # Errors
-    /// When a partition has ended.
-    pub async fn ask_for<A>(
-        &self,
-        follower: Option<&Follower>,
-        limits: ViewLimits,
-        freshness: Freshness,
-        question: impl Fn(&mut Asker<'_>) -> A,
-    ) -> Result<Answered<A>, PartitionEnded> {
         let catalog = self.graph.catalog().await?;
         let mut known = Knowledge::default();
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => {
-                    let (unseen, rests_on_reads) = (unseen(&known), known.has_reads());
-                    return Ok(Answered { answer, unseen, rests_on_reads });
-                }
+                Ok(answer) => return Ok((answer, unseen(&known))),
                 // Boxed, and so compiled once and not for each question.
-                Err(needs) => self.find_out(needs, &mut known, follower, limits, freshness).boxed().await?,
+                Err(needs) => self.find_out(needs, &mut known, limits, freshness).boxed().await?,
             }
         }
     }
@@ -115,11 +87,10 @@ impl Questions {
         &self,
         needs: Vec<Need>,
         known: &mut Knowledge,
-        follower: Option<&Follower>,
         limits: ViewLimits,
         freshness: Freshness,
     ) -> Result<(), PartitionEnded> {
-        for fact in self.graph.facts(&needs, limits, follower).await? {
+        for fact in self.graph.facts(&needs, limits).await? {
             known.learn(fact);
         }
         let reads = needs.into_iter().filter_map(|need| match need {
@@ -228,7 +199,7 @@ impl Questions {
     }
 
     /// The object with this uid; of several in different resources, that of `resource`, or else
-    /// the first one. The follower is woken when there may be another one.
+    /// the first one.
     ///
     /// # Errors
     /// When a partition has ended.
@@ -236,9 +207,8 @@ impl Questions {
         &self,
         uid: &kube_gc_core::object::Uid,
         resource: Option<&kube_gc_core::object::GroupResource>,
-        follower: Option<&Follower>,
     ) -> Result<Option<Identity>, PartitionEnded> {
-        let found = self.graph.locate_for(uid, follower).await?;
+        let found = self.graph.locate(uid).await?;
         let fits = |identity: &Identity| {
             resource.is_none_or(|resource| identity.resource.group_resource == *resource)
         };

@@ -11,7 +11,7 @@ use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_insight::{AbsenceEvidence, Details, Live, LiveObject};
 
 /// How long a read counts.
-const AGE: Duration = Duration::from_secs(2);
+const AGE: Duration = Duration::from_secs(10);
 /// The most reads that are kept.
 const CAPACITY: usize = 256;
 /// The most bytes of a read that is kept. Names and uids of references can have any length.
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_read_counts_for_two_seconds() {
+    async fn a_read_counts_for_ten_seconds() {
         let reads = RecentReads::default();
         let absent = Live::Absent(AbsenceEvidence::NotFound);
         reads.put(&identity("a"), &absent);

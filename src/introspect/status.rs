@@ -19,7 +19,7 @@ use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::telemetry::Queue;
 use crate::worker::brake::Brake;
 use crate::worker::comparison::Comparison;
-use crate::worker::delete::{DeleteWork, LargeWork};
+use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
 
 /// The number of pools.
@@ -31,7 +31,6 @@ pub struct CollectorStatus {
     pub(crate) graph: GraphHandle,
     pub(crate) graph_queue: GraphQueue,
     pub(crate) delete: Addr<Pool<DeleteWork>>,
-    pub(crate) large: Addr<Pool<LargeWork>>,
     pub(crate) orphan: Addr<Pool<OrphanWork>>,
     pub(crate) registry: Registry,
     pub(crate) absent_owners: Arc<AbsentOwnerCache>,
@@ -122,17 +121,11 @@ impl CollectorStatus {
         self.graph.status().await
     }
 
-    /// The status of every pool. Each names at most `failing` failing keys.
+    /// The status of every class of each pool. Each names at most `failing` failing keys.
     pub async fn pools(&self, failing: usize) -> Vec<(Queue, PoolStatus)> {
         let delete: Result<_, MailboxError> = self.delete.send(AskPool { failing }).await;
-        let large: Result<_, MailboxError> = self.large.send(AskPool { failing }).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(AskPool { failing }).await;
-        // The delete pool is asked first, because it hands keys over to the pool for large objects.
-        Queue::POOLS
-            .into_iter()
-            .zip([delete, large, orphan])
-            .filter_map(|(queue, status)| Some((queue, status.ok()?)))
-            .collect()
+        [delete, orphan].into_iter().filter_map(Result::ok).flatten().collect()
     }
 
     /// Whether the collector has seen these versions and has nothing left to do.

@@ -107,9 +107,8 @@ impl CollectorStatus {
             patience: StuckReason::UnseenWrite.patience(),
         };
         let delete: Result<_, MailboxError> = self.delete.send(ask.clone()).await;
-        let large: Result<_, MailboxError> = self.large.send(ask.clone()).await;
         let orphan: Result<_, MailboxError> = self.orphan.send(ask).await;
-        Ok((vec![delete?, large?, orphan?], self.graph().waiting(&filter).await?))
+        Ok((vec![delete?, orphan?], self.graph().waiting(&filter).await?))
     }
 
     /// Adds the names of objects. Keys do not contain them.

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{PlanQuery, Walk};
 use kube_gc_core::graph::{
-    DeletesProve, Effects, Epoch, Follower, Intake, MemberPage, MembersOf, NodeView, ObjectSnapshot,
-    OwnerState, Partition, SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
+    DeletesProve, Effects, Epoch, Intake, MemberPage, MembersOf, NodeView, ObjectSnapshot, OwnerState,
+    Partition, SearchPage, SearchQuery, Sharding, ViewLimits, WatchEvent,
 };
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, Identity, Key, Namespace, ObjectFacts, ResourceType, ResourceVersion,
@@ -137,12 +137,6 @@ impl Knowledge {
         self.owners.clear();
     }
 
-    /// Whether anything is known from a live read.
-    #[must_use]
-    pub fn has_reads(&self) -> bool {
-        !self.live.is_empty()
-    }
-
     /// The object that a live read has found.
     #[must_use]
     pub fn found(&self, identity: &Identity) -> Option<&LiveObject> {
@@ -262,13 +256,8 @@ pub fn fact(partition: &mut Partition, need: &Need, limits: ViewLimits) -> Optio
 }
 
 /// The first of the facts that a question needs, as many as fit into one turn of the partition, and
-/// how many needs they are for: at least one. `follower` is woken when one of them may have changed.
-pub fn facts(
-    partition: &mut Partition,
-    needs: &[Need],
-    limits: ViewLimits,
-    follower: Option<&Follower>,
-) -> (Vec<Fact>, usize) {
+/// how many needs they are for: at least one.
+pub fn facts(partition: &mut Partition, needs: &[Need], limits: ViewLimits) -> (Vec<Fact>, usize) {
     let (mut facts, mut visits, mut done) = (Vec::new(), 0, 0);
     for need in needs {
         if visits > VISITS_OF_A_TURN {
@@ -276,9 +265,6 @@ pub fn facts(
         }
         done += 1;
         let Some(fact) = fact(partition, need, limits) else { continue };
-        if let Some(follower) = follower {
-            follow(partition, follower, &fact);
-        }
         visits += match &fact {
             Fact::Node(_, Some(view)) => {
                 view.by_type.iter().map(|count| count.total).sum::<usize>() + view.references.len()
@@ -288,20 +274,6 @@ pub fn facts(
         facts.push(fact);
     }
     (facts, done)
-}
-
-/// Follows what a fact is about. What a fact says of a reference also depends on its owner.
-fn follow(partition: &mut Partition, follower: &Follower, fact: &Fact) {
-    let (uid, references) = match fact {
-        Fact::Node(key, view) => (&key.uid, view.as_ref().map(|view| view.references.as_slice())),
-        Fact::Object(key, object) => (&key.uid, object.as_ref().map(|object| object.references.as_slice())),
-        Fact::Owner(identity, _) => (&identity.uid, None),
-        Fact::Live(..) => return,
-    };
-    partition.follow(follower, uid);
-    for seen in references.unwrap_or_default() {
-        partition.follow(follower, &seen.reference.uid);
-    }
 }
 
 /// The dependents and references that are visited before a partition returns to its work: about

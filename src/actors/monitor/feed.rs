@@ -57,8 +57,8 @@ impl Feed {
         let Subject { context, discovery, resource, epoch, deletes_prove } = subject;
         let began = Intake::MonitorStarted { resource: Arc::clone(&resource), epoch, deletes_prove };
         context.graph.take_in_everywhere(began).await?;
-        let (graph, queue) = (context.graph.clone(), context.graph_queue.clone());
-        let batches = Batches::new(graph, Arc::clone(&resource), epoch, queue);
+        let graph = context.graph.clone();
+        let batches = Batches::new(graph, Arc::clone(&resource), epoch, &context.graph_queue);
         let start = WatchStart {
             high_water: context.api.high_water().clone(),
             aggregated: deletes_prove == DeletesProve::Nothing,

@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use actix::{Context, Handler, Message, MessageResult};
 
-use super::{Pool, Work};
-use crate::telemetry::StuckReason;
+use super::{Class, Pool, Work};
+use crate::telemetry::{Queue, StuckReason};
 use kube_gc_core::graph::{StuckCount, keep_first_of_each};
-use kube_gc_core::mailbox::Time;
+use kube_gc_core::mailbox::{FailingKey, Time};
 use kube_gc_core::object::{GroupResource, Key, Namespace};
 
-/// Asks a pool for its status.
+/// Asks a pool for the status of each of its classes.
 #[derive(Debug, Message)]
-#[rtype(result = "PoolStatus")]
+#[rtype(result = "Vec<(Queue, PoolStatus)>")]
 pub struct AskPool {
     /// The maximum number of failing keys to name.
     pub failing: usize,
 }
 
-/// The status of a pool.
+/// The status of a class of a pool.
 #[derive(Clone, Debug, Default)]
 pub struct PoolStatus {
     /// Keys that a worker could take now.
@@ -45,21 +45,49 @@ pub struct PoolStatus {
     /// The time that the longest of them has taken so far.
     pub longest_running: Duration,
     /// Keys whose last try failed.
-    pub failing: Vec<FailingObject>,
+    pub failing: Vec<StuckKey>,
 }
 
-/// A key whose last try failed.
-#[derive(Clone, Debug)]
-pub struct FailingObject {
-    pub key: Key,
-    pub reason: StuckReason,
-    pub attempts: u32,
-    /// The time since the first try failed.
-    pub failing_for: Duration,
-    /// The error of the last try.
-    pub error: Arc<str>,
-    /// The time until the next try.
-    pub next_retry: Duration,
+impl Class {
+    fn status(&self, now: Time, failing: usize) -> PoolStatus {
+        let stats = self.mailbox.stats();
+        let (mut delayed, mut parked) = (0, 0);
+        for (reason, count) in &stats.delayed {
+            *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
+        }
+        let running = || stats.running.iter().map(|since| now.saturating_sub(*since));
+        PoolStatus {
+            ready: stats.ready,
+            processing: stats.running.len(),
+            delayed,
+            parked,
+            braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
+            error_bytes: stats.error_bytes,
+            adds: self.mailbox.adds_total(),
+            retries: self.mailbox.retries_total(),
+            oldest_ready: stats.oldest_ready_since.map(|since| now.saturating_sub(since)),
+            unfinished: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
+            failing: self.mailbox.failing().take(failing).map(|key| StuckKey::failing(&key, now)).collect(),
+        }
+    }
+}
+
+impl Class {
+    /// The stuck keys. `until_done` is why keys that have not failed are stuck, too, if they are.
+    fn stuck(&self, now: Time, until_done: Option<StuckReason>) -> impl Iterator<Item = StuckKey> {
+        let failing = self.mailbox.failing().map(move |item| StuckKey::failing(&item, now));
+        let first_tries = until_done.into_iter().flat_map(move |reason| {
+            self.mailbox.unfailed().map(move |(key, since)| StuckKey {
+                key: key.clone(),
+                reason,
+                waited: now.saturating_sub(since),
+                failure: None,
+                next_retry: Duration::ZERO,
+            })
+        });
+        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+    }
 }
 
 impl<W: Work> Handler<AskPool> for Pool<W> {
@@ -67,43 +95,11 @@ impl<W: Work> Handler<AskPool> for Pool<W> {
 
     fn handle(&mut self, AskPool { failing }: AskPool, _: &mut Context<Self>) -> Self::Result {
         let now = self.now();
-        let stats = self.mailbox.stats();
-        let (mut delayed, mut parked) = (0, 0);
-        for (reason, count) in &stats.delayed {
-            *(if reason.is_parked() { &mut parked } else { &mut delayed }) += count;
-        }
-        let running: Vec<_> = self.mailbox.running().map(|(_, since)| now.since(since)).collect();
-        let failing = self
-            .mailbox
-            .failing()
-            .take(failing)
-            .map(|item| FailingObject {
-                key: item.key.clone(),
-                reason: item.reason,
-                attempts: item.attempts,
-                failing_for: now.since(item.since),
-                error: Arc::clone(item.error),
-                next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
-            })
-            .collect();
-        MessageResult(PoolStatus {
-            ready: stats.ready,
-            processing: stats.processing,
-            delayed,
-            parked,
-            braked: stats.delayed.get(&StuckReason::Braked).copied().unwrap_or_default(),
-            error_bytes: stats.error_bytes,
-            adds: stats.adds_total,
-            retries: stats.retries_total,
-            oldest_ready: stats.oldest_ready_since.map(|since| now.since(since)),
-            unfinished: running.iter().sum(),
-            longest_running: running.into_iter().max().unwrap_or_default(),
-            failing,
-        })
+        MessageResult(self.classes.iter().map(|class| (class.queue, class.status(now, failing))).collect())
     }
 }
 
-/// Asks a pool for its stuck keys. The cost of an answer grows with their number.
+/// Asks a pool for its stuck keys. The cost of an answer grows with the number of its keys.
 #[derive(Clone, Debug, Default, Message)]
 #[rtype(result = "StuckKeys")]
 pub struct AskStuck {
@@ -141,6 +137,7 @@ pub struct StuckKeys {
 pub struct StuckKey {
     pub key: Key,
     pub reason: StuckReason,
+    /// The time since the first try failed, or since it was queued.
     pub waited: Duration,
     /// The number of failed tries and the error of the last one; `None` while the first try is in
     /// progress.
@@ -149,27 +146,15 @@ pub struct StuckKey {
     pub next_retry: Duration,
 }
 
-impl<W: Work> Pool<W> {
-    fn stuck_keys(&self, now: Time) -> impl Iterator<Item = StuckKey> {
-        let failing = self.failing.iter().filter_map(|key| self.mailbox.failure_of(key));
-        let failing = failing.map(move |item| StuckKey {
+impl StuckKey {
+    fn failing(item: &FailingKey<'_, Key, StuckReason>, now: Time) -> Self {
+        Self {
             key: item.key.clone(),
             reason: item.reason,
-            waited: now.since(item.since),
+            waited: now.saturating_sub(item.since),
             failure: Some((item.attempts, Arc::clone(item.error))),
-            next_retry: item.next_retry.map(|at| at.since(now)).unwrap_or_default(),
-        });
-        // Only pools whose keys are all stuck until they are done are scanned as a whole.
-        let first_tries = W::UNTIL_DONE.into_iter().flat_map(move |reason| {
-            self.mailbox.unfailed().map(move |(key, since)| StuckKey {
-                key: key.clone(),
-                reason,
-                waited: now.since(since),
-                failure: None,
-                next_retry: Duration::ZERO,
-            })
-        });
-        failing.chain(first_tries).filter(|stuck| stuck.waited >= stuck.reason.patience())
+            next_retry: item.next_retry.map(|at| at.saturating_sub(now)).unwrap_or_default(),
+        }
     }
 }
 
@@ -179,7 +164,9 @@ impl<W: Work> Handler<AskStuck> for Pool<W> {
     fn handle(&mut self, ask: AskStuck, _: &mut Context<Self>) -> Self::Result {
         let mut tallies = StuckReason::ALL.map(|reason| (reason, StuckCount::default()));
         let mut named: Vec<StuckKey> = Vec::new();
-        for stuck in self.stuck_keys(self.now()).filter(|stuck| ask.is_in(&stuck.key)) {
+        let now = self.now();
+        let stuck = self.classes.iter().flat_map(|class| class.stuck(now, W::UNTIL_DONE));
+        for stuck in stuck.filter(|stuck| ask.is_in(&stuck.key)) {
             for (reason, tally) in &mut tallies {
                 if *reason == stuck.reason {
                     tally.add(stuck.waited);

@@ -22,8 +22,8 @@ fn facts(number: usize, references: usize) -> ObjectFacts {
 /// Batches for a small graph that knows the monitor.
 async fn start() -> Batches {
     // The partitions share a thread, so neither answers all its messages before the other begins.
-    let (graph, _) = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
-    Batches::new(graph, identity("a", "any").resource, EPOCH, GraphQueue::new())
+    let graph = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
+    Batches::new(graph, identity("a", "any").resource, EPOCH, &GraphQueue::new())
 }
 
 /// Fails if a list counts as applied only when later changes are, too: a type whose objects change

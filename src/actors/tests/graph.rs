@@ -18,7 +18,7 @@ fn a_panic_in_a_partition_ends_the_process() {
     if is_child() {
         System::new().block_on(async {
             let partition = super::start_partition(PartitionId(0));
-            let _ = partition.messages.send(Panic).await;
+            let _ = partition.send(Panic).await;
             // The answer may arrive before the process ends.
             std::future::pending::<()>().await;
         });

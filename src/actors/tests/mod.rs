@@ -8,10 +8,10 @@ mod pool;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
-use actix::{Actor, ArbiterHandle, Context, Handler, System};
+use actix::{Actor, Addr, ArbiterHandle, Context, Handler, System};
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph::{EffectSinks, GraphActor, GraphAddress};
+use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
 use crate::actors::supervision::Threads;
@@ -43,13 +43,13 @@ pub(crate) fn sharding() -> Sharding {
 }
 
 /// A partition of a small graph, on its own thread.
-pub(crate) fn start_partition(id: PartitionId) -> GraphAddress {
+pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
     let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
     start_partition_on(&thread, id)
 }
 
 /// A partition of a small graph, on this thread.
-pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> GraphAddress {
+pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
     let sharding = sharding();
     let partition = Partition::new(id, sharding, Arc::new(Catalog::default()));
     let sink = Sink.start();
@@ -66,14 +66,13 @@ pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Gra
 /// The epoch of the monitor of a small graph.
 pub(crate) const EPOCH: Epoch = Epoch(1);
 
-/// A small graph with a monitor of ConfigMaps, whose partitions share this thread; and where they
-/// take messages.
-pub(crate) async fn graph_on(thread: &ArbiterHandle) -> (GraphHandle, Vec<GraphAddress>) {
-    let partitions: Vec<_> = sharding().all().map(|id| start_partition_on(thread, id)).collect();
-    let graph = GraphHandle::new(sharding(), partitions.clone());
+/// A small graph with a monitor of ConfigMaps, whose partitions share this thread.
+pub(crate) async fn graph_on(thread: &ArbiterHandle) -> GraphHandle {
+    let graph =
+        GraphHandle::new(sharding(), sharding().all().map(|id| start_partition_on(thread, id)).collect());
     let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
     graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
-    (graph, partitions)
+    graph
 }
 
 /// An object as a watch shows it.

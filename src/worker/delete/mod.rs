@@ -1,7 +1,7 @@
 //! The delete pool's work: decides on one object and carries the decision out.
 //!
 //! One object with many owner references can take as long as thousands of others, and each owner
-//! that nobody has seen costs a GET. Such large objects have a pool of their own with few workers,
+//! that nobody has seen costs a GET. Such large objects are a class of their own with few workers,
 //! so that no other object waits behind them. They yield to everything else on their thread. Their
 //! owners are looked up at a limited rate, in turns between namespaces.
 
@@ -16,11 +16,9 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Recipient;
-
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::pool::{Enqueue, Outcome, Work, WorkerSlot};
+use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{Api, ApiError, ErrorClass, RateLimiter};
 use crate::telemetry::{Queue, Structured, StuckReason};
 use crate::worker::brake::Brake;
@@ -40,7 +38,7 @@ use self::look_ups::{Confirmations, LookUps};
 
 pub use self::look_ups::Births;
 
-/// What the workers of the delete pool share, the one for large objects included.
+/// What the workers of the delete pool share.
 #[derive(Clone, Debug)]
 pub struct DeleteContext {
     /// The API server.
@@ -91,8 +89,6 @@ pub struct DeleteWork {
     context: DeleteContext,
     look_ups: LookUps,
     confirmations: Confirmations,
-    /// The pool for large objects.
-    large: Recipient<Enqueue>,
     /// Limits how fast the owners of large objects are looked up.
     pace: Arc<RateLimiter>,
 }
@@ -113,12 +109,12 @@ impl Work for DeleteWork {
 
 impl DeleteWork {
     /// The work of the delete pool.
-    pub fn new(context: DeleteContext, large: Recipient<Enqueue>) -> Self {
+    pub fn new(context: DeleteContext) -> Self {
         let look_ups =
             LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners), context.births.clone());
         let confirmations = Confirmations::new(context.api.restore_fence().clone());
         let pace = Arc::new(RateLimiter::new(LOOK_UPS_PER_SECOND, BURST));
-        Self { context, look_ups, confirmations, large, pace }
+        Self { context, look_ups, confirmations, pace }
     }
 
     /// The work on one decision, which begins now.
@@ -127,14 +123,14 @@ impl DeleteWork {
     }
 
     async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
-        let snapshot = if slot.is_worker() {
+        let snapshot = if slot.takes_all() {
+            self.context.graph.look(key).await?
+        } else {
             let Some(snapshot) = self.context.graph.look_at_small(key).await? else {
-                self.large.do_send(Enqueue::from(vec![key.clone()]));
+                slot.hand_over();
                 return Ok(Completion::Done);
             };
             snapshot
-        } else {
-            self.context.graph.look(key).await?
         };
         match snapshot {
             // The graph queues the key again when there is something to decide.
@@ -259,23 +255,4 @@ const LEAST_BACKOFF: Duration = Duration::from_millis(250);
 /// The backoff of large objects.
 pub fn large_backoff(backoff: Backoff) -> Backoff {
     Backoff { min: backoff.min.max(LEAST_BACKOFF).min(backoff.max), ..backoff }
-}
-
-/// Decides about large objects, as the delete pool does about others.
-#[derive(Debug)]
-pub struct LargeWork(Arc<DeleteWork>);
-
-impl LargeWork {
-    /// The delete pool's work, for a pool of its own.
-    pub const fn new(work: Arc<DeleteWork>) -> Self {
-        Self(work)
-    }
-}
-
-impl Work for LargeWork {
-    const QUEUE: Queue = Queue::AttemptToDeleteLarge;
-
-    async fn work(&self, key: Key, _: WorkerSlot) -> Outcome {
-        self.0.work(key, WorkerSlot::none()).await
-    }
 }

@@ -19,7 +19,7 @@ use crate::telemetry::{Queue, Structured, StuckReason};
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
-use kube_gc_core::graph::{Bookmark, DependentView, ObjectSnapshot, Snapshot};
+use kube_gc_core::graph::{DependentId, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, ResourceVersion};
@@ -80,7 +80,7 @@ impl OrphanWork {
     }
 
     /// With this number of dependents of one owner taken from the graph at a time. Orphaning holds
-    /// only these and the ones that are being patched in memory, whatever their total number is.
+    /// only these and the ones that are being patched in memory, and four bytes for each other one.
     pub const fn paged(mut self, page: usize) -> Self {
         self.page = page;
         self
@@ -292,15 +292,18 @@ impl OrphanWork {
     /// must still be orphaning its dependents. The next page is fetched when the last dependent of
     /// a page has been taken, so that a slow one does not delay the next page.
     fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
-        let pages = stream::try_unfold(Some(None), move |next: Option<Option<Bookmark>>| {
+        let pages = stream::try_unfold(None, move |left: Option<Vec<DependentId>>| {
             let owner = owner.clone();
             async move {
-                let Some(after) = next else { return Ok(None) };
-                if after.is_some() && self.orphaning(&owner).await?.is_none() {
-                    return Err(Stopped::PolicyChanged);
-                }
-                let (page, next) = self.context.graph.dependents(&owner, after, self.page).await?;
-                Ok(Some((stream::iter(page.into_iter().map(Ok)), next.map(Some))))
+                let mut page = match left {
+                    None => self.context.graph.dependents(&owner).await?,
+                    Some(left) if left.is_empty() => return Ok(None),
+                    Some(_) if self.orphaning(&owner).await?.is_none() => return Err(Stopped::PolicyChanged),
+                    Some(left) => left,
+                };
+                let left = page.split_off(page.len().min(self.page));
+                let page = self.context.graph.dependent_views(&owner, page).await?;
+                Ok(Some((stream::iter(page.into_iter().map(Ok)), Some(left))))
             }
         });
         pages.try_flatten()

@@ -25,7 +25,7 @@ fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
 /// Work on a graph that has seen these objects.
 async fn work(objects: Vec<ObjectFacts>) -> OrphanWork {
     let resource = identity("a", "any").resource;
-    let (graph, _) = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
+    let graph = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
     let mut catalog = Catalog::builder();
     catalog.add(ServedKind { version: "v1".into(), resource });
     graph.use_catalog(&Arc::new(catalog.build())).await.unwrap();

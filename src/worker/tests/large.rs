@@ -80,7 +80,7 @@ impl Stage {
         graph.ask(here, move |graph, effects| graph.intake(list, effects)).await.unwrap();
         let server = Server::answering(answer);
         let context = DeleteContext::bare(server.api(), graph, absent_owners);
-        let work = Arc::new(DeleteWork::new(context.clone(), sink.recipient()));
+        let work = Arc::new(DeleteWork::new(context.clone()));
         Self { server, work, context }
     }
 
@@ -162,7 +162,7 @@ fn the_look_ups_of_many_objects_with_many_absent_owners_share_one_rate() {
     });
 }
 
-/// Rule 7.10. The pool for all other objects leaves such an object to that for large ones.
+/// Rule 7.10. Workers leave such an object to those for large ones.
 #[test]
 fn an_object_with_nine_owners_is_large() {
     in_system(async {

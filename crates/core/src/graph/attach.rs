@@ -5,10 +5,10 @@
 //! delete pool, so one object could queue 10,000 keys. The worker of a large object verifies the
 //! owners itself, at a limited rate, and the object is queued once.
 
-use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::node::{Edge, EdgeId, NodeId, Presence, ReferenceTypeId, Target, TypeId};
 use super::{Effects, Partition, Report, Sharding};
@@ -62,7 +62,7 @@ impl Partition {
             return false;
         }
         let was_large = self.is_large(dependent);
-        let Matching { mut placed, changed, removed, added } = self.match_references(&old, references);
+        let Matching { mut placed, changed, removed } = self.match_references(&old, references);
         let mut tightened = Few::new();
         for (edge, index) in changed {
             let reference = &references[index];
@@ -73,14 +73,12 @@ impl Partition {
             *blocking = reference.block_owner_deletion;
             *controller = reference.controller;
         }
-        let attached: Few<Attached> = added
-            .into_iter()
-            .map(|index| {
-                let attached = self.add_edge(dependent, &references[index], extent);
-                placed[index] = Some(attached.edge);
-                attached
-            })
-            .collect();
+        let mut attached: Few<Attached> = Few::new();
+        for (place, reference) in placed.iter_mut().zip(references).filter(|(place, _)| place.is_none()) {
+            let added = self.add_edge(dependent, reference, extent);
+            *place = Some(added.edge);
+            attached.push(added);
+        }
         self.store.set_owners(dependent, others.into_iter().chain(placed.into_iter().flatten()));
         for edge in removed {
             let owner = self.store.edges[edge].owner;
@@ -251,33 +249,27 @@ impl Partition {
             && !self.is_invalid_scope(edge)
     }
 
+    /// Gives each reference an edge that is equal or, if there is none, that differs in its flags
+    /// only.
     fn match_references(&self, old: &[EdgeId], references: &[OwnerReference]) -> Matching {
-        if old.is_empty() {
-            return Matching {
-                placed: smallvec![None; references.len()],
-                changed: Few::new(),
-                removed: Few::new(),
-                added: (0..references.len()).collect(),
-            };
+        let mut edges: BTreeMap<OwnerReference, Few<EdgeId>> = BTreeMap::new();
+        for &edge in old {
+            edges.entry(self.store.reference(edge)).or_default().push(edge);
         }
-        let mut edges: Vec<(OwnerReference, EdgeId)> =
-            old.iter().map(|&edge| (self.store.reference(edge), edge)).collect();
-        edges.sort();
-        let mut indices: Vec<usize> = (0..references.len()).collect();
-        indices.sort_by_key(|&index| &references[index]);
-        let (equal, edges, indices) = pair(edges, indices, references, Ord::cmp);
-        let (changed, edges, mut indices) = pair(edges, indices, references, same_but_for_flags);
-        indices.sort_unstable();
-        let mut placed: Few<Option<EdgeId>> = smallvec![None; references.len()];
-        for &(edge, index) in equal.iter().chain(&changed) {
-            placed[index] = Some(edge);
+        let mut take = |reference: &OwnerReference| edges.get_mut(reference).and_then(Few::pop);
+        let mut placed: Few<Option<EdgeId>> = references.iter().map(&mut take).collect();
+        let mut changed = Few::new();
+        for index in (0..references.len()).filter(|_| !old.is_empty()) {
+            for flags in [(false, false), (false, true), (true, false), (true, true)] {
+                if placed[index].is_none() {
+                    let (controller, block_owner_deletion) = flags;
+                    let reference = references[index].clone();
+                    placed[index] = take(&OwnerReference { controller, block_owner_deletion, ..reference });
+                    changed.extend(placed[index].map(|edge| (edge, index)));
+                }
+            }
         }
-        Matching {
-            placed,
-            changed: changed.into(),
-            removed: edges.into_iter().map(|(_, edge)| edge).collect(),
-            added: indices.into(),
-        }
+        Matching { placed, changed, removed: edges.into_values().flatten().collect() }
     }
 }
 
@@ -288,43 +280,6 @@ struct Matching {
     /// Edges that differ in their flags only, with the references that they become.
     changed: Few<(EdgeId, usize)>,
     removed: Few<EdgeId>,
-    /// The references without an edge, in order.
-    added: Few<usize>,
-}
-
-/// Compares everything but the flags. The derived order of references agrees with it.
-fn same_but_for_flags(a: &OwnerReference, b: &OwnerReference) -> Ordering {
-    fn key(reference: &OwnerReference) -> (&str, &str, &str, &Uid) {
-        let OwnerReference { api_version, kind, name, uid, .. } = reference;
-        (api_version, kind, name, uid)
-    }
-    key(a).cmp(&key(b))
-}
-
-type Pairs = (Vec<(EdgeId, usize)>, Vec<(OwnerReference, EdgeId)>, Vec<usize>);
-
-/// Pairs equal elements of two sorted lists. Returns the pairs and the rest of each list.
-fn pair(
-    edges: Vec<(OwnerReference, EdgeId)>,
-    indices: Vec<usize>,
-    references: &[OwnerReference],
-    compare: impl Fn(&OwnerReference, &OwnerReference) -> Ordering,
-) -> Pairs {
-    let (mut pairs, mut left_edges, mut left_indices) = (Vec::new(), Vec::new(), Vec::new());
-    let mut indices = indices.into_iter().peekable();
-    for (reference, edge) in edges {
-        while let Some(index) =
-            indices.next_if(|&index| compare(&references[index], &reference) == Ordering::Less)
-        {
-            left_indices.push(index);
-        }
-        match indices.next_if(|&index| compare(&references[index], &reference) == Ordering::Equal) {
-            Some(index) => pairs.push((edge, index)),
-            None => left_edges.push((reference, edge)),
-        }
-    }
-    left_indices.extend(indices);
-    (pairs, left_edges, left_indices)
 }
 
 /// An object with more owner references than this is a large one. Others cost at most this many

@@ -24,7 +24,6 @@ impl Partition {
     /// whose kind or version disappeared become unresolved; the dependents are queued. Unverified
     /// owners are queued if their type is new.
     pub fn set_catalog(&mut self, catalog: Arc<Catalog>, out: &mut Effects) {
-        self.everything_changed();
         let before = std::mem::replace(&mut self.catalog, catalog);
         let catalog = Arc::clone(&self.catalog);
         let mut appeared = Vec::new();

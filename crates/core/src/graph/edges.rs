@@ -61,14 +61,12 @@ impl Store {
         });
         self.link_dependent(edge, owner);
         self.set_name(edge, owner, &reference.name);
-        self.dependents_changed(owner);
         edge
     }
 
     /// Moves an edge to another node of its owner's uid.
     pub(super) fn set_edge_owner(&mut self, edge: EdgeId, owner: NodeId) {
         let name: Box<str> = self.reference_name(edge).into();
-        self.dependents_changed(owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         self.edges[edge].owner = owner;
@@ -78,7 +76,6 @@ impl Store {
 
     /// Frees an edge that is no longer in its dependent's list of references.
     pub(super) fn remove_edge(&mut self, edge: EdgeId) {
-        self.dependents_changed(self.edges[edge].owner);
         self.unlink_dependent(edge);
         self.own_names.remove(&edge);
         if let Some(edge) = self.edges.remove(edge) {
@@ -109,11 +106,6 @@ impl Store {
     fn unlink_dependent(&mut self, edge: EdgeId) {
         let Edge { owner, next_dependent: next, previous_dependent: previous, .. } = self.edges[edge];
         self.unresolved_edges -= usize::from(self.nodes[owner].is_unresolved());
-        if let Some(scan) = self.scans.get_mut(&owner)
-            && scan.next == Some(edge)
-        {
-            scan.next = next;
-        }
         match previous {
             Some(previous) => self.edges[previous].next_dependent = next,
             None => self.nodes[owner].first_dependent = next,

@@ -2,6 +2,7 @@
 //! nothing and counts as no evaluation.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::object::{
@@ -132,32 +133,19 @@ impl Partition {
             }
         };
         let (seen, is_complete) = self.see_dependents(id, limits.visits);
-        let mut by_type: Vec<(TypeCount, Vec<Seen>)> = Vec::new();
         let blocking = seen.iter().filter(|seen| seen.blocking).count();
+        let mut by_type: BTreeMap<&GroupResource, (TypeCount, Vec<Seen>)> = BTreeMap::new();
         for seen in seen {
             let resource = self.store.resource(seen.id);
-            let of_type = by_type
-                .iter_mut()
-                .find(|(count, _)| count.resource.group_resource == resource.group_resource);
-            let (count, list) = match of_type {
-                Some(of_type) => of_type,
-                None => {
-                    let count = TypeCount { resource: Arc::clone(resource), total: 0, being_deleted: 0 };
-                    by_type.push((count, Vec::new()));
-                    // It was just pushed.
-                    match by_type.last_mut() {
-                        Some(last) => last,
-                        None => continue,
-                    }
-                }
-            };
+            let (count, list) = by_type.entry(&resource.group_resource).or_insert_with(|| {
+                (TypeCount { resource: Arc::clone(resource), total: 0, being_deleted: 0 }, Vec::new())
+            });
             count.total += 1;
             count.being_deleted += usize::from(seen.deletion.is_being_deleted());
             list.push(seen);
         }
-        by_type.sort_by(|(a, _), (b, _)| a.resource.group_resource.cmp(&b.resource.group_resource));
         let mut dependents = Vec::new();
-        for (_, list) in &mut by_type {
+        for (_, list) in by_type.values_mut() {
             self.keep_first(list, limits.dependents_of_a_type);
             dependents.extend(list.iter().map(|seen| DependentSummary {
                 identity: self.store.identity(seen.id),
@@ -166,19 +154,15 @@ impl Partition {
                 controller: seen.controller,
             }));
         }
-        let references = self.store.owners(id).take(limits.references).map(|edge| ReferenceSnapshot {
-            reference: self.store.reference(edge),
-            owner: self.owner_view(edge),
-        });
         Some(NodeView {
             identity: self.store.identity(id),
             presence,
             deletion: node.deletion,
             finalizers: node.finalizers,
-            references: references.collect(),
+            references: self.references(id, limits.references),
             reference_count: self.store.owners(id).count(),
             dependents,
-            by_type: by_type.into_iter().map(|(count, _)| count).collect(),
+            by_type: by_type.into_values().map(|(count, _)| count).collect(),
             blocking,
             is_complete,
         })

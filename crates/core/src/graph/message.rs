@@ -1,6 +1,5 @@
 //! The input and the output of a partition.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::PartitionId;
@@ -122,8 +121,8 @@ pub struct Link {
 pub struct Effects {
     /// Keys for the delete pool.
     pub delete: Vec<Key>,
-    /// The ranges of `delete` that are dependents queued because their owner was deleted.
-    pub cascaded: Vec<Range<usize>>,
+    /// Further keys for the delete pool: dependents whose owner was deleted.
+    pub cascaded: Vec<Key>,
     /// Keys for the orphan pool.
     pub orphan: Vec<Key>,
     /// Identities that were proved absent, for the absent-owner cache to remember.
@@ -158,14 +157,14 @@ impl Effects {
 }
 
 impl Effects {
-    /// Marks the keys in `delete` from `start` on as dependents of a deleted owner.
+    /// Takes all keys for the delete pool.
+    pub fn take_delete(&mut self) -> impl Iterator<Item = Key> {
+        self.cascaded.drain(..).chain(self.delete.drain(..))
+    }
+
+    /// The keys in `delete` from `start` on are dependents of a deleted owner.
     pub(super) fn cascade_from(&mut self, start: usize) {
-        let end = self.delete.len();
-        match self.cascaded.last_mut() {
-            _ if start == end => {}
-            Some(last) if last.end == start => last.end = end,
-            _ => self.cascaded.push(start..end),
-        }
+        self.cascaded.extend(self.delete.drain(start..));
     }
 }
 

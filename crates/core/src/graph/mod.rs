@@ -16,14 +16,13 @@
 //! | `peers` | owners in partition 0 with dependents elsewhere |
 //! | `shared_uid` | objects served under two resources |
 //! | `query`, `pages` | what workers ask |
-//! | `inspect`, `follow`, `stuck`, `dump` | what people ask, and who is woken when an answer may have changed |
+//! | `inspect`, `stuck`, `dump` | what people ask |
 
 mod attach;
 mod catalog;
 mod delete;
 pub mod dump;
 mod edges;
-mod follow;
 mod foreground;
 mod inspect;
 mod message;
@@ -44,10 +43,9 @@ mod tests;
 pub use attach::LARGE;
 pub use delete::Verification;
 pub use dump::Dump;
-pub use follow::Follower;
 pub use inspect::{DependentSummary, NodePresence, NodeView, SearchPage, SearchQuery, TypeCount, ViewLimits};
 pub use message::{DeletesProve, Effects, Epoch, Intake, Link, PeerMessage, Report, WatchEvent};
-pub use pages::{Bookmark, Cursor, DependentView, Member, MemberMark, MemberPage, MembersOf};
+pub use pages::{Cursor, DependentId, DependentView, Member, MemberMark, MemberPage, MembersOf};
 pub use partition::{ExpectedChange, IntakeOutcome, Partition, Stats};
 pub use peers::Sharding;
 pub use query::{

@@ -334,8 +334,6 @@ mod tests {
 
     #[test]
     fn a_million_objects_fit() {
-        assert_eq!((size_of::<Node>(), Arena::<Node>::SLOT), (80, 80));
-        assert_eq!((size_of::<Edge>(), Arena::<Edge>::SLOT), (28, 28));
-        assert_eq!(size_of::<Option<NodeId>>(), 4);
+        assert_eq!((size_of::<Option<Node>>(), size_of::<Option<Edge>>()), (80, 28));
     }
 }

@@ -243,9 +243,6 @@ impl Partition {
         deletes_prove: DeletesProve,
         out: &mut Effects,
     ) {
-        if !self.store.types.entries[type_id].is_synced() {
-            self.everything_changed();
-        }
         let entry = &mut self.store.types.entries[type_id];
         let is_foreign = match &mut entry.monitor {
             Some(monitor) if monitor.listing != Listing::None => {

@@ -1,21 +1,9 @@
 //! Dependents and objects page by page, for workers and for questions about very many of them (a plan
 //! of `kube-gc-insight`). Each page takes a bounded time, because a partition has other work.
 
-use std::collections::BTreeSet;
-
 use super::node::{EdgeId, NodeId, Presence, Role};
 use super::{Partition, PartitionId, ReferenceSnapshot, Sharding};
-use crate::object::{
-    DeletionState, Finalizers, GroupResource, Identity, Key, KeyedMap, Namespace, OwnerReference,
-};
-
-/// Where the next page of an owner's dependents begins.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scan {
-    /// Advanced when this reference is removed.
-    pub(super) next: Option<EdgeId>,
-    pub(super) pages: u32,
-}
+use crate::object::{DeletionState, Finalizers, GroupResource, Identity, Key, Namespace, OwnerReference};
 
 /// A dependent of an owner, for the orphan pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,101 +19,34 @@ pub struct DependentView {
     pub reference_count: usize,
 }
 
-/// Where the next page of dependents starts. It stays valid while dependents come and go.
+/// Names a dependent to the partition that has it, as long as it has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bookmark(Mark);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
-    /// The number of pages that were read. The store remembers where the next one begins.
-    Pages(u32),
-    /// The greatest node that was read.
-    Node(u32),
-}
+pub struct DependentId(NodeId);
 
 /// A slot number. The next page starts after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor(pub u32);
 
-/// How many references a page visits per dependent that it may return. An object can name one
-/// owner thousands of times, and is returned once.
-const REFERENCES_PER_DEPENDENT: usize = 64;
-
 impl Partition {
-    /// A page of an object's dependents without duplicates, through any of its views, and the
-    /// bookmark of the next page if there may be one.
-    ///
-    /// Every dependent that exists from the first page to the last is returned. All pages
-    /// together take time linear in the number of references to the object, and memory for one
-    /// page. If two callers read at the same time, one of them starts over.
-    pub fn dependents(
-        &mut self,
-        owner: &Key,
-        after: Option<Bookmark>,
-        limit: usize,
-    ) -> (Vec<DependentView>, Option<Bookmark>) {
-        let Some(id) = self.store.find_key(owner) else { return (Vec::new(), None) };
-        if self.store.nodes[id].role != Role::Single {
-            let after = match after {
-                Some(Bookmark(Mark::Node(after))) => after,
-                _ => 0,
-            };
-            return self.dependents_of_group(id, after, limit);
-        }
-        let known = self.store.scans.get(&id).copied();
-        let known = known.filter(|scan| after == Some(Bookmark(Mark::Pages(scan.pages))));
-        let beginning = Scan { next: self.store.nodes[id].first_dependent, pages: 0 };
-        let Scan { mut next, pages } = known.unwrap_or(beginning);
-        let mut firsts = KeyedMap::with_hasher(self.store.hasher);
-        let (mut page, mut looked_at) = (Vec::new(), 0);
-        while let Some(edge) = next
-            && page.len() < limit
-            && looked_at < limit.saturating_mul(REFERENCES_PER_DEPENDENT)
-        {
-            #[cfg(test)]
-            crate::object::steps::count();
-            looked_at += 1;
-            next = self.store.edges[edge].next_dependent;
-            let dependent = self.store.edges[edge].dependent;
-            let first = firsts.entry(dependent).or_insert_with(|| self.first_reference(dependent, id));
-            if *first == Some(edge) {
-                page.push(self.dependent_view(dependent, edge));
-            }
-        }
-        if next.is_none() {
-            self.store.scans.remove(&id);
-            return (page, None);
-        }
-        let pages = pages.wrapping_add(1);
-        self.store.scans.insert(id, Scan { next, pages });
-        (page, Some(Bookmark(Mark::Pages(pages))))
+    /// An object's dependents, each once, through any of its views.
+    pub fn dependents(&self, owner: &Key) -> Vec<DependentId> {
+        let Some(id) = self.store.find_key(owner) else { return Vec::new() };
+        let edges = self.counted_dependents(id);
+        let mut all: Vec<NodeId> = edges.map(|edge| self.store.edges[edge].dependent).collect();
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().map(DependentId).collect()
     }
 
-    /// The same for an object that is served twice. Each page visits all dependents; this is
-    /// rare, and a user who may only create objects cannot cause it.
-    fn dependents_of_group(
-        &self,
-        id: NodeId,
-        after: u32,
-        limit: usize,
-    ) -> (Vec<DependentView>, Option<Bookmark>) {
-        let mut page: BTreeSet<NodeId> = BTreeSet::new();
-        let mut more = false;
-        for edge in self.counted_dependents(id) {
-            let dependent = self.store.edges[edge].dependent;
-            if dependent.number() <= after {
-                continue;
-            }
-            page.insert(dependent);
-            if page.len() > limit {
-                page.pop_last();
-                more = true;
-            }
-        }
-        let last = page.last().filter(|_| more);
-        let next = last.map(|id| Bookmark(Mark::Node(id.number())));
-        let view = |dependent| Some(self.dependent_view(dependent, self.first_reference(dependent, id)?));
-        (page.into_iter().filter_map(view).collect(), next)
+    /// Those of these dependents that are still there. All together take a long time if an object
+    /// has very many, so callers ask for some at a time.
+    pub fn dependent_views(&self, owner: &Key, dependents: &[DependentId]) -> Vec<DependentView> {
+        let Some(owner) = self.store.find_key(owner) else { return Vec::new() };
+        let view = |&DependentId(dependent): &DependentId| {
+            self.store.nodes.get(dependent)?;
+            Some(self.dependent_view(dependent, self.first_reference(dependent, owner)?))
+        };
+        dependents.iter().filter_map(view).collect()
     }
 
     /// The first of a dependent's references to an owner that [counts](Self::counts_as_dependent).
@@ -305,7 +226,7 @@ impl Partition {
             | Presence::Unresolved
             | Presence::InvalidScope => return 0,
         }
-        let references = self.references(id);
+        let references = self.references(id, usize::MAX);
         let visited = references.len();
         page.members.push(Member {
             identity: self.store.identity(id),

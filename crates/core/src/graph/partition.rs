@@ -108,9 +108,6 @@ impl Partition {
 
     /// Applies what a monitor or discovery reports.
     pub fn intake(&mut self, intake: Intake, out: &mut Effects) -> IntakeOutcome {
-        if !matches!(intake, Intake::Events { .. }) {
-            self.everything_changed();
-        }
         match intake {
             Intake::MonitorStarted { resource, epoch, deletes_prove } => {
                 self.monitor_started(&resource, epoch, deletes_prove)
@@ -199,9 +196,7 @@ impl Partition {
     pub fn reset(&mut self) {
         let mut empty = Self::new(self.id, self.sharding, Arc::clone(&self.catalog));
         empty.disturbance = std::mem::take(&mut self.disturbance);
-        std::mem::swap(&mut empty.store.followers, &mut self.store.followers);
         *self = empty;
-        self.everything_changed();
     }
 
     /// Records that a worker's write succeeded and that its event is awaited, unless the node is

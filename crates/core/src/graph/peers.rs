@@ -178,7 +178,6 @@ impl Partition {
         if self.store.namespace(id) != Some(&link.namespace) || self.store.name(id) != &*link.name {
             self.store.relocate(id, Some(&link.namespace), &link.name);
         }
-        self.store.changed(id);
         let node = &mut self.store.nodes[id];
         node.deletion = link.deletion;
         node.shares_uid = link.shares_uid;

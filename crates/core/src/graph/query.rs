@@ -158,7 +158,11 @@ impl Partition {
                 Snapshot::Gone
             }
             Presence::Observed if self.awaits_event(id) => Snapshot::AwaitsEvent,
-            Presence::Observed => Snapshot::Object(Box::new(self.object_snapshot(id, out))),
+            Presence::Observed => {
+                let (object, active) = self.read_object(id);
+                active.into_iter().for_each(|dependent| self.queue(dependent, out));
+                Snapshot::Object(Box::new(object))
+            }
             Presence::Virtual => Snapshot::Virtual(VirtualSnapshot {
                 identity: self.store.identity(id),
                 generation: Generation(self.store.nodes[id].generation),
@@ -182,23 +186,11 @@ impl Partition {
         }
     }
 
-    fn object_snapshot(&mut self, id: NodeId, out: &mut Effects) -> ObjectSnapshot {
-        let (snapshot, active) = self.read_object(id);
-        for dependent in active {
-            self.queue(dependent, out);
-        }
-        snapshot
-    }
-
-    /// The owner references of an object, and what is known of each owner.
-    pub(super) fn references(&self, id: NodeId) -> Vec<ReferenceSnapshot> {
-        let owners = self.store.owners(id);
-        owners
-            .map(|edge| ReferenceSnapshot {
-                reference: self.store.reference(edge),
-                owner: self.owner_view(edge),
-            })
-            .collect()
+    /// The first owner references of an object, and what is known of each owner.
+    pub(super) fn references(&self, id: NodeId, most: usize) -> Vec<ReferenceSnapshot> {
+        let snapshot =
+            |edge| ReferenceSnapshot { reference: self.store.reference(edge), owner: self.owner_view(edge) };
+        self.store.owners(id).take(most).map(snapshot).collect()
     }
 
     /// An observed object, and the dependents that block it and are not deleting dependents.
@@ -208,7 +200,7 @@ impl Partition {
             _ => (ForegroundProgress::Unblocked, Vec::new()),
         };
         let node = &self.store.nodes[id];
-        let references = self.references(id);
+        let references = self.references(id, usize::MAX);
         let snapshot = ObjectSnapshot {
             identity: self.store.identity(id),
             resource_version: self.store.version(id).cloned(),

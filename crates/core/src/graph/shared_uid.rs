@@ -97,7 +97,6 @@ impl Partition {
         for (id, role) in roles {
             let was = std::mem::replace(&mut self.store.nodes[id].role, role);
             if was != role {
-                self.store.changed(id);
                 changed.push((id, was));
             }
         }

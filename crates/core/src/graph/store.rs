@@ -8,12 +8,10 @@ use hashbrown::HashTable;
 use smallvec::SmallVec;
 
 use super::DeletesProve;
-use super::follow::Followers;
 use super::node::{
     Edge, EdgeId, Interner, NamespaceId, Node, NodeId, NodeType, Presence, ReferenceType, Resolved, Role,
     Target, Types,
 };
-use super::pages::Scan;
 use crate::arena::{Arena, is_sparse};
 use crate::object::{
     DeletionState, Finalizers, Identity, Key, Keyed, KeyedMap, KeyedSet, Namespace, ResourceType,
@@ -36,8 +34,6 @@ pub(super) struct Store {
     name_bytes: usize,
     /// Names of references that differ from their owner node's. Rare.
     pub(super) own_names: KeyedMap<EdgeId, Box<str>>,
-    /// Owners whose dependents a worker reads page by page.
-    pub(super) scans: KeyedMap<NodeId, Scan>,
     pub(super) namespaces: Interner<Namespace, ()>,
     pub(super) reference_types: Interner<ReferenceType, Resolved>,
     pub(super) types: Types,
@@ -51,8 +47,6 @@ pub(super) struct Store {
     /// The last generation that was given out. It is shared by all nodes, so that a node which
     /// was freed and created again never gets a generation that some verdict still carries.
     clock: u32,
-    /// Who follows answers about these nodes.
-    pub(super) followers: Followers,
 }
 
 impl Store {
@@ -64,7 +58,6 @@ impl Store {
             hasher,
             name_bytes: 0,
             own_names: KeyedMap::with_hasher(hasher),
-            scans: KeyedMap::with_hasher(hasher),
             namespaces: Interner::new(hasher),
             reference_types: Interner::new(hasher),
             types: Types::new(hasher),
@@ -73,7 +66,6 @@ impl Store {
             formerly_absent: KeyedSet::with_hasher(hasher),
             unresolved_edges: 0,
             clock: 0,
-            followers: Followers::new(hasher),
         }
     }
 
@@ -122,7 +114,6 @@ impl Store {
     /// Frees a node that no edge touches any more.
     pub(super) fn free(&mut self, id: NodeId) {
         self.remove_from_index(id);
-        self.scans.remove(&id);
         let Some(node) = self.nodes.remove(id) else { return };
         if node.presence == Presence::Absent {
             self.absent.remove(&id);
@@ -181,7 +172,6 @@ impl Store {
     /// Begins a new generation of a node. Verdicts on the old one no longer hold.
     pub(super) fn bump(&mut self, id: NodeId) {
         self.nodes[id].generation = self.tick();
-        self.changed(id);
     }
 
     fn tick(&mut self) -> u32 {

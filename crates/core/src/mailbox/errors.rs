@@ -50,10 +50,6 @@ impl Errors {
         }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

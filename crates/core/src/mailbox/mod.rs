@@ -8,48 +8,107 @@
 //! The mailbox is plain data, without clock, tasks or locks. Its owner passes the time in and
 //! arms one timer for [`Mailbox::next_due`].
 
-mod entry;
 mod errors;
 mod report;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use entry::FlowKey;
 pub use errors::MAX_ERROR_BYTES;
-pub use report::{Added, Backoff, Completion, FailingKey, Job, Stats, Time};
+pub use report::{Backoff, Completion, FailingKey, Job, Stats, Time};
 
-use entry::{AfterRun, Delay, DelayPlace, Delays, Entry, Failure, Flows, List, State, Store, Trigger};
 use errors::Errors;
+use indexmap::IndexMap;
 
-use crate::arena::Id;
+use crate::arena::is_sparse;
 use crate::mutation::{self, Mutation};
-use crate::object::HashSeed;
-
-/// A key's entry.
-type Slot<K, R> = Id<Entry<K, R>>;
+use crate::object::{HashSeed, Key, Keyed, KeyedMap, Namespace};
 
 /// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
 ///
 /// Times that callers pass in should not go back. One that does counts as the latest seen.
+#[derive(Debug)]
 pub struct Mailbox<K, R> {
     backoff: Backoff,
-    store: Store<K, R>,
-    flows: Flows<K, R>,
-    running: List<Entry<K, R>>,
-    processing: usize,
-    delays: Delays<Entry<K, R>>,
+    /// No decision depends on the hasher: keys that change together are sorted by their delays.
+    entries: IndexMap<K, Entry<R>, Keyed>,
+    /// The ready keys of each namespace that has some, first in, first out.
+    flows: KeyedMap<Option<Namespace>, VecDeque<K>>,
+    /// The order in which flows are served.
+    turns: VecDeque<Option<Namespace>>,
+    delays: BTreeMap<DelayPlace, K>,
+    /// The number of the last delay.
+    last_delay: u64,
     now: Time,
-    delayed: BTreeMap<R, usize>,
-    failing: usize,
     errors: Errors,
     adds_total: u64,
     retries_total: u64,
+}
+
+/// When a delay ends, and a number that keeps those that end at the same time in their order.
+type DelayPlace = (Time, u64);
+
+#[derive(Debug)]
+struct Entry<R> {
+    state: State,
+    /// Since when it has been in this state.
+    since: Time,
+    /// When its trigger occurred, if that is measured.
+    trigger: Option<Time>,
+    /// Its failures since it was last done. Most keys have none.
+    failure: Option<Box<Failure<R>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// In its flow.
+    Ready,
+    /// A worker processes it.
+    Running {
+        /// It was added in the meantime and runs again.
+        again: bool,
+        /// It was woken in the meantime. The worker may have been too early to see why, so a
+        /// retry is not delayed.
+        woken: bool,
+    },
+    Delayed(DelayPlace, Delay),
+}
+
+/// Why a key is delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delay {
+    /// By backoff. A wake-up or an addition ends it.
+    Backoff,
+    /// By the API server's `Retry-After`. Nothing ends it early.
+    RetryAfter,
+}
+
+/// The consecutive failures of a key.
+#[derive(Debug)]
+struct Failure<R> {
+    attempts: u32,
+    /// How many of the attempts lengthen the backoff.
+    backoffs: u32,
+    since: Time,
+    reason: R,
+    error: Arc<str>,
+}
+
+/// A key that belongs to a flow, as in API Priority and Fairness. Flows take turns, so that a
+/// namespace with 10,000 keys does not delay one with ten.
+pub trait FlowKey {
+    /// The namespace. All cluster-scoped objects share one flow.
+    fn flow(&self) -> Option<&Namespace>;
+}
+
+impl FlowKey for Key {
+    fn flow(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
 }
 
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
@@ -57,44 +116,35 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     pub fn new(backoff: Backoff, seed: HashSeed) -> Self {
         Self {
             backoff,
-            store: Store::new(seed.keyed(0)),
-            flows: Flows::new(seed.keyed(1)),
-            running: List::default(),
-            processing: 0,
-            delays: Delays::default(),
+            entries: IndexMap::with_hasher(seed.keyed(0)),
+            flows: KeyedMap::with_hasher(seed.keyed(1)),
+            turns: VecDeque::new(),
+            delays: BTreeMap::new(),
+            last_delay: 0,
             now: Time::ZERO,
-            delayed: BTreeMap::new(),
-            failing: 0,
             errors: Errors::default(),
             adds_total: 0,
             retries_total: 0,
         }
     }
 
-    /// Queues a key. [`Added`] says what happens if it is in the mailbox already.
-    pub fn add(&mut self, key: K, now: Time) -> Added {
+    /// Queues a key, unless it is ready already or the API server asked for a delay
+    /// ([`Completion::RetryAfter`]) that is not over. A running key runs again afterwards.
+    pub fn add(&mut self, key: K, now: Time) {
         self.advance(now);
-        let Some(slot) = self.store.find(&key) else {
-            let slot = self.store.insert(key, self.now);
-            self.enqueue(slot);
-            return Added::Queued;
+        let Some(entry) = self.entries.get_mut(&key) else {
+            let entry = Entry { state: State::Ready, since: self.now, trigger: None, failure: None };
+            self.entries.insert(key.clone(), entry);
+            return self.enqueue(key);
         };
-        match &mut self.store.entries[slot].state {
-            State::Ready => Added::AlreadyQueued,
-            State::Running { .. } if mutation::is(Mutation::DropSecondRun) => Added::RunsAgain,
-            State::Running { then, .. } => {
-                if *then != AfterRun::RunAgain {
-                    *then = AfterRun::RunAgain;
-                    self.adds_total += 1;
-                }
-                Added::RunsAgain
+        match &mut entry.state {
+            State::Ready | State::Delayed(_, Delay::RetryAfter) => {}
+            State::Running { .. } if mutation::is(Mutation::DropSecondRun) => {}
+            State::Running { again, .. } => {
+                self.adds_total += u64::from(!*again);
+                *again = true;
             }
-            State::Delayed { kind: Delay::RetryAfter, .. } => Added::RetryAfterPending,
-            State::Delayed { kind: Delay::Backoff, .. } => {
-                self.undelay(slot);
-                self.enqueue(slot);
-                Added::BackoffCutShort
-            }
+            State::Delayed(_, Delay::Backoff) => self.end_delay(key),
         }
     }
 
@@ -102,23 +152,30 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// which they became ready.
     pub fn pop(&mut self, now: Time) -> Option<Job<K>> {
         self.advance(now);
-        let slot = self.flows.pop(&mut self.store.entries)?;
-        self.running.push_back(&mut self.store.entries, slot);
-        self.processing += 1;
-        let entry = &mut self.store.entries[slot];
-        let waited = self.now.since(entry.since);
-        entry.state = State::Running { then: AfterRun::AsCompleted, woken: false };
+        let namespace = self.turns.pop_front()?;
+        let flow = self.flows.get_mut(&namespace)?;
+        let key = flow.pop_front()?;
+        if flow.is_empty() {
+            self.flows.remove(&namespace);
+            if is_sparse(self.flows.len(), self.flows.capacity()) {
+                self.flows.shrink_to(self.flows.len() * 2);
+            }
+        } else {
+            self.turns.push_back(namespace);
+        }
+        let entry = self.entries.get_mut(&key)?;
+        let waited = self.now.saturating_sub(entry.since);
+        entry.state = State::Running { again: false, woken: false };
         entry.since = self.now;
         let failures = entry.failure.as_ref().map_or(0, |failure| failure.attempts);
-        let triggered_at = entry.trigger.take();
-        Some(Job { key: entry.key.clone(), failures, waited, triggered_at })
+        Some(Job { failures, waited, triggered_at: entry.trigger.take(), key })
     }
 
     /// Records when the trigger of a key occurred. Of several triggers the first counts. The next
     /// [`Job`] of the key carries it. It serves to measure latency only.
     pub fn note_trigger(&mut self, key: &K, at: Time) {
-        if let Some(slot) = self.store.find(key) {
-            self.store.entries[slot].trigger.add(Trigger::at(at));
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.trigger = Some(entry.trigger.map_or(at, |earlier| earlier.min(at)));
         }
     }
 
@@ -126,56 +183,44 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// the key was not running.
     pub fn finish(&mut self, key: &K, completion: Completion<R>, now: Time) -> Option<Duration> {
         self.advance(now);
-        let slot = self.store.find(key)?;
-        let State::Running { then, woken } = self.store.entries[slot].state else { return None };
-        let took = self.now.since(self.store.entries[slot].since);
-        self.running.remove(&mut self.store.entries, slot);
-        self.processing -= 1;
-        if then == AfterRun::Leave {
-            self.remove(slot);
-            return Some(took);
-        }
-        let again = then == AfterRun::RunAgain;
-        match completion {
+        let entry = self.entries.get(key)?;
+        let State::Running { again, woken } = entry.state else { return None };
+        let took = self.now.saturating_sub(entry.since);
+        let delay = match completion {
             Completion::Done => {
-                self.clear_failure(slot);
-                if again { self.enqueue_counted(slot) } else { self.remove(slot) }
-            }
-            Completion::Again if again => self.enqueue_counted(slot),
-            Completion::Again => self.enqueue(slot),
-            Completion::Retry { reason, error } => {
-                let backoffs = self.fail(slot, reason, error, 1);
-                if again {
-                    self.enqueue_counted(slot);
-                } else if woken {
-                    self.enqueue(slot);
-                } else {
-                    self.delay(slot, self.backoff.delay(backoffs), Delay::Backoff);
+                self.clear_failure(key);
+                if !again {
+                    self.remove(key);
+                    return Some(took);
                 }
+                None
+            }
+            Completion::Again => None,
+            Completion::Retry { reason, error } => {
+                let backoffs = self.fail(key, reason, error, 1);
+                Some((self.backoff.delay(backoffs), Delay::Backoff))
             }
             Completion::Park { at_most, reason, error } => {
-                self.fail(slot, reason, error, 0);
-                if again {
-                    self.enqueue_counted(slot);
-                } else if woken {
-                    self.enqueue(slot);
-                } else {
-                    self.delay(slot, at_most.min(self.backoff.max), Delay::Backoff);
-                }
+                self.fail(key, reason, error, 0);
+                Some((at_most, Delay::Backoff))
             }
             Completion::Defer { after, reason, error } => {
-                self.defer(slot, reason, error);
-                if again {
-                    self.enqueue_counted(slot);
-                } else if woken {
-                    self.enqueue(slot);
-                } else {
-                    self.delay(slot, after.min(self.backoff.max), Delay::Backoff);
-                }
+                self.defer(key, reason, error);
+                Some((after, Delay::Backoff))
             }
             Completion::RetryAfter { after, reason, error } => {
-                self.fail(slot, reason, error, 0);
-                self.delay(slot, after.min(self.backoff.max), Delay::RetryAfter);
+                self.fail(key, reason, error, 0);
+                Some((after, Delay::RetryAfter))
+            }
+        };
+        match delay {
+            Some((after, delay)) if delay == Delay::RetryAfter || !(again || woken) => {
+                self.delay(key, after.min(self.backoff.max), delay);
+            }
+            _ => {
+                // A key that was added while it ran was counted then.
+                self.adds_total -= u64::from(again);
+                self.enqueue(key.clone());
             }
         }
         Some(took)
@@ -185,301 +230,232 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
     /// earliest due first, and returns how many. A running key is not delayed if it fails: its
     /// worker may have read the state just before the change that this call is about.
     pub fn wake(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> usize {
-        self.advance(now);
-        let mut slots = Vec::new();
-        for (slot, entry) in self.store.entries.iter_mut() {
-            match (&mut entry.state, &entry.failure) {
-                (State::Delayed { place, kind: Delay::Backoff }, Some(failure))
-                    if which(&entry.key, failure.reason) =>
-                {
-                    slots.push((*place, slot));
-                }
-                (State::Running { woken, .. }, _) => *woken = true,
-                _ => {}
-            }
-        }
-        self.enqueue_delayed(slots)
+        let keys = self.parked(which, now);
+        let count = keys.len();
+        keys.into_iter().for_each(|key| self.end_delay(key));
+        count
     }
 
     /// The keys that [`wake`](Self::wake) would queue, for a caller that has to ask elsewhere
     /// which of them to wake. Running keys count as woken.
     pub fn parked(&mut self, which: impl Fn(&K, R) -> bool, now: Time) -> Vec<K> {
         self.advance(now);
-        let mut keys = Vec::new();
-        for (_, entry) in self.store.entries.iter_mut() {
+        let mut parked = Vec::new();
+        for (key, entry) in &mut self.entries {
             match (&mut entry.state, &entry.failure) {
-                (State::Delayed { kind: Delay::Backoff, .. }, Some(failure))
-                    if which(&entry.key, failure.reason) =>
-                {
-                    keys.push(entry.key.clone());
+                (State::Delayed(place, Delay::Backoff), Some(failure)) if which(key, failure.reason) => {
+                    parked.push((*place, key.clone()));
                 }
                 (State::Running { woken, .. }, _) => *woken = true,
                 _ => {}
             }
         }
-        keys
+        parked.sort_unstable_by_key(|&(place, _)| place);
+        parked.into_iter().map(|(_, key)| key).collect()
     }
 
     /// Queues a key if it is delayed by backoff and `which(reason)` holds.
-    pub fn wake_one(&mut self, key: &K, which: impl Fn(R) -> bool, now: Time) -> bool {
+    pub fn wake_one(&mut self, key: &K, which: impl Fn(R) -> bool, now: Time) {
         self.advance(now);
-        let Some(slot) = self.store.find(key) else { return false };
-        let entry = &self.store.entries[slot];
-        let is_parked = matches!(entry.state, State::Delayed { kind: Delay::Backoff, .. })
-            && entry.failure.as_ref().is_some_and(|failure| which(failure.reason));
-        if is_parked {
-            self.undelay(slot);
-            self.enqueue(slot);
+        if let Some(Entry { state: State::Delayed(_, Delay::Backoff), failure: Some(failure), .. }) =
+            self.entries.get(key)
+            && which(failure.reason)
+        {
+            self.end_delay(key.clone());
         }
-        is_parked
     }
 
     /// Queues every delayed key and forgets all failures: the write gate has opened, and earlier
-    /// failures say nothing about the present.
+    /// failures say nothing about the present. The waiting time of ready keys begins now, because
+    /// no worker took keys before.
     pub fn clear_backoff(&mut self, now: Time) {
         self.advance(now);
-        let delayed = self.store.entries.iter().filter_map(|(slot, entry)| match entry.state {
-            State::Delayed { place, .. } => Some((place, slot)),
-            State::Ready | State::Running { .. } => None,
-        });
-        let slots = delayed.collect();
-        self.enqueue_delayed(slots);
-        for (_, entry) in self.store.entries.iter_mut() {
-            entry.failure = None;
+        for (_, key) in std::mem::take(&mut self.delays) {
+            self.enqueue(key);
         }
-        self.failing = 0;
-        self.errors.clear();
-    }
-
-    /// Restarts the waiting time of all ready keys, because no worker took keys before.
-    pub fn wait_from_now(&mut self, now: Time) {
-        self.advance(now);
-        for (_, entry) in self.store.entries.iter_mut() {
+        for entry in self.entries.values_mut() {
+            entry.failure = None;
             if matches!(entry.state, State::Ready) {
                 entry.since = self.now;
             }
         }
-    }
-
-    /// Drops a key in any state. A running key leaves when its work ends, unless it is added again
-    /// before. Returns whether the key was in the mailbox.
-    pub fn forget(&mut self, key: &K) -> bool {
-        let Some(slot) = self.store.find(key) else { return false };
-        match &mut self.store.entries[slot].state {
-            State::Running { then, .. } => {
-                *then = AfterRun::Leave;
-                self.clear_failure(slot);
-                return true;
-            }
-            State::Ready => self.flows.remove(&mut self.store.entries, slot),
-            State::Delayed { .. } => self.undelay(slot),
-        }
-        self.remove(slot);
-        true
+        self.errors = Errors::default();
     }
 
     /// Queues every key whose delay is over. All methods that take the time do this first.
     pub fn advance(&mut self, now: Time) {
         self.now = self.now.max(now);
-        while let Some(slot) = self.delays.pop(self.now) {
-            self.uncount(slot);
-            self.enqueue(slot);
+        while let Some(first) = self.delays.first_entry().filter(|first| first.key().0 <= self.now) {
+            let key = first.remove();
+            self.enqueue(key);
         }
     }
 
     /// When the next delay ends: call [`advance`](Self::advance) or [`pop`](Self::pop) then.
     pub fn next_due(&self) -> Option<Time> {
-        self.delays.next_due()
+        self.delays.first_key_value().map(|((due, _), _)| *due)
     }
 }
 
-/// The steps that move an entry between its states. Each keeps the lists and the counts right.
+/// The steps that move a key between its states.
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
-    /// Adds an entry that is on no list to its flow.
-    fn enqueue(&mut self, slot: Slot<K, R>) {
-        self.adds_total += 1;
-        self.enqueue_counted(slot);
-    }
-
-    /// The same for an entry that was counted when it was added.
-    fn enqueue_counted(&mut self, slot: Slot<K, R>) {
-        let entry = &mut self.store.entries[slot];
+    /// Adds a key, which is nowhere else, to the end of its flow. A new flow is served after all
+    /// others.
+    fn enqueue(&mut self, key: K) {
+        let Some(entry) = self.entries.get_mut(&key) else { return };
         entry.state = State::Ready;
         entry.since = self.now;
-        self.flows.push(&mut self.store.entries, slot);
-    }
-
-    /// Queues delayed entries in the order of their due times.
-    fn enqueue_delayed(&mut self, mut slots: Vec<(DelayPlace, Slot<K, R>)>) -> usize {
-        slots.sort_unstable();
-        for (_, slot) in &slots {
-            self.undelay(*slot);
-            self.enqueue(*slot);
+        self.adds_total += 1;
+        let namespace = key.flow().cloned();
+        let flow = self.flows.entry(namespace.clone()).or_default();
+        if flow.is_empty() {
+            self.turns.push_back(namespace);
         }
-        slots.len()
+        flow.push_back(key);
     }
 
-    /// Delays an entry that is on no list.
-    fn delay(&mut self, slot: Slot<K, R>, delay: Duration, kind: Delay) {
-        let due = self.now + delay.max(Duration::from_millis(1));
-        let place = self.delays.insert(slot, due);
-        let entry = &mut self.store.entries[slot];
-        entry.state = State::Delayed { place, kind };
+    /// Delays a running key.
+    fn delay(&mut self, key: &K, delay: Duration, kind: Delay) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        self.last_delay += 1;
+        let place = (due(self.now, delay), self.last_delay);
+        entry.state = State::Delayed(place, kind);
         entry.since = self.now;
-        if let Some(failure) = &entry.failure {
-            *self.delayed.entry(failure.reason).or_default() += 1;
-        }
+        self.delays.insert(place, key.clone());
     }
 
-    /// Ends the delay of an entry before it is due.
-    fn undelay(&mut self, slot: Slot<K, R>) {
-        let State::Delayed { place, .. } = self.store.entries[slot].state else { return };
-        self.delays.remove(place);
-        self.uncount(slot);
-    }
-
-    /// Updates the counts for an entry that is no longer delayed.
-    fn uncount(&mut self, slot: Slot<K, R>) {
-        let Some(reason) = self.store.entries[slot].failure.as_ref().map(|failure| failure.reason) else {
-            return;
-        };
-        if let Some(count) = self.delayed.get_mut(&reason) {
-            *count -= 1;
-            if *count == 0 {
-                self.delayed.remove(&reason);
-            }
+    /// Queues a delayed key before its delay is over.
+    fn end_delay(&mut self, key: K) {
+        if let Some(Entry { state: State::Delayed(place, _), .. }) = self.entries.get(&key) {
+            self.delays.remove(place);
+            self.enqueue(key);
         }
     }
 
     /// Records a failure. Returns how many failures so far lengthen the backoff.
-    fn fail(&mut self, slot: Slot<K, R>, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
+    fn fail(&mut self, key: &K, reason: R, error: Arc<str>, backoffs: u32) -> u32 {
         self.retries_total += 1;
-        let since = self.now;
-        let error = self.errors.keep(error);
-        if let Some(before) = &self.store.entries[slot].failure {
-            self.errors.release(&before.error);
-        }
-        let failure = self.store.entries[slot].failure.get_or_insert_with(|| {
-            self.failing += 1;
-            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
-        });
-        failure.attempts = failure.attempts.saturating_add(1);
-        failure.backoffs = failure.backoffs.saturating_add(backoffs);
-        failure.reason = reason;
-        failure.error = error;
-        failure.backoffs
+        let failure = self.failure(key, reason, Some(error));
+        failure.map_or(0, |failure| {
+            failure.attempts = failure.attempts.saturating_add(1);
+            failure.backoffs = failure.backoffs.saturating_add(backoffs);
+            failure.backoffs
+        })
     }
 
-    /// Records that an entry was not tried.
-    fn defer(&mut self, slot: Slot<K, R>, reason: R, error: Arc<str>) {
-        let since = self.now;
-        let failure = self.store.entries[slot].failure.get_or_insert_with(|| {
-            self.failing += 1;
-            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::clone(&error) })
-        });
-        failure.reason = reason;
-        // Its own error is more useful than the reason for the deferral.
-        if failure.attempts == 0 {
-            failure.error = error;
-        }
+    /// Records that a key was not tried. Its own error is more useful than the reason for that.
+    fn defer(&mut self, key: &K, reason: R, error: Arc<str>) {
+        let has_own = self.failure_of(key).is_some_and(|failure| failure.attempts > 0);
+        self.failure(key, reason, (!has_own).then_some(error));
     }
 
-    /// Forgets an entry's failures.
-    fn clear_failure(&mut self, slot: Slot<K, R>) {
-        if let Some(failure) = self.store.entries[slot].failure.take() {
+    /// The failures of a key, with this reason and, if it is given, with this error.
+    fn failure(&mut self, key: &K, reason: R, error: Option<Arc<str>>) -> Option<&mut Failure<R>> {
+        let entry = self.entries.get_mut(key)?;
+        let error = error.map(|error| self.errors.keep(error));
+        let since = self.now;
+        let failure = entry.failure.get_or_insert_with(|| {
+            Box::new(Failure { attempts: 0, backoffs: 0, since, reason, error: Arc::default() })
+        });
+        failure.reason = reason;
+        if let Some(error) = error {
+            self.errors.release(&std::mem::replace(&mut failure.error, error));
+        }
+        Some(failure)
+    }
+
+    fn clear_failure(&mut self, key: &K) {
+        if let Some(failure) = self.entries.get_mut(key).and_then(|entry| entry.failure.take()) {
             self.errors.release(&failure.error);
-            self.failing -= 1;
         }
     }
 
-    /// Removes an entry that is on no list.
-    fn remove(&mut self, slot: Slot<K, R>) {
-        self.clear_failure(slot);
-        self.store.remove(slot);
+    /// Removes a key that is in no flow and not delayed.
+    fn remove(&mut self, key: &K) {
+        self.entries.swap_remove(key);
+        if is_sparse(self.entries.len(), self.entries.capacity()) {
+            self.entries.shrink_to(self.entries.len() * 2);
+        }
     }
 }
 
 /// What metrics, readiness and debug pages read. Nothing here changes the mailbox.
 impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
-    fn entries(&self) -> impl Iterator<Item = &Entry<K, R>> {
-        self.store.entries.iter().map(|(_, entry)| entry)
-    }
-
     /// The number of keys, in any state.
     pub fn len(&self) -> usize {
-        self.store.entries.len()
+        self.entries.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.store.entries.len() == 0
+        self.entries.is_empty()
     }
 
-    /// The number of keys that wait for a worker.
-    pub const fn ready(&self) -> usize {
-        self.flows.ready()
-    }
-
-    /// The number of running keys.
-    pub const fn processing(&self) -> usize {
-        self.processing
-    }
-
-    /// Numbers for metrics and readiness. The cost is linear in the number of flows.
-    pub fn stats(&self) -> Stats<R> {
-        let entries = &self.store.entries;
-        Stats {
-            ready: self.flows.ready(),
-            processing: self.processing,
-            delayed: self.delayed.clone(),
-            failing: self.failing,
-            error_bytes: self.errors.bytes(),
-            flows: self.flows.len(),
-            adds_total: self.adds_total,
-            retries_total: self.retries_total,
-            oldest_ready_since: self.flows.oldest(entries),
-            longest_running_since: self.running.first().map(|slot| self.store.entries[slot].since),
-        }
-    }
-
-    /// As in [`Stats`].
+    /// How often a key was queued, without additions that were merged.
     pub const fn adds_total(&self) -> u64 {
         self.adds_total
     }
 
-    /// As in [`Stats`].
+    /// How often work ended with a retry.
     pub const fn retries_total(&self) -> u64 {
         self.retries_total
     }
 
-    /// Every running key, and since when it runs.
-    pub fn running(&self) -> impl Iterator<Item = (&K, Time)> {
-        let running = |entry: &&Entry<K, R>| matches!(entry.state, State::Running { .. });
-        self.entries().filter(running).map(|entry| (&entry.key, entry.since))
+    /// Numbers for metrics and readiness. The cost is linear in the number of keys.
+    pub fn stats(&self) -> Stats<R> {
+        let mut stats = Stats {
+            ready: 0,
+            running: Vec::new(),
+            delayed: BTreeMap::new(),
+            error_bytes: self.errors.bytes(),
+            oldest_ready_since: None,
+        };
+        for Entry { state, since, failure, .. } in self.entries.values() {
+            match (state, failure) {
+                (State::Ready, _) => {
+                    stats.ready += 1;
+                    let oldest = stats.oldest_ready_since.unwrap_or(*since);
+                    stats.oldest_ready_since = Some(oldest.min(*since));
+                }
+                (State::Running { .. }, _) => stats.running.push(*since),
+                (State::Delayed(..), Some(failure)) => *stats.delayed.entry(failure.reason).or_default() += 1,
+                (State::Delayed(..), None) => {}
+            }
+        }
+        stats
     }
 
     /// Every key that has failed since it was last done.
     pub fn failing(&self) -> impl Iterator<Item = FailingKey<'_, K, R>> {
-        self.entries().filter_map(Entry::failing)
+        self.entries.iter().filter_map(|(key, entry)| entry.failing(key))
     }
 
     /// A key's failures since it was last done, if any.
     pub fn failure_of(&self, key: &K) -> Option<FailingKey<'_, K, R>> {
-        self.store.entries[self.store.find(key)?].failing()
+        let (key, entry) = self.entries.get_key_value(key)?;
+        entry.failing(key)
     }
 
     /// Every key that has not failed since it was last done, and since when it is in its state.
     pub fn unfailed(&self) -> impl Iterator<Item = (&K, Time)> {
-        let unfailed = self.entries().filter(|entry| entry.failure.is_none());
-        unfailed.map(|entry| (&entry.key, entry.since))
+        let unfailed = self.entries.iter().filter(|(_, entry)| entry.failure.is_none());
+        unfailed.map(|(key, entry)| (key, entry.since))
     }
 }
 
-impl<K, R> fmt::Debug for Mailbox<K, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mailbox")
-            .field("keys", &self.store.entries.len())
-            .field("ready", &self.flows.ready())
-            .field("processing", &self.processing)
-            .finish_non_exhaustive()
+impl<R: Copy> Entry<R> {
+    fn failing<'a, K>(&'a self, key: &'a K) -> Option<FailingKey<'a, K, R>> {
+        let Failure { attempts, since, reason, ref error, .. } = **self.failure.as_ref()?;
+        let next_retry = match self.state {
+            State::Delayed((due, _), _) => Some(due),
+            State::Ready | State::Running { .. } => None,
+        };
+        Some(FailingKey { key, attempts, since, reason, error, next_retry })
     }
+}
+
+/// When a delay ends: rounded up to a millisecond, the resolution of timers, so that nothing is due
+/// too early.
+fn due(now: Time, delay: Duration) -> Time {
+    let end = now.saturating_add(delay.max(Duration::from_millis(1)));
+    Duration::from_millis(u64::try_from(end.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }

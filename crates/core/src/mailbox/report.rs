@@ -1,64 +1,12 @@
 //! Arguments and results of the mailbox's methods.
 
 use std::collections::BTreeMap;
-use std::ops::Add;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Microseconds in a millisecond.
-const MICROS: u64 = 1000;
-
-/// A point in time on a monotonic clock, in microseconds since an origin that the caller chooses.
-/// The mailbox has no clock of its own, so that tests and simulations control the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
-
-impl Time {
-    pub const ZERO: Self = Self(0);
-
-    /// Rounds down to a microsecond.
-    pub fn from_origin(elapsed: Duration) -> Self {
-        Self(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX))
-    }
-
-    pub const fn from_millis(millis: u64) -> Self {
-        Self(millis.saturating_mul(MICROS))
-    }
-
-    pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
-    }
-
-    pub const fn as_micros(self) -> u64 {
-        self.0
-    }
-
-    /// Rounds down to a millisecond.
-    pub const fn as_millis(self) -> u64 {
-        self.0 / MICROS
-    }
-
-    pub const fn since_origin(self) -> Duration {
-        Duration::from_micros(self.0)
-    }
-
-    /// The time since `earlier`, or zero if `earlier` is later.
-    pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_micros(self.0.saturating_sub(earlier.0))
-    }
-}
-
-impl Add<Duration> for Time {
-    type Output = Self;
-
-    /// Rounds up to the next millisecond, the resolution of timers, so that nothing is due too early.
-    /// Keys that are due in the same millisecond share an entry among the delays. Saturates.
-    fn add(self, delay: Duration) -> Self {
-        let micros = u64::try_from(delay.as_nanos().div_ceil(1000)).unwrap_or(u64::MAX);
-        let millis = self.0.saturating_add(micros).div_ceil(MICROS);
-        Self(millis.saturating_mul(MICROS))
-    }
-}
+/// A point in time on a monotonic clock: the time since an origin that the caller chooses. The
+/// mailbox has no clock of its own, so that tests and simulations control the time.
+pub type Time = Duration;
 
 /// Exponential backoff per key: `min` after the first failure, doubled after each further one,
 /// up to `max`. There is no jitter. The keys share one client and one set of workers, which
@@ -84,21 +32,6 @@ impl Default for Backoff {
     fn default() -> Self {
         Self { min: Duration::from_millis(5), max: Duration::from_secs(1000) }
     }
-}
-
-/// What [`Mailbox::add`](super::Mailbox::add) did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Added {
-    /// The key is new and was queued.
-    Queued,
-    /// It was queued already.
-    AlreadyQueued,
-    /// It is running and will run again afterwards.
-    RunsAgain,
-    /// It was delayed by backoff and was queued. Its failures still count.
-    BackoffCutShort,
-    /// The API server asked for a delay ([`Completion::RetryAfter`]), which is not over yet.
-    RetryAfterPending,
 }
 
 /// A key to work on. [`Mailbox::finish`](super::Mailbox::finish) must follow.
@@ -162,24 +95,14 @@ pub enum Completion<R> {
 pub struct Stats<R> {
     /// Keys that wait for a worker.
     pub ready: usize,
-    /// Running keys.
-    pub processing: usize,
+    /// Since when each running key runs.
+    pub running: Vec<Time>,
     /// Delayed keys, by the reason of their last failure.
     pub delayed: BTreeMap<R, usize>,
-    /// Keys that have failed since they were last done.
-    pub failing: usize,
-    /// The bytes of these keys' error texts, each text counted once.
+    /// The bytes of failing keys' error texts, each text counted once.
     pub error_bytes: usize,
-    /// Flows with ready keys.
-    pub flows: usize,
-    /// How often a key was queued, without additions that were merged.
-    pub adds_total: u64,
-    /// How often work ended with a retry.
-    pub retries_total: u64,
     /// Since when the oldest ready key is ready.
     pub oldest_ready_since: Option<Time>,
-    /// Since when the longest running key runs.
-    pub longest_running_since: Option<Time>,
 }
 
 /// A failing key, for debug pages.

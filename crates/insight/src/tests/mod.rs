@@ -3,13 +3,11 @@
 mod check_oracle;
 mod checks;
 mod explanations;
-mod followers;
 mod local;
 mod neighbourhoods;
 mod pages;
 mod plan_model;
 mod plans;
-mod reader;
 mod stuck;
 mod worst;
 

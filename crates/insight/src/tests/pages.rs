@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use kube_gc_core::graph::testing::world::*;
+use kube_gc_core::graph::{Effects, Intake, WatchEvent};
 
 /// All pages, each with at most `limit` objects.
 fn pages(cluster: &mut Cluster, root: &Obj, limit: usize) -> Vec<Neighbourhood> {
@@ -109,4 +110,23 @@ proptest! {
         let has_all = joined.edges.len() == whole.edges.len();
         prop_assert!(joined.more.is_empty() || !has_all, "{:?}", joined.more);
     }
+}
+
+#[test]
+fn a_turn_of_a_partition_is_bounded() {
+    let roots: Vec<Obj> = (0..3).map(|n| config(&format!("root-{n}"))).collect();
+    let mut world = World::new(1);
+    world.see(&roots.iter().collect::<Vec<_>>());
+    for root in &roots {
+        let pods: Vec<Obj> =
+            (0..2500).map(|n| pod(&format!("{}-{n}", root.facts.name)).owned(root)).collect();
+        for pod in &pods {
+            let (resource, events) = (pod.resource.clone(), vec![WatchEvent::Apply(pod.facts.clone())]);
+            let intake = Intake::Events { resource, epoch: world.epoch, events };
+            world.partition("ns").intake(intake, &mut Effects::default());
+        }
+    }
+    let needs: Vec<Need> = roots.iter().map(|root| Need::Node(root.key())).collect();
+    let mut turn = |needs: &[Need]| facts(world.partition("ns"), needs, ViewLimits::default()).1;
+    assert_eq!((turn(&needs), turn(&needs[2..])), (2, 1));
 }

@@ -126,9 +126,8 @@ impl Scene {
                 GraphActor::start(PartitionId(id), partition, sinks, None)
             })
             .collect();
-        let addresses: Vec<_> = partitions.iter().map(|partition| partition.messages.clone()).collect();
-        for partition in &addresses {
-            partition.send(Introduce(addresses.clone())).await.unwrap();
+        for partition in &partitions {
+            partition.send(Introduce(partitions.clone())).await.unwrap();
         }
         let graph = GraphHandle::new(sharding, partitions);
         let (resource, deletes_prove) = (Arc::clone(&type_), DeletesProve::Absence);
@@ -136,7 +135,7 @@ impl Scene {
         graph.take_in_everywhere(started).await.unwrap();
         let api = server.api_with(settings, WriteGate::open());
         let context = DeleteContext::bare(api, graph.clone(), absent_owners);
-        let scene = Self { graph, work: Arc::new(DeleteWork::new(context, Sink.start().recipient())) };
+        let scene = Self { graph, work: Arc::new(DeleteWork::new(context)) };
         let mut list = vec![WatchEvent::Init { resource_version: None }];
         list.extend(things.iter().map(|thing| WatchEvent::Apply(thing.facts())));
         list.push(WatchEvent::InitDone { resource_version: Some(ResourceVersion::number(100)) });
@@ -148,7 +147,7 @@ impl Scene {
     pub fn with_birth_grace(mut self, grace: Duration) -> Self {
         let mut work = DeleteWork::clone(&self.work);
         work.context.births = Births::new(grace);
-        self.work = Arc::new(DeleteWork::new(work.context, work.large));
+        self.work = Arc::new(DeleteWork::new(work.context));
         self
     }
 
@@ -164,9 +163,9 @@ impl Scene {
 
     async fn change(&self, changes: Vec<WatchEvent>) {
         let any = identity("a", "any");
-        let mut arrival = GraphQueue::new().arrival(Instant::now());
-        changes.into_iter().for_each(|change| arrival.push(change));
-        let message = TakeInChanges { resource: any.resource, epoch: EPOCH, arrivals: vec![arrival] };
+        let changes = changes.into_iter().map(|change| (Instant::now(), change)).collect();
+        let waiting = GraphQueue::new().waiting();
+        let message = TakeInChanges { resource: any.resource, epoch: EPOCH, changes, waiting };
         let partition = self.graph.partition_of(any.namespace.as_ref());
         self.graph.take_in(partition, message).await.unwrap();
     }

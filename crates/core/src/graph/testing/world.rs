@@ -279,7 +279,7 @@ impl World {
     }
     /// The keys that were queued for the delete pool since the last call, without duplicates.
     pub fn queued(&mut self) -> Vec<String> {
-        let keys: BTreeSet<String> = self.out.delete.drain(..).map(|key| key.uid.to_string()).collect();
+        let keys: BTreeSet<String> = self.out.take_delete().map(|key| key.uid.to_string()).collect();
         keys.into_iter().collect()
     }
     pub fn queued_orphaning(&mut self) -> Vec<String> {

@@ -16,13 +16,6 @@ fn an_unseen_owner_becomes_virtual_and_is_queued_once() {
     assert_eq!(w.partition("ns").stats().virtual_nodes, 1);
 }
 
-#[test]
-fn a_dependent_of_an_observed_owner_causes_no_work() {
-    let mut w = World::new(1);
-    w.see(&[&config("owner"), &pod("a").owned(&config("owner"))]);
-    assert!(w.queued().is_empty());
-}
-
 /// Rule 3.5.
 #[test]
 fn a_real_object_makes_its_virtual_node_observed_and_keeps_matching_dependents() {

@@ -54,17 +54,6 @@ fn an_owner_is_queued_when_all_blocking_dependents_are_deleting_dependents() {
 }
 
 #[test]
-fn an_owner_is_queued_when_the_remaining_dependents_are_deleting_dependents() {
-    let mut w = World::new(1);
-    let owner = config("owner");
-    let deep = pod("deep").blocking(&owner).foreground();
-    w.see(&[&owner.clone().foreground(), &pod("a").blocking(&owner), &deep]);
-    w.forget();
-    w.delete(&pod("a"));
-    assert_eq!(w.queued(), ["owner"], "the remaining dependents may form a cycle");
-}
-
-#[test]
 fn dependents_kept_for_a_solid_owner_are_queued_when_a_waiting_owner_stops_waiting() {
     let mut w = World::new(2);
     for owner in [config("owner"), node("n")] {

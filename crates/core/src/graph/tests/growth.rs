@@ -1,6 +1,5 @@
 //! Costs grow linearly, measured in steps and not in time.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 
@@ -47,8 +46,12 @@ impl Bed {
     /// cycle.
     fn work(&mut self) -> Vec<Key> {
         let mut deadlocked = Vec::new();
-        while !self.out.delete.is_empty() {
-            for key in std::mem::take(&mut self.out.delete) {
+        loop {
+            let keys: Vec<Key> = self.out.take_delete().collect();
+            if keys.is_empty() {
+                return deadlocked;
+            }
+            for key in keys {
                 if let Snapshot::Object(object) = self.partition.snapshot_and_queue(&key, &mut self.out)
                     && object.foreground == ForegroundProgress::Deadlocked
                 {
@@ -58,7 +61,6 @@ impl Bed {
             // Each evaluation queues what blocks the object and is not being deleted; ignore these.
             self.out.delete.clear();
         }
-        deadlocked
     }
 }
 
@@ -163,97 +165,6 @@ fn deleted_cycle(length: usize) -> u64 {
         bed.partition.rederive(&mut bed.out);
         assert!(bed.work().is_empty(), "the cycle is broken");
     })
-}
-
-/// When a type is listed again, the partition is asked about each parked key. The parked keys of all
-/// other types stay parked.
-#[test]
-fn asking_which_parked_keys_wait_for_a_type_takes_linear_time() {
-    let ask = |count: usize, waits: &dyn Fn(usize) -> bool| {
-        let of = |kind: &str, number: usize| OwnerReference {
-            api_version: "v1".into(),
-            kind: kind.into(),
-            name: "o".into(),
-            uid: Uid::parse(&format!("{kind}-{number}")).unwrap(),
-            controller: false,
-            block_owner_deletion: false,
-        };
-        let kind = |number: usize| if waits(number) { "Node" } else { "ConfigMap" };
-        let objects: Vec<Obj> =
-            (0..count).map(|number| member(number).with(of(kind(number), number))).collect();
-        let bed = shown(&objects);
-        let mut concerned = 0;
-        let steps = steps::of(|| {
-            let by = BTreeSet::from([resource("nodes").group_resource.clone()]);
-            concerned =
-                objects.iter().filter(|object| bed.partition.is_concerned(&object.key(), &by)).count();
-        });
-        assert_eq!(concerned, (0..count).filter(|number| waits(*number)).count());
-        steps
-    };
-    grows_with(20_000, |count| ask(count, &|_| false));
-    grows_with(20_000, |count| ask(count, &|_| true));
-    grows_with(20_000, |count| ask(count, &|number| number % 2 == 0));
-}
-
-#[test]
-fn reading_all_pages_of_dependents_takes_linear_time() {
-    let read = |count: usize, goes: &dyn Fn(usize) -> bool| {
-        let owner = member(0);
-        let objects: Vec<Obj> = (1..=count).map(|number| member(number).owned(&owner)).collect();
-        let mut bed = shown(&objects);
-        bed.see(&owner);
-        let mut seen = 0;
-        let steps = steps::of(|| {
-            let mut after = None;
-            loop {
-                let (page, next) = bed.partition.dependents(&owner.key(), after, 128);
-                seen += page.len();
-                for view in &page {
-                    let number: usize = view.identity.name[1..].parse().unwrap();
-                    if goes(number) {
-                        bed.see(&member(number).at(11));
-                    }
-                }
-                after = next;
-                if after.is_none() {
-                    break;
-                }
-            }
-        });
-        assert_eq!(seen, count, "each is returned once");
-        steps
-    };
-    grows_with(20_000, |count| read(count, &|_| true));
-    grows_with(20_000, |count| read(count, &|_| false));
-    grows_with(20_000, |count| read(count, &|number| number % 3 > 0));
-}
-
-#[test]
-fn a_dependent_that_names_its_owner_thousands_of_times_is_returned_once() {
-    grows_with(2_000, |count| {
-        let owner = member(0);
-        let fat = |number: usize| {
-            (0..count).fold(member(number), |fat, time| {
-                fat.with(OwnerReference { name: format!("{time}").into(), ..owner.reference() })
-            })
-        };
-        let mut bed = shown(&[fat(1), fat(2), member(3).owned(&owner)]);
-        bed.see(&owner);
-        let (mut seen, mut after) = (Vec::new(), None);
-        let steps = steps::of(|| {
-            loop {
-                let (page, next) = bed.partition.dependents(&owner.key(), after, 4);
-                seen.extend(page.into_iter().map(|view| view.identity.name.to_string()));
-                after = next;
-                if after.is_none() {
-                    break;
-                }
-            }
-        });
-        assert_eq!(seen, ["c3", "c2", "c1"]);
-        steps
-    });
 }
 
 /// Adds an object with this many references, replaces them by others, removes them and deletes the

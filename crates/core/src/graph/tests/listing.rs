@@ -49,14 +49,6 @@ fn the_same_name_with_another_uid_is_another_object() {
     assert_eq!(w.state(&old), OwnerState::Absent);
 }
 
-#[test]
-fn an_object_with_an_older_version_in_a_list_still_exists() {
-    let mut w = World::new(1);
-    w.see(&[&config("c").at(11)]);
-    w.list("configmaps", 20, &[&config("c").at(10)]);
-    assert!(w.is_observed(&config("c")));
-}
-
 /// A deletion may be repeated while no watch runs. The second one needs work although that of the
 /// first is done.
 #[test]

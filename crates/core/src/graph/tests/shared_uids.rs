@@ -38,7 +38,8 @@ fn an_object_served_twice_has_the_dependents_of_both_views() {
     w.see(&[&old("i"), &new("i"), &pod("a").owned(&old("i")), &pod("b").blocking(&new("i"))]);
     w.forget();
     for view in [old("i"), new("i")] {
-        let (page, _) = w.partition("ns").dependents(&view.key(), None, 10);
+        let all = w.partition("ns").dependents(&view.key());
+        let page = w.partition("ns").dependent_views(&view.key(), &all);
         assert_eq!(page.len(), 2);
     }
     w.see(&[&old("i").foreground().at(11)]);

@@ -57,16 +57,6 @@ fn a_blocked_owner_is_stuck_and_lists_its_blocking_dependents() {
 }
 
 #[test]
-fn an_owner_in_partition_0_lists_blocking_dependents_of_other_partitions() {
-    let mut w = World::new(2);
-    let owner = node("n");
-    w.see(&[&owner.clone().foreground(), &pod("p").blocking(&owner)]);
-    let stuck = w.partition("").stuck_objects(seconds(1), &all()).objects.remove(0);
-    let StuckDetail::Blocked { count: 1, some } = stuck.detail else { panic!("{stuck:?}") };
-    assert_eq!(some, [pod("p").identity()]);
-}
-
-#[test]
 fn a_reference_of_invalid_scope_is_listed_until_it_goes() {
     let mut w = World::new(2);
     let thing = obj("things.example.com", "", "thing").owned(&config("owner"));

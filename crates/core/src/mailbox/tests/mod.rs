@@ -1,7 +1,6 @@
 //! The rules of the mailbox one by one, a naive model, and fairness.
 
 mod fairness;
-mod flooding;
 mod model;
 mod rules;
 

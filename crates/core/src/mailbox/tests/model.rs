@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::mailbox::Added;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
     Ready,
     Running {
         again: bool,
-        leave: bool,
         woken: bool,
     },
     /// The number orders items that are due at the same time.
@@ -55,13 +53,6 @@ impl Model {
         }
     }
 
-    fn unready(&mut self, key: &TestKey) {
-        for (_, keys) in &mut self.flows {
-            keys.retain(|other| other != key);
-        }
-        self.flows.retain(|(_, keys)| !keys.is_empty());
-    }
-
     /// Delayed items for which `which` holds, ordered by due time and then by number.
     fn delayed(&self, which: impl Fn(&Item, bool) -> bool) -> Vec<usize> {
         let mut found: Vec<_> = (0..)
@@ -86,23 +77,15 @@ impl Model {
         }
     }
 
-    fn add(&mut self, key: TestKey) -> Added {
+    fn add(&mut self, key: TestKey) {
         let Some(index) = self.find(&key) else {
             self.items.push(Item { key, at: At::Ready, attempts: 0, backoffs: 0, reason: None });
-            self.ready(self.items.len() - 1);
-            return Added::Queued;
+            return self.ready(self.items.len() - 1);
         };
         match &mut self.items[index].at {
-            At::Ready => Added::AlreadyQueued,
-            At::Running { again, leave, .. } => {
-                (*again, *leave) = (true, false);
-                Added::RunsAgain
-            }
-            At::Delayed { retry_after: true, .. } => Added::RetryAfterPending,
-            At::Delayed { retry_after: false, .. } => {
-                self.ready(index);
-                Added::BackoffCutShort
-            }
+            At::Ready | At::Delayed { retry_after: true, .. } => {}
+            At::Running { again, .. } => *again = true,
+            At::Delayed { retry_after: false, .. } => self.ready(index),
         }
     }
 
@@ -116,19 +99,15 @@ impl Model {
             self.flows.push((namespace, keys));
         }
         let index = self.find(&key)?;
-        self.items[index].at = At::Running { again: false, leave: false, woken: false };
+        self.items[index].at = At::Running { again: false, woken: false };
         Some((key, self.items[index].attempts))
     }
 
     fn finish(&mut self, key: &TestKey, completion: &Completion<Reason>) -> bool {
         let Some(index) = self.find(key) else { return false };
-        let At::Running { again, leave, woken } = self.items[index].at else { return false };
+        let At::Running { again, woken } = self.items[index].at else { return false };
         let item = &mut self.items[index];
         let (delay, retry_after) = match completion {
-            _ if leave => {
-                self.items.swap_remove(index);
-                return true;
-            }
             Completion::Done => {
                 (item.attempts, item.backoffs, item.reason) = (0, 0, None);
                 if again {
@@ -199,19 +178,6 @@ impl Model {
             (item.attempts, item.backoffs, item.reason) = (0, 0, None);
         }
     }
-
-    fn forget(&mut self, key: &TestKey) -> bool {
-        let Some(index) = self.find(key) else { return false };
-        let item = &mut self.items[index];
-        if let At::Running { again, leave, .. } = &mut item.at {
-            (*again, *leave) = (false, true);
-            (item.attempts, item.backoffs, item.reason) = (0, 0, None);
-        } else {
-            self.unready(key);
-            self.items.swap_remove(index);
-        }
-        true
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -222,7 +188,6 @@ enum Step {
     FinishOldest(Completion<Reason>),
     Wake(Reason),
     Clear,
-    Forget(u32),
     Advance(u64),
     AdvanceToNext,
 }
@@ -247,7 +212,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => completion().prop_map(Step::FinishOldest),
         1 => prop_oneof![Just(Reason::Failed), Just(Reason::Parked)].prop_map(Step::Wake),
         1 => Just(Step::Clear),
-        2 => (0..KEYS).prop_map(Step::Forget),
         2 => prop_oneof![0..8_u64, 0..200_u64, 0..1_000_000_u64].prop_map(Step::Advance),
         2 => Just(Step::AdvanceToNext),
     ];
@@ -267,9 +231,7 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
     prop_assert_eq!(mailbox.len(), model.items.len());
     prop_assert_eq!(stats.ready, count(|at| matches!(at, At::Ready)));
     prop_assert_eq!(stats.ready, model.flows.iter().map(|(_, keys)| keys.len()).sum::<usize>());
-    prop_assert_eq!(stats.processing, count(|at| matches!(at, At::Running { .. })));
-    prop_assert_eq!(stats.flows, model.flows.len());
-    prop_assert_eq!(mailbox.running().count(), stats.processing);
+    prop_assert_eq!(stats.running.len(), count(|at| matches!(at, At::Running { .. })));
     let mut delayed = BTreeMap::new();
     for item in model.items.iter().filter(|item| matches!(item.at, At::Delayed { .. })) {
         *delayed.entry(item.reason.unwrap()).or_default() += 1;
@@ -293,7 +255,6 @@ fn compare(mailbox: &TestMailbox, model: &Model) -> Result<(), TestCaseError> {
     // In no particular order.
     failing.sort();
     expected.sort();
-    prop_assert_eq!(stats.failing, failing.len());
     prop_assert_eq!(failing, expected);
     let due = |item: &Item| if let At::Delayed { due, .. } = item.at { Some(at(due)) } else { None };
     let earliest = model.items.iter().filter_map(due).min();
@@ -313,7 +274,8 @@ proptest! {
             let now = at(model.now);
             match step {
                 Step::Add(number) => {
-                    prop_assert_eq!(mailbox.add(numbered(number), now), model.add(numbered(number)));
+                    mailbox.add(numbered(number), now);
+                    model.add(numbered(number));
                 }
                 Step::Pop => {
                     let popped = mailbox.pop(now).map(|job| (job.key, job.failures));
@@ -343,15 +305,13 @@ proptest! {
                     mailbox.clear_backoff(now);
                     model.clear();
                 }
-                Step::Forget(number) => {
-                    prop_assert_eq!(mailbox.forget(&numbered(number)), model.forget(&numbered(number)));
-                }
                 Step::Advance(span) => {
                     model.advance(model.now + span);
                     mailbox.advance(at(model.now));
                 }
                 Step::AdvanceToNext => {
-                    model.advance(mailbox.next_due().map_or(0, Time::as_millis));
+                    let due = mailbox.next_due().unwrap_or_default();
+                    model.advance(u64::try_from(due.as_millis()).unwrap());
                     mailbox.advance(at(model.now));
                 }
             }
