@@ -112,16 +112,11 @@ impl Verb {
     }
 
     /// The name in the metrics of kube-apiserver.
-    pub(super) const fn counted_as(self) -> &'static str {
+    pub(super) fn counted_as(self) -> String {
         match self {
-            Self::Get => "GET",
-            Self::List => "LIST",
-            Self::Watch => "WATCH",
-            Self::Create => "POST",
-            Self::Update => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-            Self::DeleteCollection => "DELETECOLLECTION",
+            Self::Create => "POST".to_owned(),
+            Self::Update => "PUT".to_owned(),
+            other => other.name().to_uppercase(),
         }
     }
 

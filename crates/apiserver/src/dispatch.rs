@@ -7,7 +7,7 @@ use crate::call::{Call, ObjectPath, Target, Verb, no_such_path};
 use crate::guards::{Begun, Waiting};
 use crate::reads::{self, Read};
 use crate::resources::{Resource, aggregated, crds, discovery};
-use crate::server::{Answer, Body, Release, Reply, Server};
+use crate::server::{Answer, Release, Reply, Server};
 use crate::status::Status;
 use crate::writes::{self, Write};
 use crate::{controllers, documents};
@@ -131,7 +131,8 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
     }
     let catalog = &server.catalog;
     let together = server.settings.release >= Release::V1_36 && aggregated::is_asked(&call.accept);
-    let aggregated = |document| Reply { code: 200, body: Body::Json(document, aggregated::CONTENT_TYPE) };
+    let aggregated =
+        |document| Reply { content_type: aggregated::CONTENT_TYPE, ..Reply::json(200, &document) };
     let document = match (target, together) {
         (Target::CoreVersions, false) => Some(discovery::core_versions()),
         (Target::CoreVersions, true) => return Ok(aggregated(aggregated::core(catalog))),
@@ -148,7 +149,7 @@ fn document(server: &Server, call: &Call, target: Target<'_>) -> Result<Reply, S
         (Target::Other(_), _) => return documents::answer(server, call),
         (Target::Objects(_), _) => None,
     };
-    document.map(|document| Reply::json(200, document)).ok_or_else(no_such_path)
+    document.map(|document| Reply::json(200, &document)).ok_or_else(no_such_path)
 }
 
 /// The answer where nothing is served: a Status within a built-in group, plain text elsewhere.

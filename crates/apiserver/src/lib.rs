@@ -38,13 +38,14 @@ mod documents;
 pub mod guards;
 pub mod http;
 pub mod object;
-mod protobuf;
 pub mod reads;
 pub mod resources;
 pub mod server;
 pub mod service;
 pub mod status;
 pub mod store;
+#[cfg(test)]
+mod tests;
 pub mod writes;
 
 pub use http::{Scheme, ServeError, Serving};

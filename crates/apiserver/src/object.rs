@@ -1,15 +1,12 @@
 //! Stored objects: JSON, shared, never changed in place; and times in the format of Kubernetes.
 
-use std::cmp::Ordering;
-use std::iter::once;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-/// Namespace and name, in the order of lists: by the bytes of `namespace/name`, so that `a-b` comes
-/// before `a`, as in etcd.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Namespace and name, in the order of lists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     /// `None` for cluster-scoped objects.
     pub namespace: Option<Arc<str>>,
@@ -21,23 +18,6 @@ impl Key {
     /// The key of an object.
     pub fn new(namespace: Option<&str>, name: &str) -> Self {
         Self { namespace: namespace.map(Arc::from), name: name.into() }
-    }
-}
-
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        match (&self.namespace, &other.namespace) {
-            (Some(a), Some(b)) if a != b => a.bytes().chain(once(b'/')).cmp(b.bytes().chain(once(b'/'))),
-            (Some(_), None) => Ordering::Greater,
-            (None, Some(_)) => Ordering::Less,
-            _ => self.name.cmp(&other.name),
-        }
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

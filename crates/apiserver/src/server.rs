@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::call::Call;
 use crate::controllers::{Due, Schedule};
@@ -13,7 +13,7 @@ use crate::reads::Watch;
 use crate::resources::{Backends, Catalog, ServiceName, api_services, crds};
 use crate::status::Status;
 use crate::store::Store;
-use crate::{controllers, dispatch, protobuf};
+use crate::{controllers, dispatch};
 
 impl Server {
     /// A server with the default namespaces.
@@ -47,13 +47,6 @@ impl Server {
     /// Goes on with a request that has waited for admission.
     pub fn resume(&mut self, call: &Call, begun: Begun, now: SystemTime) -> Answer {
         self.tick(now);
-        if call.content_type == protobuf::MEDIA_TYPE
-            && let Some(object) = protobuf::read(&call.body)
-        {
-            let content_type = "application/json".to_owned();
-            let call = Call { content_type, body: object.to_string().into(), ..call.clone() };
-            return dispatch::answer(self, &call, begun, now);
-        }
         dispatch::answer(self, call, begun, now)
     }
 
@@ -115,9 +108,6 @@ pub struct Settings {
     pub history: usize,
     /// Whether to keep every change with its cause, for an oracle.
     pub journal: bool,
-    /// Whether a watch from a version that is too old is rejected with 410 instead of accepted and
-    /// answered by an event.
-    pub gone_as_status: bool,
     /// The interval of bookmarks, for watches that request them.
     pub bookmarks: Duration,
 }
@@ -132,7 +122,6 @@ impl Default for Settings {
             namespace_controller: true,
             history: 10_000,
             journal: false,
-            gone_as_status: false,
             bookmarks: Duration::from_secs(60),
         }
     }
@@ -177,30 +166,23 @@ pub enum Answer {
 pub struct Reply {
     /// The HTTP status code.
     pub code: u16,
-    /// The content, with its content type.
-    pub body: Body,
-}
-
-/// The body of a complete answer.
-#[derive(Clone, Debug)]
-pub enum Body {
-    /// JSON, with its content type.
-    Json(Value, &'static str),
-    /// Serialized JSON, with its content type.
-    Written(Bytes, &'static str),
-    /// Text, such as `ok`.
-    Text(String),
+    /// The content type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Bytes,
 }
 
 impl Reply {
     /// An answer in JSON.
-    pub fn json(code: u16, value: Value) -> Self {
-        Self { code, body: Body::Json(value, "application/json") }
+    pub fn json(code: u16, value: &impl Serialize) -> Self {
+        // All keys are strings, so serialization cannot fail.
+        let body = serde_json::to_vec(value).unwrap_or_default().into();
+        Self { code, content_type: "application/json", body }
     }
 
     /// An answer in plain text.
-    pub fn text(code: u16, text: impl Into<String>) -> Self {
-        Self { code, body: Body::Text(text.into()) }
+    pub fn text(code: u16, text: impl Into<Bytes>) -> Self {
+        Self { code, content_type: "text/plain; charset=utf-8", body: text.into() }
     }
 
     /// The 404 of a path that is unknown to every part of the server.
@@ -216,6 +198,6 @@ impl Reply {
 
 impl From<Status> for Reply {
     fn from(status: Status) -> Self {
-        Self::json(status.code, status.to_value())
+        Self::json(status.code, &status.to_value())
     }
 }

@@ -11,14 +11,14 @@ use crate::object::{Key, Object};
 use crate::reads::options::{Match, Options, RequestedVersion};
 use crate::reads::show::{Form, reply_list, reply_object};
 use crate::reads::{Read, View, expired, too_large};
-use crate::server::{Release, Reply, Server};
+use crate::server::{Reply, Server};
 use crate::status::Status;
 
 /// Answers with one object.
 pub fn get(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
     let view = View::new(server, read);
     let name = read.path.name.unwrap_or_default();
-    let asked = RequestedVersion::parse(read.call.query("resourceVersion"), false)?;
+    let asked = RequestedVersion::parse(read.call.query("resourceVersion"))?;
     let key = Key::new(read.path.namespace, name);
     let object = match asked {
         RequestedVersion::Newest => view.store.get(&read.resource.stored_as, &key),
@@ -43,41 +43,26 @@ struct Plan {
 
 impl Plan {
     fn new(view: &View<'_>, options: &Options<'_>) -> Result<Self, Status> {
-        let exactly = |version, token| Self { version, shown: version, limit: options.limit, token };
         let head = view.store.head();
+        let exactly = |version, token| match version > head {
+            true => Err(too_large(version, head)),
+            false => Ok(Self { version, shown: version, limit: options.limit, token }),
+        };
         if let Some(token) = options.token {
             let token = Token::read(token)?;
             if matches!(options.version, RequestedVersion::Version(_)) {
                 let message = "specifying resource version is not allowed when using continue";
-                return Err(Status::new(400, "BadRequest", message));
+                return Err(Status::bad_request(message));
             }
             // -1 stands for the newest version. There are no other negative versions.
-            let version = token.rv.try_into().unwrap_or(head);
-            if version > head {
-                return Err(in_the_future(view, version));
-            }
-            return Ok(exactly(version, Some(token)));
+            return exactly(token.rv.try_into().unwrap_or(head), Some(token));
         }
         match (options.version, options.matching) {
-            (RequestedVersion::Newest, _) => Ok(exactly(head, None)),
+            (RequestedVersion::Newest, _) => exactly(head, None),
             (RequestedVersion::Version(version), matching)
                 if matching == Some(Match::Exact) || matching.is_none() && options.limit.is_some() =>
             {
-                if version > head {
-                    Err(in_the_future(view, version))
-                } else {
-                    Ok(exactly(version, None))
-                }
-            }
-            // Earlier pages came from etcd, not from the cache.
-            (RequestedVersion::Version(version), Some(Match::NotOlderThan))
-                if options.limit.is_some() && view.settings.release == Release::V1_20 =>
-            {
-                if version > head {
-                    Err(too_large(version, head, false))
-                } else {
-                    Ok(exactly(head, None))
-                }
+                exactly(version, None)
             }
             (asked, _) => {
                 let cached = view.cached(asked)?;
@@ -97,9 +82,9 @@ pub fn list(server: &Server, read: &Read<'_>) -> Result<Reply, Status> {
 /// The answer to a list, with the selected objects.
 pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), Status> {
     let view = &View::new(server, read);
-    let form = Form::wanted(&read.call.accept, read.resource)?.of_list(&read.resource.list_kind)?;
+    let form = Form::wanted(&read.call.accept)?;
     let namespace = read.path.namespace;
-    let options = Options::parse(read.call, read.resource, namespace, view.settings.release)?;
+    let options = Options::parse(read.call, namespace, view.settings.release)?;
     let plan = Plan::new(view, &options)?;
     let past =
         view.store.at(&read.resource.stored_as, plan.version).map_err(|_| expired(plan.token.clone()))?;
@@ -120,38 +105,20 @@ pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), 
     metadata.insert("resourceVersion".to_owned(), plan.shown.to_string().into());
     if let Some(last) = last.filter(|_| rest.peek().is_some()) {
         metadata.insert("continue".to_owned(), Token::after(last, namespace, plan.shown).write().into());
-        let counted = form == Form::Full || view.settings.release > Release::V1_20;
-        if options.selection.is_everything() && counted {
+        if options.selection.is_everything() {
             metadata.insert("remainingItemCount".to_owned(), rest.count().into());
         }
     }
-    if read.resource.custom && form == Form::Full {
-        // Lists of types that are not Go types contain an empty token.
-        metadata.entry("continue").or_insert_with(|| "".into());
-    }
-    let reply = reply_list(&objects, metadata, form, read, view.settings.release);
+    let reply = reply_list(&objects, metadata, form, read);
     Ok((reply, objects.into_iter().cloned().collect()))
 }
-
-fn in_the_future(view: &View<'_>, version: u64) -> Status {
-    match view.settings.release {
-        Release::V1_20 => Status::new(500, "", "etcdserver: mvcc: required revision is a future revision"),
-        Release::V1_36 => too_large(version, view.store.head(), true),
-    }
-}
-
-const FORMAT: &str = "meta.k8s.io/v1";
 
 /// The content of a continue token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Token {
-    #[serde(default)]
-    v: String,
     /// The version of the first page; -1 for the newest.
-    #[serde(default)]
     pub(super) rv: i64,
     /// The path of the first object of the next page, relative to the path of the list.
-    #[serde(default)]
     start: String,
 }
 
@@ -163,7 +130,7 @@ impl Token {
             Some(own) if namespace.is_none() => format!("{own}/{}\0", key.name),
             _ => format!("{}\0", key.name),
         };
-        Self { v: FORMAT.to_owned(), rv: version.try_into().unwrap_or(i64::MAX), start }
+        Self { rv: version.try_into().unwrap_or(i64::MAX), start }
     }
 
     /// The same position in the newest state.
@@ -176,28 +143,11 @@ impl Token {
     }
 
     pub(super) fn read(text: &str) -> Result<Self, Status> {
-        Self::try_read(text).map_err(|why| {
-            let message = format!("invalid continue token: continue key is not valid: {why}");
-            Status::new(400, "BadRequest", message)
-        })
-    }
-
-    fn try_read(text: &str) -> Result<Self, String> {
-        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| error.to_string())?;
-        let token: Self = serde_json::from_slice(&json).map_err(|error| error.to_string())?;
-        if token.v != FORMAT {
-            return Err(format!("server does not recognize this encoded version \"{}\"", token.v));
-        }
-        if token.rv == 0 {
-            return Err(format!("incorrect encoded start resourceVersion (version {FORMAT})"));
-        }
-        if token.start.is_empty() {
-            return Err(format!("encoded start key empty (version {FORMAT})"));
-        }
-        if token.start.starts_with('/') || token.start.split('/').any(|part| part == "..") {
-            return Err(token.start);
-        }
-        Ok(token)
+        let json = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
+        let token = json.and_then(|json| serde_json::from_slice(&json).ok());
+        token
+            .filter(|token: &Self| token.rv != 0 && !token.start.is_empty())
+            .ok_or_else(|| Status::bad_request("invalid continue token: continue key is not valid"))
     }
 
     /// The key to start at, in a list of a namespace or of all namespaces.

@@ -9,14 +9,12 @@ mod options;
 mod selectors;
 mod show;
 mod table;
-#[cfg(test)]
-mod tests;
 mod watch;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::call::{Call, ObjectPath};
 use crate::reads::list::Token;
@@ -92,7 +90,7 @@ impl<'a> View<'a> {
             RequestedVersion::Newest => self.store.head(),
             RequestedVersion::Version(version) => version,
         };
-        if least > cached.shown { Err(too_large(least, cached.shown, true)) } else { Ok(cached) }
+        if least > cached.shown { Err(too_large(least, cached.shown)) } else { Ok(cached) }
     }
 
     fn past(&self, version: u64) -> Result<Past<'a>, Status> {
@@ -119,14 +117,10 @@ fn expired(token: Option<Token>) -> Status {
 }
 
 /// The answer to a future version. Real servers first wait 3 seconds for it.
-fn too_large(asked: u64, current: u64, retry: bool) -> Status {
+fn too_large(asked: u64, current: u64) -> Status {
     let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
     let mut status = Status::new(504, "Timeout", message);
     let cause = json!({"reason": "ResourceVersionTooLarge", "message": "Too large resource version"});
-    let mut details: Value = json!({"causes": [cause]});
-    if retry {
-        details["retryAfterSeconds"] = 1.into();
-    }
-    status.details = Some(details);
+    status.details = Some(json!({"causes": [cause], "retryAfterSeconds": 1}));
     status
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::object::{Key, Object};
 use crate::reads::selectors::{Fields, Labels};
-use crate::resources::{Resource, ResourceName};
+use crate::resources::ResourceName;
 use crate::server::Release;
 use crate::status::{FieldError, Status};
 
@@ -42,16 +42,14 @@ pub(super) enum RequestedVersion {
 }
 
 impl RequestedVersion {
-    /// Parses a version. The watch cache reports a malformed one as an internal error, the store as
-    /// an error of the client.
-    pub(super) fn parse(text: Option<&str>, stored: bool) -> Result<Self, Status> {
+    pub(super) fn parse(text: Option<&str>) -> Result<Self, Status> {
         match text {
             None => Ok(Self::Newest),
             Some("0") => Ok(Self::Any),
-            Some(text) => text.parse().map(Self::Version).map_err(|_| {
-                let message = format!("resourceVersion: Invalid value: {text:?}");
-                if stored { Status::bad_request(message) } else { Status::unnamed(message) }
-            }),
+            Some(text) => text
+                .parse()
+                .map(Self::Version)
+                .map_err(|_| Status::bad_request(format!("resourceVersion: Invalid value: {text:?}"))),
         }
     }
 }
@@ -78,28 +76,20 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn parse(
-        call: &'a Call,
-        resource: &Resource,
-        namespace: Option<&str>,
-        release: Release,
-    ) -> Result<Self, Status> {
+    pub(super) fn parse(call: &'a Call, namespace: Option<&str>, release: Release) -> Result<Self, Status> {
         let selection = Selection {
             namespace: namespace.map(str::to_owned),
             labels: Labels::parse(call.query("labelSelector").unwrap_or_default())?,
-            fields: Fields::parse(call.query("fieldSelector").unwrap_or_default(), resource)?,
+            fields: Fields::parse(call.query("fieldSelector").unwrap_or_default())?,
         };
         let limit = integer(call.query("limit"))?.and_then(|limit| usize::try_from(limit).ok());
         let timeout = integer(call.query("timeoutSeconds"))?.and_then(timeout);
         check(call, release)?;
-        let limit = limit.filter(|limit| *limit > 0);
-        let exact = call.query("resourceVersionMatch") == Some("Exact");
-        let stored = !call.flag("watch") && (limit.is_some() || exact);
         Ok(Self {
             selection,
-            limit,
+            limit: limit.filter(|limit| *limit > 0),
             token: call.query("continue"),
-            version: RequestedVersion::parse(call.query("resourceVersion"), stored)?,
+            version: RequestedVersion::parse(call.query("resourceVersion"))?,
             matching: match call.query("resourceVersionMatch") {
                 Some("Exact") => Some(Match::Exact),
                 Some(_) => Some(Match::NotOlderThan),
@@ -130,36 +120,25 @@ fn integer(text: Option<&str>) -> Result<Option<i64>, Status> {
     text.map(parse).transpose()
 }
 
+/// Checks that the options fit together.
 fn check(call: &Call, release: Release) -> Result<(), Status> {
-    const MATCH: &str = "resourceVersionMatch";
     let watch = call.flag("watch");
     let initial_events = release > Release::V1_20 && call.query("sendInitialEvents").is_some();
-    let matching = call.query(MATCH);
-    let mut wrong = Vec::new();
-    let mut forbid = |when: bool, field, why: &str| {
-        if when {
-            wrong.push(FieldError::forbidden(field, why));
-        }
-    };
-    forbid(initial_events && !watch, "sendInitialEvents", "sendInitialEvents is forbidden for list");
-    forbid(
-        initial_events && watch && matching != Some("NotOlderThan"),
-        MATCH,
-        "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-    );
-    if let Some(matching) = matching {
-        let unversioned = !watch && call.query("resourceVersion").is_none();
-        forbid(unversioned, MATCH, "it is forbidden unless resourceVersion is provided");
-        let continues = call.query("continue").is_some() && !(watch && release == Release::V1_20);
-        forbid(continues, MATCH, "it is forbidden when continue is provided");
-        let exactly_any = !watch && matching == "Exact" && call.query("resourceVersion") == Some("0");
-        forbid(exactly_any, MATCH, "\"exact\" is forbidden for resourceVersion \"0\"");
-        forbid(watch && !initial_events, MATCH, "it is forbidden for watch without sendInitialEvents");
-        let known = matching == "NotOlderThan" || matching == "Exact" && !watch;
-        if !(known || watch && release == Release::V1_20) {
-            wrong.push(FieldError::not_supported(MATCH, matching));
-        }
-    }
+    let matching = call.query("resourceVersionMatch");
+    let version = call.query("resourceVersion");
+    let faults = [
+        (initial_events && !watch, "sendInitialEvents is forbidden for list"),
+        (initial_events && matching != Some("NotOlderThan"), "sendInitialEvents requires NotOlderThan"),
+        (matching.is_some() && watch && !initial_events, "it is forbidden for watch"),
+        (matching.is_some() && !watch && version.is_none(), "it is forbidden without resourceVersion"),
+        (matching.is_some() && call.query("continue").is_some(), "it is forbidden with continue"),
+        (
+            matching == Some("Exact") && version == Some("0"),
+            "\"Exact\" is forbidden for resourceVersion \"0\"",
+        ),
+        (!matches!(matching, None | Some("Exact" | "NotOlderThan")), "unsupported value"),
+    ];
+    let Some((_, why)) = faults.into_iter().find(|(wrong, _)| *wrong) else { return Ok(()) };
     let options = ResourceName::new("meta.k8s.io", "ListOptions");
-    if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&options, "", &wrong)) }
+    Err(Status::invalid(&options, "", &[FieldError::forbidden("resourceVersionMatch", why)]))
 }

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::object::Object;
-use crate::resources::Resource;
 use crate::status::Status;
 use crate::writes::{is_label_value, is_qualified_name};
 
@@ -20,8 +19,6 @@ enum Wanted {
     NotIn(BTreeSet<String>),
     There,
     NotThere,
-    More(i64),
-    Less(i64),
 }
 
 impl Labels {
@@ -49,7 +46,7 @@ fn requirement(text: &str) -> Option<(String, Wanted)> {
     let (label, wanted) = if let Some(label) = text.strip_prefix('!') {
         (label.trim(), Wanted::NotThere)
     } else {
-        let end = text.find(|c: char| c.is_whitespace() || "=!<>(".contains(c)).unwrap_or(text.len());
+        let end = text.find(|c: char| c.is_whitespace() || "=!(".contains(c)).unwrap_or(text.len());
         let (label, rest) = text.split_at(end);
         (label, wanted(rest.trim())?)
     };
@@ -58,7 +55,6 @@ fn requirement(text: &str) -> Option<(String, Wanted)> {
 
 fn wanted(text: &str) -> Option<Wanted> {
     let one = |text| Some(BTreeSet::from([value(text)?]));
-    let number = |text: &str| text.trim().parse().ok();
     let values = |text: &str| {
         let inside = text.trim().strip_prefix('(')?.strip_suffix(')')?;
         inside.split(',').map(value).collect::<Option<BTreeSet<String>>>()
@@ -69,10 +65,6 @@ fn wanted(text: &str) -> Option<Wanted> {
         one(rest).map(Wanted::NotIn)
     } else if let Some(rest) = text.strip_prefix("==").or_else(|| text.strip_prefix('=')) {
         one(rest).map(Wanted::In)
-    } else if let Some(rest) = text.strip_prefix('>') {
-        number(rest).map(Wanted::More)
-    } else if let Some(rest) = text.strip_prefix('<') {
-        number(rest).map(Wanted::Less)
     } else if let Some(rest) = text.strip_prefix("notin") {
         values(rest).map(Wanted::NotIn)
     } else {
@@ -87,19 +79,17 @@ fn value(text: &str) -> Option<String> {
 
 impl Wanted {
     fn allows(&self, value: Option<&str>) -> bool {
-        let number = || value.and_then(|value| value.parse::<i64>().ok());
         match self {
             Self::In(values) => value.is_some_and(|value| values.contains(value)),
             Self::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
             Self::There => value.is_some(),
             Self::NotThere => value.is_none(),
-            Self::More(than) => number().is_some_and(|number| number > *than),
-            Self::Less(than) => number().is_some_and(|number| number < *than),
         }
     }
 }
 
-/// A parsed field selector; empty if it selects everything.
+/// A parsed field selector; empty if it selects everything. Any field can be selected, and absent
+/// ones are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields(Vec<Term>);
 
@@ -113,7 +103,7 @@ struct Term {
 
 impl Fields {
     /// Reads `fieldSelector`.
-    pub(super) fn parse(text: &str, resource: &Resource) -> Result<Self, Status> {
+    pub(super) fn parse(text: &str) -> Result<Self, Status> {
         let mut terms = Vec::new();
         for text in text.split(',').filter(|term| !term.is_empty()) {
             let term = Term::parse(text)
@@ -121,9 +111,6 @@ impl Fields {
             // An empty term has no requirement.
             if term.field.is_empty() && term.value.is_empty() {
                 continue;
-            }
-            if !is_selectable(resource, &term.field) {
-                return Err(Status::bad_request(format!("field label not supported: {}", term.field)));
             }
             terms.push(term);
         }
@@ -157,34 +144,5 @@ impl Term {
         };
         let term = Self { field: field.to_owned(), equal, value: value.to_owned() };
         (!value.contains('=')).then_some(term)
-    }
-}
-
-/// Whether objects of a type can be selected by a field.
-fn is_selectable(resource: &Resource, field: &str) -> bool {
-    let own: Option<&[&str]> = match (&*resource.name.group, &*resource.name.plural) {
-        ("", "pods") => {
-            Some(&["spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "status.phase"])
-        }
-        ("", "namespaces") => Some(&["status.phase"]),
-        ("", "nodes") => Some(&["spec.unschedulable"]),
-        ("", "secrets") => Some(&["type"]),
-        ("", "events") => Some(&[
-            "involvedObject.apiVersion",
-            "involvedObject.fieldPath",
-            "involvedObject.kind",
-            "involvedObject.name",
-            "involvedObject.namespace",
-            "involvedObject.resourceVersion",
-            "involvedObject.uid",
-            "reason",
-            "type",
-        ]),
-        _ => None,
-    };
-    match field {
-        "metadata.name" => true,
-        "metadata.namespace" => resource.namespaced || own.is_none() && !resource.custom,
-        _ => own.is_some_and(|fields| fields.contains(&field)),
     }
 }

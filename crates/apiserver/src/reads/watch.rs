@@ -6,12 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::call::Call;
 use crate::object::{Key, Object};
 use crate::reads::options::{Options, RequestedVersion, Selection};
-use crate::reads::show::{Form, api_version, in_form, metadata_of_one};
+use crate::reads::show::{Form, META, api_version, in_form, metadata_of_one};
 use crate::reads::table::table;
 use crate::reads::{Read, View};
 use crate::resources::{Resource, ResourceName};
@@ -51,9 +50,7 @@ struct EventForm {
     selection: Selection,
     form: Form,
     api_version: String,
-    version: String,
     resource: Arc<Resource>,
-    call: Call,
 }
 
 /// Initial events that have not been sent yet.
@@ -82,8 +79,8 @@ pub enum Pull {
 impl Watch {
     /// Starts a watch.
     pub(super) fn begin(view: &View<'_>, read: &Read<'_>) -> Result<Self, Status> {
-        let form = Form::wanted(&read.call.accept, read.resource)?.of_one(read.resource)?;
-        let options = Options::parse(read.call, read.resource, read.path.namespace, view.settings.release)?;
+        let form = Form::wanted(&read.call.accept)?;
+        let options = Options::parse(read.call, read.path.namespace, view.settings.release)?;
         let cached = view.cache();
         let resource = read.resource.stored_as.clone();
         let streamed_list = options.initial_events.unwrap_or_default();
@@ -100,9 +97,6 @@ impl Watch {
                 (cached.version, Some(Initial { version: cached.version, after: None, bookmark }))
             }
         };
-        if view.settings.gone_as_status && initial.is_none() {
-            view.store.changes_since(&resource, began).map(drop).map_err(too_old)?;
-        }
         let timeout = options.timeout.unwrap_or_else(|| default_timeout(&resource, began));
         Ok(Self {
             shown: began,
@@ -115,9 +109,7 @@ impl Watch {
                 selection: options.selection,
                 form,
                 api_version: api_version(read.path.group, read.path.version),
-                version: read.path.version.to_owned(),
                 resource: Arc::clone(read.resource),
-                call: read.call.clone(),
             }),
             resource,
             initial,
@@ -160,7 +152,7 @@ impl Watch {
                 View { store: &server.store, settings: &server.settings, resource: &self.look.resource };
             let version = view.cache().shown;
             if version > self.known {
-                return Pull::Lines(self.look.bookmark(version, false, server.settings.release).into());
+                return Pull::Lines(self.look.bookmark(version, false).into());
             }
         }
         if self.over {
@@ -191,7 +183,7 @@ impl Watch {
                 }
             }
             if let Some(version) = initial.bookmark {
-                lines.extend(self.look.bookmark(version, true, server.settings.release));
+                lines.extend(self.look.bookmark(version, true));
             }
             self.initial = None;
         }
@@ -266,10 +258,9 @@ impl EventForm {
         (object, version): (&Object, Option<u64>),
         now: SystemTime,
     ) {
-        if let Form::Table(meta) = self.form {
-            let (objects, metadata) = ([object], metadata_of_one(object, version));
-            let table = table(&self.resource, &self.version, &objects, &metadata, meta, &self.call, now);
-            write_line(lines, kind, &table);
+        if self.form == Form::Table {
+            let metadata = metadata_of_one(object, version);
+            write_line(lines, kind, &table(&self.resource, &[object], &metadata, now));
             return;
         }
         let mut shown = in_form(object, &self.api_version, self.form, true);
@@ -279,18 +270,15 @@ impl EventForm {
         write_line(lines, kind, &shown);
     }
 
-    fn bookmark(&self, version: u64, initial_end: bool, release: Release) -> Vec<u8> {
+    fn bookmark(&self, version: u64, initial_end: bool) -> Vec<u8> {
         let mut metadata = json!({"resourceVersion": version.to_string()});
-        if release == Release::V1_20 {
-            metadata["creationTimestamp"] = Value::Null;
-        }
         if initial_end {
             metadata["annotations"] = json!({INITIAL_EVENTS_END: "true"});
         }
         let (kind, api_version) = match self.form {
             Form::Full => (&*self.resource.kind, self.api_version.as_str()),
-            Form::Metadata(meta) | Form::MetadataList(meta) => ("PartialObjectMetadata", meta.api_version()),
-            Form::Table(meta) => ("Table", meta.api_version()),
+            Form::Metadata => ("PartialObjectMetadata", META),
+            Form::Table => ("Table", META),
         };
         let object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
         line("BOOKMARK", &object)

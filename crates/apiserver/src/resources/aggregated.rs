@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::reads::Offer;
-use crate::resources::discovery::Subresource;
+use crate::resources::discovery::verbs_below;
 use crate::resources::{Catalog, Resource};
 
 /// The content type of the documents.
@@ -13,9 +13,9 @@ pub(crate) const CONTENT_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=
 /// negotiation.
 pub(crate) fn is_asked(accept: &str) -> bool {
     let offers = accept.split(',').map(Offer::parse).filter(|offer| offer.media == "application/json");
-    let mut known = offers.filter_map(|offer| match (offer.kind, offer.group, offer.version) {
-        ("", ..) => Some(false),
-        ("APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") => Some(true),
+    let mut known = offers.filter_map(|offer| match (offer.kind, offer.of) {
+        ("", _) => Some(false),
+        ("APIGroupDiscoveryList", ("apidiscovery.k8s.io", "v2")) => Some(true),
         _ => None,
     });
     known.next().unwrap_or_default()
@@ -61,10 +61,10 @@ fn group_version(catalog: &Catalog, group: &str, version: &str) -> Value {
 
 /// The resources of a group and version that this server itself serves.
 pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Vec<Value> {
-    catalog.types(group, version).map(|resource| main(catalog, resource, group, version)).collect()
+    catalog.types(group, version).map(|resource| main(resource, group, version)).collect()
 }
 
-fn main(catalog: &Catalog, resource: &Resource, group: &str, version: &str) -> Value {
+fn main(resource: &Resource, group: &str, version: &str) -> Value {
     let mut document = json!({
         "resource": resource.name.plural.as_ref(),
         "responseKind": kind(group, version, &resource.kind),
@@ -81,10 +81,8 @@ fn main(catalog: &Catalog, resource: &Resource, group: &str, version: &str) -> V
         .subresources
         .iter()
         .map(|name| {
-            let known = Subresource::named(&resource.name.plural, name, catalog.release());
-            let (group, version) = known.from.unwrap_or((group, version));
-            let kind = kind(group, version, known.kind.unwrap_or(&resource.kind));
-            json!({"subresource": name, "responseKind": kind, "verbs": known.verbs})
+            let kind = kind(group, version, &resource.kind);
+            json!({"subresource": name, "responseKind": kind, "verbs": verbs_below(name)})
         })
         .collect();
     if !below.is_empty() {

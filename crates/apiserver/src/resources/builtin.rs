@@ -7,366 +7,137 @@ use crate::server::Release;
 
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const NO_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
-const CREATE: &[&str] = &["create"];
 
-/// An entry of the table. Fields that it omits have the usual value.
-#[derive(Clone, Copy)]
-struct Row {
-    group: &'static str,
-    plural: &'static str,
-    kind: &'static str,
-    namespaced: bool,
-    old: &'static [&'static str],
-    new: &'static [&'static str],
-    short: &'static [&'static str],
-    categories: &'static [&'static str],
-    subresources: &'static [&'static str],
-    only_new: &'static [&'static str],
-    verbs: &'static [&'static str],
-    orphans: Releases,
-    returns: Releases,
-    stored_in: &'static str,
-    graceful: bool,
-}
-
-/// The releases to which an entry applies.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Releases {
-    None,
-    Old,
-    New,
-    Both,
-}
-
-impl Releases {
-    fn has(self, release: Release) -> bool {
-        match self {
-            Self::None => false,
-            Self::Old => release == Release::V1_20,
-            Self::New => release != Release::V1_20,
-            Self::Both => true,
-        }
-    }
-}
-
-impl Row {
-    const fn new(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
-        Self {
-            group,
-            plural,
-            kind,
-            namespaced: true,
-            old: &["v1"],
-            new: &["v1"],
-            short: &[],
-            categories: &[],
-            subresources: &[],
-            only_new: &[],
-            verbs: ALL,
-            orphans: Releases::None,
-            returns: Releases::None,
-            stored_in: group,
-            graceful: false,
-        }
-    }
-
-    const fn cluster(mut self) -> Self {
-        self.namespaced = false;
-        self
-    }
-
-    /// The versions in 1.20 and in 1.36, the preferred one first; none if the type is not served.
-    const fn versions(mut self, old: &'static [&'static str], new: &'static [&'static str]) -> Self {
-        self.old = old;
-        self.new = new;
-        self
-    }
-
-    const fn short(mut self, names: &'static [&'static str]) -> Self {
-        self.short = names;
-        self
-    }
-
-    const fn category(mut self, categories: &'static [&'static str]) -> Self {
-        self.categories = categories;
-        self
-    }
-
-    const fn with(mut self, subresources: &'static [&'static str]) -> Self {
-        self.subresources = subresources;
-        self
-    }
-
-    /// Subresources that 1.20 does not have.
-    const fn with_new(mut self, subresources: &'static [&'static str]) -> Self {
-        self.only_new = subresources;
-        self
-    }
-
-    const fn verbs(mut self, verbs: &'static [&'static str]) -> Self {
-        self.verbs = verbs;
-        self
-    }
-
-    const fn orphans(mut self, releases: Releases) -> Self {
-        self.orphans = releases;
-        self
-    }
-
-    const fn returns_deleted(mut self, releases: Releases) -> Self {
-        self.returns = releases;
-        self
-    }
-
-    const fn stored_in(mut self, group: &'static str) -> Self {
-        self.stored_in = group;
-        self
-    }
-
-    const fn graceful(mut self) -> Self {
-        self.graceful = true;
-        self
-    }
-
-    fn resource(&self, release: Release) -> Option<Resource> {
-        let old = release == Release::V1_20;
-        let versions = if old { self.old } else { self.new };
-        let storage_version = versions.first()?;
-        let extra = if old { &[][..] } else { self.only_new };
-        let mut subresources = [self.subresources, extra].concat();
-        subresources.sort_unstable();
-        let old_service = old && self.group.is_empty() && self.plural == "services";
-        let default_policy = match self.kind {
+/// The type of a row, if the release has it.
+fn resource(row: &str, release: Release) -> Option<Resource> {
+    let [group, plural, kind, properties, short, old, new] = *row.split_whitespace().collect::<Vec<_>>()
+    else {
+        return None;
+    };
+    let is_old = release == Release::V1_20;
+    let group = if group == "core" { "" } else { group };
+    let listed =
+        |list: &str| list.split(',').filter(|one| *one != "-").map(Box::from).collect::<Vec<Box<str>>>();
+    let is = |property: &str| properties.split(',').any(|one| one == property);
+    let versions = listed(if is_old { old } else { new });
+    let storage_version = versions.first()?.clone();
+    let stored_in = match group {
+        "events.k8s.io" => "",
+        "extensions" => "networking.k8s.io",
+        group => group,
+    };
+    Some(Resource {
+        name: ResourceName::new(group, plural),
+        stored_as: ResourceName::new(stored_in, plural),
+        kind: kind.into(),
+        list_kind: format!("{kind}List").into(),
+        singular: if is_old { "".into() } else { kind.to_lowercase().into() },
+        short_names: listed(short),
+        categories: if is("all") { vec!["all".into()] } else { Vec::new() },
+        namespaced: is("namespaced"),
+        versions,
+        storage_version,
+        verbs: match plural {
+            _ if is("create") => vec!["create"],
+            _ if is("read") => vec!["get", "list"],
+            "namespaces" => NO_COLLECTION.to_vec(),
+            "services" if is_old => NO_COLLECTION.to_vec(),
+            _ => ALL.to_vec(),
+        },
+        subresources: match plural {
+            "namespaces" => vec!["finalize", "status"],
+            _ if is("status") => vec!["status"],
+            _ => Vec::new(),
+        },
+        default_policy: match kind {
             "Event" => DefaultPolicy::Unsupported,
-            _ if self.orphans.has(release) => DefaultPolicy::Orphan,
+            _ if is("orphans") || is_old && is("orphans-once") => DefaultPolicy::Orphan,
             _ => DefaultPolicy::Background,
-        };
-        Some(Resource {
-            name: ResourceName::new(self.group, self.plural),
-            stored_as: ResourceName::new(self.stored_in, self.plural),
-            kind: self.kind.into(),
-            list_kind: format!("{}List", self.kind).into(),
-            singular: if old { "".into() } else { self.kind.to_lowercase().into() },
-            short_names: self.short.iter().copied().map(Box::from).collect(),
-            categories: self.categories.iter().copied().map(Box::from).collect(),
-            namespaced: self.namespaced,
-            versions: versions.iter().copied().map(Box::from).collect(),
-            storage_version: (*storage_version).into(),
-            verbs: if old_service { NO_COLLECTION.to_vec() } else { self.verbs.to_vec() },
-            subresources,
-            default_policy,
-            custom: false,
-            graceful: self.graceful,
-            returns_deleted: self.returns.has(release),
-            hides_deleted: old_service,
-            definition: None,
-        })
-    }
+        },
+        custom: false,
+        graceful: is("graceful"),
+        returns_deleted: is("returns") || !is_old && is("returns-since"),
+        definition: None,
+    })
 }
 
-const ADMISSION: &str = "admissionregistration.k8s.io";
-const FLOW: &str = "flowcontrol.apiserver.k8s.io";
-const RBAC: &str = "rbac.authorization.k8s.io";
-const STORAGE: &str = "storage.k8s.io";
-const DYNAMIC: &str = "resource.k8s.io";
-const API: &[&str] = &["api-extensions"];
-const EVERYTHING: &[&str] = &["all"];
-const NONE: &[&str] = &[];
-const V1: &[&str] = &["v1"];
-const BETA: &[&str] = &["v1beta1"];
-const V1_BETA: &[&str] = &["v1", "v1beta1"];
-const STATUS: &[&str] = &["status"];
-const SCALED: &[&str] = &["scale", "status"];
-const POD: &[&str] = &["attach", "binding", "eviction", "exec", "log", "portforward", "proxy", "status"];
-
-/// The groups, in the order of `/apis`.
-const ROWS: &[Row] = &[
-    Row::new("", "bindings", "Binding").verbs(CREATE),
-    Row::new("", "componentstatuses", "ComponentStatus").cluster().short(&["cs"]).verbs(&["get", "list"]),
-    Row::new("", "configmaps", "ConfigMap").short(&["cm"]),
-    Row::new("", "endpoints", "Endpoints").short(&["ep"]),
-    Row::new("", "events", "Event").short(&["ev"]),
-    Row::new("", "limitranges", "LimitRange").short(&["limits"]),
-    Row::new("", "namespaces", "Namespace")
-        .cluster()
-        .short(&["ns"])
-        .with(&["finalize", "status"])
-        .verbs(NO_COLLECTION),
-    Row::new("", "nodes", "Node").cluster().short(&["no"]).with(&["proxy", "status"]),
-    Row::new("", "persistentvolumeclaims", "PersistentVolumeClaim")
-        .short(&["pvc"])
-        .with(STATUS)
-        .returns_deleted(Releases::Both),
-    Row::new("", "persistentvolumes", "PersistentVolume")
-        .cluster()
-        .short(&["pv"])
-        .with(STATUS)
-        .returns_deleted(Releases::Both),
-    Row::new("", "pods", "Pod")
-        .short(&["po"])
-        .category(EVERYTHING)
-        .with(POD)
-        .with_new(&["ephemeralcontainers", "resize"])
-        .returns_deleted(Releases::Both)
-        .graceful(),
-    Row::new("", "podtemplates", "PodTemplate").returns_deleted(Releases::Both),
-    Row::new("", "replicationcontrollers", "ReplicationController")
-        .short(&["rc"])
-        .category(EVERYTHING)
-        .with(SCALED)
-        .orphans(Releases::Both),
-    Row::new("", "resourcequotas", "ResourceQuota")
-        .short(&["quota"])
-        .with(STATUS)
-        .returns_deleted(Releases::Both),
-    Row::new("", "secrets", "Secret"),
-    Row::new("", "serviceaccounts", "ServiceAccount")
-        .short(&["sa"])
-        .with(&["token"])
-        .returns_deleted(Releases::Both),
-    Row::new("", "services", "Service")
-        .short(&["svc"])
-        .category(EVERYTHING)
-        .with(&["proxy", "status"])
-        .returns_deleted(Releases::New),
-    Row::new("apiregistration.k8s.io", "apiservices", "APIService")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .category(API)
-        .with(STATUS),
-    Row::new("apps", "controllerrevisions", "ControllerRevision"),
-    Row::new("apps", "daemonsets", "DaemonSet").short(&["ds"]).category(EVERYTHING).with(STATUS),
-    Row::new("apps", "deployments", "Deployment").short(&["deploy"]).category(EVERYTHING).with(SCALED),
-    Row::new("apps", "replicasets", "ReplicaSet").short(&["rs"]).category(EVERYTHING).with(SCALED),
-    Row::new("apps", "statefulsets", "StatefulSet").short(&["sts"]).category(EVERYTHING).with(SCALED),
-    Row::new("events.k8s.io", "events", "Event").versions(V1_BETA, V1).short(&["ev"]).stored_in(""),
-    Row::new("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview")
-        .cluster()
-        .versions(NONE, V1)
-        .verbs(CREATE),
-    Row::new("authentication.k8s.io", "tokenreviews", "TokenReview")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .verbs(CREATE),
-    Row::new("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview")
-        .versions(V1_BETA, V1)
-        .verbs(CREATE),
-    Row::new("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .verbs(CREATE),
-    Row::new("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .verbs(CREATE),
-    Row::new("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .verbs(CREATE),
-    Row::new("autoscaling", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-        .versions(&["v1", "v2beta1", "v2beta2"], &["v2", "v1"])
-        .short(&["hpa"])
-        .category(EVERYTHING)
-        .with(STATUS),
-    Row::new("batch", "cronjobs", "CronJob")
-        .versions(BETA, V1)
-        .short(&["cj"])
-        .category(EVERYTHING)
-        .with(STATUS)
-        .orphans(Releases::Old),
-    Row::new("batch", "jobs", "Job").category(EVERYTHING).with(STATUS).orphans(Releases::Both),
-    Row::new("certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .short(&["csr"])
-        .with(&["approval", "status"]),
-    Row::new("networking.k8s.io", "ingressclasses", "IngressClass").cluster().versions(V1_BETA, V1),
-    Row::new("networking.k8s.io", "ingresses", "Ingress").versions(V1_BETA, V1).short(&["ing"]).with(STATUS),
-    Row::new("networking.k8s.io", "ipaddresses", "IPAddress").cluster().versions(NONE, V1).short(&["ip"]),
-    Row::new("networking.k8s.io", "networkpolicies", "NetworkPolicy").short(&["netpol"]),
-    Row::new("networking.k8s.io", "servicecidrs", "ServiceCIDR").cluster().versions(NONE, V1).with(STATUS),
-    Row::new("extensions", "ingresses", "Ingress")
-        .versions(BETA, NONE)
-        .short(&["ing"])
-        .with(STATUS)
-        .stored_in("networking.k8s.io"),
-    Row::new("policy", "poddisruptionbudgets", "PodDisruptionBudget")
-        .versions(BETA, V1)
-        .short(&["pdb"])
-        .with(STATUS),
-    Row::new("policy", "podsecuritypolicies", "PodSecurityPolicy")
-        .cluster()
-        .versions(BETA, NONE)
-        .short(&["psp"])
-        .returns_deleted(Releases::Both),
-    Row::new(RBAC, "clusterrolebindings", "ClusterRoleBinding").cluster().versions(V1_BETA, V1),
-    Row::new(RBAC, "clusterroles", "ClusterRole").cluster().versions(V1_BETA, V1),
-    Row::new(RBAC, "rolebindings", "RoleBinding").versions(V1_BETA, V1),
-    Row::new(RBAC, "roles", "Role").versions(V1_BETA, V1),
-    Row::new(STORAGE, "csidrivers", "CSIDriver")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .returns_deleted(Releases::Both),
-    Row::new(STORAGE, "csinodes", "CSINode").cluster().versions(V1_BETA, V1).returns_deleted(Releases::Both),
-    Row::new(STORAGE, "csistoragecapacities", "CSIStorageCapacity").versions(NONE, V1),
-    Row::new(STORAGE, "storageclasses", "StorageClass")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .short(&["sc"])
-        .returns_deleted(Releases::Both),
-    Row::new(STORAGE, "volumeattachments", "VolumeAttachment")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .with(STATUS)
-        .returns_deleted(Releases::Both),
-    Row::new(STORAGE, "volumeattributesclasses", "VolumeAttributesClass")
-        .cluster()
-        .versions(NONE, V1)
-        .short(&["vac"])
-        .returns_deleted(Releases::Both),
-    Row::new(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .category(API),
-    Row::new(ADMISSION, "validatingadmissionpolicies", "ValidatingAdmissionPolicy")
-        .cluster()
-        .versions(NONE, V1)
-        .category(API)
-        .with(STATUS),
-    Row::new(ADMISSION, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding")
-        .cluster()
-        .versions(NONE, V1)
-        .category(API),
-    Row::new(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .category(API),
-    Row::new("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .short(&["crd", "crds"])
-        .category(API)
-        .with(STATUS),
-    Row::new("scheduling.k8s.io", "priorityclasses", "PriorityClass")
-        .cluster()
-        .versions(V1_BETA, V1)
-        .short(&["pc"]),
-    Row::new("coordination.k8s.io", "leases", "Lease").versions(V1_BETA, V1),
-    Row::new("node.k8s.io", "runtimeclasses", "RuntimeClass").cluster().versions(V1_BETA, V1),
-    Row::new("discovery.k8s.io", "endpointslices", "EndpointSlice").versions(BETA, V1),
-    Row::new(FLOW, "flowschemas", "FlowSchema").cluster().versions(BETA, V1).with(STATUS),
-    Row::new(FLOW, "prioritylevelconfigurations", "PriorityLevelConfiguration")
-        .cluster()
-        .versions(BETA, V1)
-        .with(STATUS),
-    Row::new(DYNAMIC, "deviceclasses", "DeviceClass").cluster().versions(NONE, V1),
-    Row::new(DYNAMIC, "resourceclaims", "ResourceClaim").versions(NONE, V1).with(STATUS),
-    Row::new(DYNAMIC, "resourceclaimtemplates", "ResourceClaimTemplate").versions(NONE, V1),
-    Row::new(DYNAMIC, "resourceslices", "ResourceSlice").cluster().versions(NONE, V1),
-];
+/// The types, in the order of `/apis` and of the discovery of each group: group, plural, kind, properties, short
+/// names, and the versions in 1.20 and in 1.36, the preferred one first.
+///
+/// `orphans` is a default policy that `orphans-once` has in 1.20 only. `returns` answers a DELETE that removes
+/// the object at once with the object, which `returns-since` does in 1.36 only.
+const TYPES: &str = "
+core bindings Binding namespaced,create - v1 v1
+core componentstatuses ComponentStatus cluster,read cs v1 v1
+core configmaps ConfigMap namespaced cm v1 v1
+core endpoints Endpoints namespaced ep v1 v1
+core events Event namespaced ev v1 v1
+core limitranges LimitRange namespaced limits v1 v1
+core namespaces Namespace cluster,status ns v1 v1
+core nodes Node cluster,status no v1 v1
+core persistentvolumeclaims PersistentVolumeClaim namespaced,status,returns pvc v1 v1
+core persistentvolumes PersistentVolume cluster,status,returns pv v1 v1
+core pods Pod namespaced,all,status,returns,graceful po v1 v1
+core podtemplates PodTemplate namespaced,returns - v1 v1
+core replicationcontrollers ReplicationController namespaced,all,status,orphans rc v1 v1
+core resourcequotas ResourceQuota namespaced,status,returns quota v1 v1
+core secrets Secret namespaced - v1 v1
+core serviceaccounts ServiceAccount namespaced,returns sa v1 v1
+core services Service namespaced,all,status,returns-since svc v1 v1
+apiregistration.k8s.io apiservices APIService cluster,status - v1,v1beta1 v1
+apps controllerrevisions ControllerRevision namespaced - v1 v1
+apps daemonsets DaemonSet namespaced,all,status ds v1 v1
+apps deployments Deployment namespaced,all,status deploy v1 v1
+apps replicasets ReplicaSet namespaced,all,status rs v1 v1
+apps statefulsets StatefulSet namespaced,all,status sts v1 v1
+events.k8s.io events Event namespaced ev v1,v1beta1 v1
+authentication.k8s.io selfsubjectreviews SelfSubjectReview cluster,create - - v1
+authentication.k8s.io tokenreviews TokenReview cluster,create - v1,v1beta1 v1
+authorization.k8s.io localsubjectaccessreviews LocalSubjectAccessReview namespaced,create - v1,v1beta1 v1
+authorization.k8s.io selfsubjectaccessreviews SelfSubjectAccessReview cluster,create - v1,v1beta1 v1
+authorization.k8s.io selfsubjectrulesreviews SelfSubjectRulesReview cluster,create - v1,v1beta1 v1
+authorization.k8s.io subjectaccessreviews SubjectAccessReview cluster,create - v1,v1beta1 v1
+autoscaling horizontalpodautoscalers HorizontalPodAutoscaler namespaced,all,status hpa v1,v2beta1,v2beta2 v2,v1
+batch cronjobs CronJob namespaced,all,status,orphans-once cj v1beta1 v1
+batch jobs Job namespaced,all,status,orphans - v1 v1
+certificates.k8s.io certificatesigningrequests CertificateSigningRequest cluster,status csr v1,v1beta1 v1
+networking.k8s.io ingressclasses IngressClass cluster - v1,v1beta1 v1
+networking.k8s.io ingresses Ingress namespaced,status ing v1,v1beta1 v1
+networking.k8s.io ipaddresses IPAddress cluster ip - v1
+networking.k8s.io networkpolicies NetworkPolicy namespaced netpol v1 v1
+networking.k8s.io servicecidrs ServiceCIDR cluster,status - - v1
+extensions ingresses Ingress namespaced,status ing v1beta1 -
+policy poddisruptionbudgets PodDisruptionBudget namespaced,status pdb v1beta1 v1
+policy podsecuritypolicies PodSecurityPolicy cluster,returns psp v1beta1 -
+rbac.authorization.k8s.io clusterrolebindings ClusterRoleBinding cluster - v1,v1beta1 v1
+rbac.authorization.k8s.io clusterroles ClusterRole cluster - v1,v1beta1 v1
+rbac.authorization.k8s.io rolebindings RoleBinding namespaced - v1,v1beta1 v1
+rbac.authorization.k8s.io roles Role namespaced - v1,v1beta1 v1
+storage.k8s.io csidrivers CSIDriver cluster,returns - v1,v1beta1 v1
+storage.k8s.io csinodes CSINode cluster,returns - v1,v1beta1 v1
+storage.k8s.io csistoragecapacities CSIStorageCapacity namespaced - - v1
+storage.k8s.io storageclasses StorageClass cluster,returns sc v1,v1beta1 v1
+storage.k8s.io volumeattachments VolumeAttachment cluster,status,returns - v1,v1beta1 v1
+storage.k8s.io volumeattributesclasses VolumeAttributesClass cluster,returns vac - v1
+admissionregistration.k8s.io mutatingwebhookconfigurations MutatingWebhookConfiguration cluster - v1,v1beta1 v1
+admissionregistration.k8s.io validatingadmissionpolicies ValidatingAdmissionPolicy cluster,status - - v1
+admissionregistration.k8s.io validatingadmissionpolicybindings ValidatingAdmissionPolicyBinding cluster - - v1
+admissionregistration.k8s.io validatingwebhookconfigurations ValidatingWebhookConfiguration cluster - v1,v1beta1 v1
+apiextensions.k8s.io customresourcedefinitions CustomResourceDefinition cluster,status crd,crds v1,v1beta1 v1
+scheduling.k8s.io priorityclasses PriorityClass cluster pc v1,v1beta1 v1
+coordination.k8s.io leases Lease namespaced - v1,v1beta1 v1
+node.k8s.io runtimeclasses RuntimeClass cluster - v1,v1beta1 v1
+discovery.k8s.io endpointslices EndpointSlice namespaced - v1beta1 v1
+flowcontrol.apiserver.k8s.io flowschemas FlowSchema cluster,status - v1beta1 v1
+flowcontrol.apiserver.k8s.io prioritylevelconfigurations PriorityLevelConfiguration cluster,status - v1beta1 v1
+resource.k8s.io deviceclasses DeviceClass cluster - - v1
+resource.k8s.io resourceclaims ResourceClaim namespaced,status - - v1
+resource.k8s.io resourceclaimtemplates ResourceClaimTemplate namespaced - - v1
+resource.k8s.io resourceslices ResourceSlice cluster - - v1
+";
 
 /// The types of a release: groups in the order of `/apis`, and the types of each group in the order
 /// of discovery.
 pub fn built_in(release: Release) -> Vec<Arc<Resource>> {
-    ROWS.iter().filter_map(|row| row.resource(release)).map(Arc::new).collect()
+    TYPES.lines().filter_map(|row| resource(row, release)).map(Arc::new).collect()
 }

@@ -8,9 +8,7 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::call::{Call, ObjectPath, Verb};
-use crate::controllers::{
-    Due, REACTION, definition_changed, definitions, namespace_changed, services_changed,
-};
+use crate::controllers::{Due, definition_changed, definitions, namespace_changed, services_changed};
 use crate::guards::Begun;
 use crate::object::{Key, Object};
 use crate::resources::definition::{FINALIZER, condition, resource, resource_of, set_condition, settle};
@@ -66,19 +64,7 @@ pub(crate) fn serve(server: &mut Server, crd: &str, now: SystemTime) {
 
 /// Processes a definition: conditions, names, clean-up.
 pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
-    let Some(object) = get(server, crd).cloned() else {
-        // The names of the definition are free now.
-        let waiting: Vec<Arc<str>> = server
-            .store
-            .objects(&definitions())
-            .filter(|(_, other)| condition(other.value(), "NamesAccepted") == Some("False"))
-            .map(|(key, _)| Arc::clone(&key.name))
-            .collect();
-        for other in waiting {
-            server.due.at(now + REACTION, Due::Definition(other.as_ref().into()));
-        }
-        return;
-    };
+    let Some(object) = get(server, crd).cloned() else { return };
     if object.deletion_timestamp().is_some() {
         if object.has_finalizer(FINALIZER) {
             clean_up(server, &object, now);
@@ -88,14 +74,13 @@ pub(crate) fn reconcile(server: &mut Server, crd: &str, now: SystemTime) {
     accept(server, &object, now);
 }
 
-/// Accepts the names of a definition, or reports conflicts, and establishes it.
+/// Accepts the names of a definition, and establishes it.
 fn accept(server: &mut Server, crd: &Object, now: SystemTime) {
     let mut value = crd.to_value();
-    if settle(&mut value, server.store.objects(&definitions()).map(|(_, other)| other), now) {
+    if settle(&mut value, now) {
         write(server, crd, &value, "CustomResourceDefinition names");
     }
-    let accepted = condition(&value, "NamesAccepted") == Some("True");
-    if accepted && condition(&value, "Established") != Some("True") {
+    if condition(&value, "Established") != Some("True") {
         let message = "the initial names have been accepted";
         set_condition(&mut value, "Established", ("True", "InitialNamesAccepted", message), now);
         write(server, crd, &value, "CustomResourceDefinition established");

@@ -1,6 +1,5 @@
 //! The type that a CustomResourceDefinition defines: its names, versions and conditions.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -21,21 +20,6 @@ pub struct Definition {
     pub uid: Box<str>,
     /// The address of the conversion webhook, if any.
     pub webhook: Option<Box<str>>,
-    /// The columns that `kubectl get` prints, by version.
-    pub columns: BTreeMap<Box<str>, Vec<Column>>,
-}
-
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    /// The heading.
-    pub name: Box<str>,
-    /// `string`, `integer`, `date`, …
-    pub kind: Box<str>,
-    /// The JSON path of the value, such as `.spec.replicas`.
-    pub json_path: Box<str>,
-    /// If it is not 0, only `-o wide` prints the column.
-    pub priority: i64,
 }
 
 /// The type of a definition, with the accepted names; `None` unless it is established.
@@ -65,16 +49,7 @@ pub fn resource_of(crd: &Object) -> Option<Resource> {
     served.sort_by_key(|version| std::cmp::Reverse(Version::parse(version).priority()));
     let storage = all.iter().find(|version| version["storage"] == true).and_then(version_name)?;
     let name = ResourceName::new(group, plural);
-    let has_status = all
-        .iter()
-        .filter_map(|version| version.get("subresources"))
-        .chain(spec.get("subresources"))
-        .any(|subresources| subresources.get("status").is_some());
-    let has_scale = all
-        .iter()
-        .filter_map(|version| version.get("subresources"))
-        .chain(spec.get("subresources"))
-        .any(|subresources| subresources.get("scale").is_some());
+    let has_status = all.iter().any(|version| version.pointer("/subresources/status").is_some());
     let ending = crd.deletion_timestamp().is_some();
     Some(Resource {
         stored_as: name.clone(),
@@ -88,20 +63,12 @@ pub fn resource_of(crd: &Object) -> Option<Resource> {
         versions: served,
         storage_version: storage,
         verbs: if ending { ENDING_VERBS.to_vec() } else { VERBS.to_vec() },
-        subresources: [("status", has_status), ("scale", has_scale)]
-            .into_iter()
-            .filter_map(|(name, there)| there.then_some(name))
-            .collect(),
+        subresources: if has_status { vec!["status"] } else { Vec::new() },
         default_policy: DefaultPolicy::Background,
         custom: true,
         graceful: false,
         returns_deleted: false,
-        hides_deleted: false,
-        definition: Some(Arc::new(Definition {
-            uid: crd.uid().into(),
-            webhook: webhook(spec),
-            columns: columns(spec, &all),
-        })),
+        definition: Some(Arc::new(Definition { uid: crd.uid().into(), webhook: webhook(spec) })),
     })
 }
 
@@ -110,13 +77,8 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 /// The verbs in discovery while the definition is being deleted.
 const ENDING_VERBS: [&str; 5] = ["delete", "deletecollection", "get", "list", "watch"];
 
-/// The versions of a definition; in the old style, there may be only one.
 fn versions(spec: &Value) -> Vec<Value> {
-    if let Some(versions) = spec.get("versions").and_then(Value::as_array) {
-        return versions.clone();
-    }
-    let version = spec.get("version").into_iter();
-    version.map(|name| json!({"name": name, "served": true, "storage": true})).collect()
+    spec.get("versions").and_then(Value::as_array).cloned().unwrap_or_default()
 }
 
 fn version_name(version: &Value) -> Option<Box<str>> {
@@ -146,41 +108,12 @@ fn webhook(spec: &Value) -> Option<Box<str>> {
     if conversion.get("strategy")? != "Webhook" {
         return None;
     }
-    // Definitions in the old style use the second path.
-    let places = [conversion.pointer("/webhook/clientConfig"), conversion.get("webhookClientConfig")];
-    let config = places.into_iter().flatten().next();
-    let Some(config) = config else { return Some("".into()) };
+    let Some(config) = conversion.pointer("/webhook/clientConfig") else { return Some("".into()) };
     if let Some(url) = config.get("url").and_then(Value::as_str) {
         return Some(url.into());
     }
-    let service = config.get("service");
-    let text = |field: &str| service.and_then(|one| one.get(field)?.as_str()).unwrap_or_default();
-    let port = service.and_then(|one| one.get("port")?.as_u64()).unwrap_or(443);
-    let path = text("path").trim_start_matches('/');
-    Some(format!("https://{}.{}.svc:{port}/{path}", text("name"), text("namespace")).into())
-}
-
-fn columns(spec: &Value, versions: &[Value]) -> BTreeMap<Box<str>, Vec<Column>> {
-    let read = |columns: &Value| -> Vec<Column> {
-        let columns = columns.as_array().into_iter().flatten();
-        columns
-            .filter_map(|column| {
-                let text = |field: &str| column.get(field).and_then(Value::as_str).map(Box::from);
-                Some(Column {
-                    name: text("name")?,
-                    kind: text("type").unwrap_or_else(|| "string".into()),
-                    json_path: text("jsonPath").or_else(|| text("JSONPath"))?,
-                    priority: column.get("priority").and_then(Value::as_i64).unwrap_or_default(),
-                })
-            })
-            .collect()
-    };
-    let common = spec.get("additionalPrinterColumns");
-    let each = versions.iter().filter_map(|version| {
-        let columns = version.get("additionalPrinterColumns").or(common)?;
-        Some((version_name(version)?, read(columns)))
-    });
-    each.collect()
+    let text = |field: &str| config["service"][field].as_str().unwrap_or_default();
+    Some(format!("https://{}.{}.svc:443/{}", text("name"), text("namespace"), text("path")).into())
 }
 
 /// Sets a condition. Its time changes only with its status.
@@ -232,56 +165,17 @@ pub(super) fn note_storage_version(crd: &mut Value) {
     }
 }
 
-/// Completes a definition and checks its names against those of other definitions. Returns whether
-/// the definition changed.
-pub(super) fn settle<'a>(crd: &mut Value, others: impl Iterator<Item = &'a Object>, now: SystemTime) -> bool {
+/// Completes a definition and accepts its names. Returns whether the definition changed.
+pub(super) fn settle(crd: &mut Value, now: SystemTime) -> bool {
     let before = crd.clone();
     complete(crd);
     note_storage_version(crd);
-    let group = crd["spec"]["group"].clone();
-    let own = crd["metadata"]["name"].clone();
-    let taken: Vec<Value> = others
-        .map(Object::value)
-        .filter(|other| other["spec"]["group"] == group && other["metadata"]["name"] != own)
-        .map(|other| other["status"]["acceptedNames"].clone())
-        .collect();
-    let wanted = crd["spec"]["names"].clone();
-    let mut accepted = crd["status"]["acceptedNames"].clone();
-    let mut conflicts: Vec<(&str, String)> = Vec::new();
-    for (field, reason) in [
-        ("plural", "PluralConflict"),
-        ("singular", "SingularConflict"),
-        ("shortNames", "ShortNamesConflict"),
-        ("kind", "KindConflict"),
-        ("listKind", "ListKindConflict"),
-    ] {
-        match taken_name(field, &wanted[field], &taken) {
-            Some(name) => conflicts.push((reason, format!("\"{name}\" is already in use"))),
-            None if wanted[field].is_null() => {}
-            None => accepted[field] = wanted[field].clone(),
-        }
-    }
-    if !wanted["categories"].is_null() {
-        accepted["categories"] = wanted["categories"].clone();
-    }
-    crd["status"]["acceptedNames"] = accepted;
-    let established = crd.pointer("/status/conditions").is_some_and(Value::is_array);
-    match conflicts.first() {
-        None => {
-            let fine = ("True", "NoConflicts", "no conflicts found");
-            set_condition(crd, "NamesAccepted", fine, now);
-            if !established {
-                let message = "the initial names have been accepted";
-                set_condition(crd, "Established", ("False", "Installing", message), now);
-            }
-        }
-        Some((reason, message)) => {
-            set_condition(crd, "NamesAccepted", ("False", *reason, message), now);
-            if !established {
-                let message = "not all names are accepted";
-                set_condition(crd, "Established", ("False", "NotAccepted", message), now);
-            }
-        }
+    let names = crd["spec"]["names"].clone();
+    crd["status"]["acceptedNames"] = names;
+    set_condition(crd, "NamesAccepted", ("True", "NoConflicts", "no conflicts found"), now);
+    if condition(crd, "Established").is_none() {
+        let message = "the initial names have been accepted";
+        set_condition(crd, "Established", ("False", "Installing", message), now);
     }
     *crd != before
 }
@@ -304,27 +198,4 @@ fn complete(crd: &mut Value) {
     if !crd["status"].is_object() {
         crd["status"] = json!({});
     }
-    if !crd["status"]["acceptedNames"].is_object() {
-        crd["status"]["acceptedNames"] = json!({"plural": "", "kind": ""});
-    }
-}
-
-/// The first of the requested names that another definition has. Resource names and kinds are
-/// separate name spaces.
-fn taken_name<'a>(field: &str, wanted: &'a Value, taken: &[Value]) -> Option<&'a str> {
-    let fields: &[&str] = match field {
-        "kind" | "listKind" => &["kind", "listKind"],
-        _ => &["plural", "singular", "shortNames"],
-    };
-    let has = |names: &Value, name: &str| {
-        fields.iter().any(|field| match &names[field] {
-            Value::Array(list) => list.iter().any(|one| *one == name),
-            one => *one == name,
-        })
-    };
-    let wanted = match wanted {
-        Value::Array(list) => list.iter().filter_map(Value::as_str).collect(),
-        one => one.as_str().into_iter().collect::<Vec<_>>(),
-    };
-    wanted.into_iter().find(|name| taken.iter().any(|names| has(names, name)))
 }

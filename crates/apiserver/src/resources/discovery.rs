@@ -3,7 +3,6 @@
 use serde_json::{Map, Value, json};
 
 use crate::resources::{Catalog, Resource};
-use crate::server::Release;
 
 /// `/api`.
 pub fn core_versions() -> Value {
@@ -49,7 +48,7 @@ pub fn resources(catalog: &Catalog, group: &str, version: &str) -> Option<Value>
     let resources: Vec<Value> = catalog
         .types(group, version)
         .flat_map(|resource| {
-            let below = resource.subresources.iter().map(|name| subresource(catalog, resource, name));
+            let below = resource.subresources.iter().map(|name| subresource(resource, name));
             std::iter::once(main(resource)).chain(below)
         })
         .collect();
@@ -81,63 +80,17 @@ fn main(resource: &Resource) -> Value {
     document
 }
 
-fn subresource(catalog: &Catalog, resource: &Resource, name: &str) -> Value {
-    let known = Subresource::named(&resource.name.plural, name, catalog.release());
-    let mut document = json!({
+fn subresource(resource: &Resource, name: &str) -> Value {
+    json!({
         "name": format!("{}/{name}", resource.name.plural),
         "singularName": "",
         "namespaced": resource.namespaced,
-    });
-    if let Some((group, version)) = known.from {
-        document["group"] = group.into();
-        document["version"] = version.into();
-    }
-    document["kind"] = known.kind.unwrap_or(&resource.kind).into();
-    document["verbs"] = json!(known.verbs);
-    document
+        "kind": resource.kind,
+        "verbs": verbs_below(name),
+    })
 }
 
-const CREATE: &[&str] = &["create"];
-
-/// A subresource in discovery: its kind, with group and version if they differ from the parent's,
-/// and its verbs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Subresource {
-    /// `None` if it is the parent's.
-    pub(super) kind: Option<&'static str>,
-    /// The group and version of the kind, if they differ.
-    pub(super) from: Option<(&'static str, &'static str)>,
-    pub(super) verbs: &'static [&'static str],
-}
-
-impl Subresource {
-    /// The subresource with this name of a resource.
-    pub(super) fn named(plural: &str, name: &str, release: Release) -> Self {
-        const CHANGE: &[&str] = &["get", "patch", "update"];
-        const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
-        const STREAM: &[&str] = &["create", "get"];
-        let one = |kind, verbs| Self { kind: Some(kind), from: None, verbs };
-        let policy = if release == Release::V1_20 { "v1beta1" } else { "v1" };
-        match (plural, name) {
-            ("namespaces", "finalize") => Self { kind: None, from: None, verbs: &["update"] },
-            (_, "scale") => Self { kind: Some("Scale"), from: Some(("autoscaling", "v1")), verbs: CHANGE },
-            ("pods", "attach") => one("PodAttachOptions", STREAM),
-            ("pods", "binding") => one("Binding", CREATE),
-            ("pods", "eviction") => {
-                Self { kind: Some("Eviction"), from: Some(("policy", policy)), verbs: CREATE }
-            }
-            ("pods", "exec") => one("PodExecOptions", STREAM),
-            ("pods", "log") => Self { kind: None, from: None, verbs: &["get"] },
-            ("pods", "portforward") => one("PodPortForwardOptions", STREAM),
-            ("pods", "proxy") => one("PodProxyOptions", PROXY),
-            ("nodes", "proxy") => one("NodeProxyOptions", PROXY),
-            ("services", "proxy") => one("ServiceProxyOptions", PROXY),
-            ("serviceaccounts", "token") => Self {
-                kind: Some("TokenRequest"),
-                from: Some(("authentication.k8s.io", "v1")),
-                verbs: CREATE,
-            },
-            _ => Self { kind: None, from: None, verbs: CHANGE },
-        }
-    }
+/// The verbs of a subresource.
+pub(super) fn verbs_below(name: &str) -> &'static [&'static str] {
+    if name == "finalize" { &["update"] } else { &["get", "patch", "update"] }
 }

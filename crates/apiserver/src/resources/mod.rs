@@ -7,15 +7,13 @@ mod catalog;
 pub mod crds;
 mod definition;
 pub mod discovery;
-#[cfg(test)]
-mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub use builtin::built_in;
 pub use catalog::{Backends, Catalog, Delegated, ServiceName};
-pub use definition::{Column, Definition, begin_deletion};
+pub use definition::{Definition, begin_deletion};
 
 /// The default propagation policy of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +63,6 @@ pub struct Resource {
     /// Whether a DELETE that removes the object at once answers with the object instead of a
     /// Status.
     pub returns_deleted: bool,
-    /// Whether a DELETE always answers with a Status, even if finalizers keep the object: Services
-    /// in old releases.
-    pub hides_deleted: bool,
     /// The further properties of a custom type; `None` for built-in types.
     pub definition: Option<Arc<Definition>>,
 }

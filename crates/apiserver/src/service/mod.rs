@@ -187,24 +187,9 @@ impl ApiServer {
         self.with(|server| server.store.end_watches(resource, Ending::Cut));
     }
 
-    /// Ends the open watches of a type, or of all, cleanly.
-    pub fn end_watches(&self, resource: Option<&ResourceName>) {
-        self.with(|server| server.store.end_watches(resource, Ending::Clean));
-    }
-
     /// The number of open watches of a type.
     pub fn watches(&self, resource: &ResourceName) -> usize {
         self.shared.wakers.watches(resource)
-    }
-
-    /// Freezes the watch cache of a type, so that it lags behind.
-    pub fn freeze(&self, resource: &ResourceName) {
-        self.with(|server| server.store.freeze(resource));
-    }
-
-    /// Thaws the watch cache of a type, so that it catches up.
-    pub fn thaw(&self, resource: &ResourceName) {
-        self.with(|server| server.store.thaw(resource));
     }
 
     /// Drops the history up to a version.
@@ -262,12 +247,6 @@ impl ApiServer {
         if let Some(backend) = backend {
             backend.cut_watches(None);
         }
-    }
-
-    /// Sets whether watches from versions that are too old are rejected with 410 instead of
-    /// accepted and answered by an event.
-    pub fn gone_as_status(&self, refused: bool) {
-        self.with(|server| server.settings.gone_as_status = refused);
     }
 }
 

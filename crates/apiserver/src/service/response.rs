@@ -10,11 +10,12 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, DATE, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use http_body::{Frame, SizeHint};
+use serde_json::Value;
 use tokio::time::{Sleep, sleep_until};
 
 use crate::reads::{Pull, Watch};
 use crate::resources::ResourceName;
-use crate::server::{Answer, Body, Reply};
+use crate::server::{Answer, Reply};
 use crate::service::ApiServer;
 use crate::store::Touched;
 
@@ -58,19 +59,11 @@ pub(super) fn respond(answer: Answer, server: &ApiServer) -> Response<ResponseBo
     response
 }
 
-fn whole(reply: Reply) -> Response<ResponseBody> {
-    let (bytes, content_type, retry_after) = match reply.body {
-        Body::Json(value, content_type) => {
-            let retry_after = (reply.code >= 400).then(|| value["details"]["retryAfterSeconds"].as_u64());
-            // All keys are strings, so serialization cannot fail.
-            let bytes = serde_json::to_vec(&value).unwrap_or_default();
-            (bytes.into(), content_type, retry_after.flatten())
-        }
-        Body::Written(bytes, content_type) => (bytes, content_type, None),
-        Body::Text(text) => (text.into(), "text/plain; charset=utf-8", None),
-    };
-    let code = StatusCode::from_u16(reply.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = response(code, content_type, Kind::Whole(Some(bytes)));
+fn whole(Reply { code, content_type, body }: Reply) -> Response<ResponseBody> {
+    let failure = (code >= 400).then(|| serde_json::from_slice::<Value>(&body).unwrap_or_default());
+    let retry_after = failure.and_then(|status| status["details"]["retryAfterSeconds"].as_u64());
+    let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = response(code, content_type, Kind::Whole(Some(body)));
     if let Some(seconds) = retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

@@ -74,22 +74,6 @@ async fn a_client_lists_and_watches_without_a_socket() {
     later.await.unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_error_is_a_status() {
-    let client = ApiServer::new(Settings::default()).client();
-    let error = client.request::<Value>(request("?continue=nonsense")).await.unwrap_err();
-    let kube::Error::Api(status) = error else { panic!("{error}") };
-    assert_eq!((status.code, status.reason.as_str()), (400, "BadRequest"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answer_has_the_date_of_the_servers_clock() {
-    let server = ApiServer::new(Settings::default());
-    tokio::time::sleep(Duration::from_secs(61)).await;
-    let answer = server.answer(request("").map(http_body_util::Full::from)).await;
-    assert_eq!(answer.headers()["date"], "Thu, 01 Jan 2026 00:01:01 GMT");
-}
-
 fn new_configmap(name: &str) -> http::Request<Vec<u8>> {
     let object = json!({"metadata": {"name": name}}).to_string();
     http::Request::post("/api/v1/namespaces/n/configmaps").body(object.into_bytes()).unwrap()
@@ -174,48 +158,17 @@ async fn a_patch_that_waits_is_applied_to_the_state_of_that_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn bookmarks_and_the_end_of_a_watch_follow_the_clock() {
-    let server = ApiServer::new(Settings::default());
-    let client = server.client();
-    let began = tokio::time::Instant::now();
-    let mut lines = watch(&client, "timeoutSeconds=90&allowWatchBookmarks=true").await;
-    for seconds in [60, 90] {
-        assert_eq!(next(&mut lines).await, event("BOOKMARK", ""));
-        assert_eq!(began.elapsed().as_secs(), seconds);
-    }
-    assert!(lines.next().await.is_none());
-    assert_eq!(server.now(), Settings::default().epoch + began.elapsed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_history_is_a_410_or_an_event() {
-    let server = ApiServer::new(Settings::default());
-    let client = server.client();
-    let old = put(&server, "a", "1");
-    server.compact(put(&server, "a", "2"));
-    let mut lines = watch(&client, &format!("resourceVersion={old}")).await;
-    let line = lines.next().await.unwrap().unwrap();
-    assert_eq!((&line["type"], &line["object"]["code"]), (&json!("ERROR"), &json!(410)));
-    assert!(lines.next().await.is_none());
-
-    server.gone_as_status(true);
-    let request = request(&format!("?watch=1&resourceVersion={old}"));
-    let Err(error) = client.request_stream(request).await else { panic!("it was not refused") };
-    assert!(matches!(&error, kube::Error::Api(status) if status.code == 410), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lagging_cache_catches_up() {
     let server = ApiServer::new(Settings::default());
     let client = server.client();
     let began = put(&server, "a", "1");
     let mut lines = watch(&client, &format!("resourceVersion={began}")).await;
-    server.freeze(&configmaps());
+    server.with(|server| server.store.freeze(&configmaps()));
     put(&server, "b", "1");
     assert!(is_quiet(&mut lines).await);
     assert_eq!(ask(&client, "?resourceVersion=0").await["items"].as_array().unwrap().len(), 1);
     assert_eq!(ask(&client, "").await["items"].as_array().unwrap().len(), 2);
-    server.thaw(&configmaps());
+    server.with(|server| server.store.thaw(&configmaps()));
     assert_eq!(next(&mut lines).await, event("ADDED", "b"));
 }
 
@@ -231,7 +184,7 @@ async fn watches_are_broken_and_ended() {
     assert!(cut.next().await.is_some_and(|line| line.is_err()));
     let mut ended = watch(&client, "").await;
     assert_eq!(server.watches(&configmaps()), 2);
-    server.end_watches(None);
+    server.with(|server| server.store.end_watches(None, Ending::Clean));
     assert!(ended.next().await.is_none());
     drop((cut, ended));
     assert_eq!(server.watches(&configmaps()), 0);
@@ -271,19 +224,6 @@ async fn define_foos(client: &kube::Client) {
         .body(serde_json::to_vec(&crd).unwrap())
         .unwrap();
     client.request::<Value>(create).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn scheduled_work_is_done_when_it_is_due() {
-    let server = ApiServer::new(Settings::default());
-    let runner = server.clone();
-    let running = tokio::spawn(async move { runner.run().await });
-    define_foos(&server.client()).await;
-    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_none()));
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    // No request was sent in the meantime.
-    assert!(server.with(|server| server.catalog.get("example.com", "foos").is_some()));
-    running.abort();
 }
 
 #[tokio::test(start_paused = true)]
@@ -357,16 +297,6 @@ async fn a_backend_serves_its_group_while_it_is_connected() {
     }
     front.connect(&service, &backend);
     assert!(get(paths[1]).await.is_ok());
-}
-
-#[test]
-fn only_a_bearer_token_is_a_token() {
-    let shown = |credentials: &str| {
-        let value = credentials.parse().unwrap();
-        token(&HeaderMap::from_iter([(AUTHORIZATION, value)]))
-    };
-    assert_eq!([shown("Bearer abc"), shown("bearer  abc")], ["abc", "abc"]);
-    assert_eq!([shown("Basic abc"), shown("abc"), token(&HeaderMap::new())], ["", "", ""]);
 }
 
 #[test]

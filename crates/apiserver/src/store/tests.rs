@@ -34,16 +34,6 @@ fn since(store: &Store, version: u64) -> Result<Vec<(u64, bool)>, Compacted> {
 }
 
 #[test]
-fn all_types_share_one_version() {
-    let mut store = Store::default();
-    let first = put(&mut store, "a", "1");
-    let pods = ResourceName::new("", "pods");
-    let pod = store.write(&pods, &Key::new(Some("shop"), "p"), json!({"kind": "Pod"}), &cause());
-    assert_eq!(pod.resource_version(), first + 1);
-    assert_eq!(store.head(), first + 1);
-}
-
-#[test]
 fn a_write_without_a_change_makes_no_version() {
     let mut store = Store::default();
     let version = put(&mut store, "a", "1");
@@ -87,18 +77,6 @@ fn earlier_versions_can_be_read_until_they_are_compacted() {
     assert_eq!(view(a), Err(Compacted { asked: a, oldest: c }));
     assert_eq!(since(&store, a), Err(Compacted { asked: a, oldest: c }));
     assert_eq!(since(&store, c).map(|changes| changes.len()), Ok(3));
-}
-
-#[test]
-fn compaction_drops_history_up_to_a_version() {
-    let mut store = Store::default();
-    let first = put(&mut store, "a", "1");
-    let second = put(&mut store, "a", "2");
-    store.compact(first);
-    assert_eq!(since(&store, first), Ok(vec![(second, false)]));
-    assert_eq!(since(&store, first - 1).unwrap_err().oldest, first);
-    store.compact(u64::MAX);
-    assert_eq!(store.oldest(&secrets()), second);
 }
 
 #[test]
@@ -162,27 +140,6 @@ fn a_restored_backup_reverts_everything() {
 }
 
 #[test]
-fn versions_can_be_skipped() {
-    let mut store = Store::default();
-    let first = put(&mut store, "a", "1");
-    store.skip(100);
-    assert_eq!(store.head(), first + 100);
-    assert_eq!(since(&store, first).map(|changes| changes.len()), Ok(0));
-    assert_eq!(seen(&store.at(&secrets(), first + 50).unwrap()), ["a 1"]);
-    let second = put(&mut store, "a", "2");
-    assert_eq!(since(&store, first + 50), Ok(vec![(second, false)]));
-}
-
-#[test]
-fn objects_are_listed_in_the_order_of_their_paths() {
-    let mut keys = [("a", "z"), ("a-b", "a"), ("a", "b"), ("ab", "a")]
-        .map(|(namespace, name)| Key::new(Some(namespace), name));
-    keys.sort();
-    let paths = keys.map(|key| format!("{}/{}", key.namespace.unwrap(), key.name));
-    assert_eq!(paths, ["a-b/a", "a/b", "a/z", "ab/a"]);
-}
-
-#[test]
 fn a_namespace_is_a_range() {
     let mut store = Store::default();
     for (namespace, name) in [("a", "1"), ("a", "2"), ("a-b", "1"), ("b", "1")] {
@@ -196,17 +153,6 @@ fn a_namespace_is_a_range() {
     assert_eq!(all, ["1", "2"]);
     let rest: Vec<String> = names(Bound::Excluded(&Key::new(Some("a"), "1")));
     assert_eq!(rest, ["2"]);
-}
-
-#[test]
-fn only_later_ends_of_its_type_end_a_watch() {
-    let mut store = Store::default();
-    store.end_watches(None, Ending::Cut);
-    let began = store.endings();
-    store.end_watches(Some(&ResourceName::new("", "pods")), Ending::Cut);
-    assert_eq!(store.ended_since(&secrets(), began), None);
-    store.end_watches(Some(&secrets()), Ending::Clean);
-    assert_eq!(store.ended_since(&secrets(), began), Some((Ending::Clean, store.head())));
 }
 
 #[test]

@@ -1,19 +1,19 @@
 //! Parses the object in the body of a request.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call::Call;
+use crate::reads;
 use crate::resources::Resource;
 use crate::status::Status;
 use crate::writes::{Write, metadata};
-use crate::{protobuf, reads};
 
 /// Rejects a body that is not JSON.
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     match &*call.content_type {
         "" | "application/json" => Ok(()),
         // A real server accepts these.
-        other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
+        other @ ("application/yaml" | "application/vnd.kubernetes.protobuf") => {
             let message = format!(
                 "the embedded API server does not read {other} here: send application/json \
                  (kubectl: with --dry-run=client -o yaml, piped into kubectl apply -f -)"
@@ -50,33 +50,19 @@ fn unreadable(write: &Write<'_>, error: &str) -> Status {
 /// Checks that the body has the type of the path.
 fn check_type(write: &Write<'_>, object: &mut Value) -> Result<(), Status> {
     let expected = write.api_version();
-    let text = |field: &str| object[field].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
-    let (kind, api_version) = (text("kind"), text("apiVersion"));
-    if write.resource.custom {
-        if kind.is_none() {
-            return Err(unreadable(write, "unmarshalerDecoder: Object 'Kind' is missing"));
-        }
-        let Some(api_version) = api_version else {
-            let message = "Object 'apiVersion' is missing in 'object has no apiVersion field'";
-            let mut status = Status::new(500, "InternalError", format!("Internal error occurred: {message}"));
-            status.details = Some(json!({"causes": [{"message": message}]}));
-            return Err(status);
-        };
-        // The kind of a custom resource is checked last.
-        return if api_version == expected { Ok(()) } else { Err(other_version(&api_version, &expected)) };
+    let (kind, api_version) = (object["kind"].as_str(), object["apiVersion"].as_str());
+    if let Some(other) = api_version.filter(|given| !given.is_empty() && *given != expected) {
+        let message = format!("the API version in the data ({other}) is not the expected one ({expected})");
+        return Err(Status::bad_request(message));
     }
-    if kind.as_deref().is_some_and(|kind| *kind != *write.resource.kind) {
+    if write.resource.custom && (kind.is_none() || api_version.is_none()) {
+        return Err(unreadable(write, "Object 'Kind' or 'apiVersion' is missing"));
+    }
+    if kind.is_some_and(|kind| !kind.is_empty() && *kind != *write.resource.kind) {
         return Err(unreadable(write, "unknown conversion"));
-    }
-    if let Some(other) = api_version.filter(|given| *given != expected) {
-        return Err(other_version(&other, &expected));
     }
     object["kind"] = (*write.resource.kind).into();
     Ok(())
-}
-
-fn other_version(given: &str, expected: &str) -> Status {
-    Status::bad_request(format!("the API version in the data ({given}) is not the expected one ({expected})"))
 }
 
 /// Normalizes an object for storage.
@@ -84,47 +70,7 @@ pub(super) fn settle(resource: &Resource, object: &mut Value) -> Result<(), Stri
     metadata::normalize(object)?;
     let stored = reads::api_version(&resource.stored_as.group, &resource.storage_version);
     object["apiVersion"] = stored.into();
-    if !resource.custom
-        && let Some(fields) = object.as_object_mut()
-    {
-        for (field, value) in fields.iter_mut() {
-            if field != "metadata" {
-                drop_nulls(field, value);
-            }
-        }
-        fields.retain(|_, value| !value.is_null());
-    }
     Ok(())
-}
-
-/// Built-in types have no nulls: a null is an absent field and, in a map of strings, an empty
-/// string.
-fn drop_nulls(field: &str, value: &mut Value) {
-    match value {
-        Value::Object(entries) => {
-            if is_map_of_texts(field) {
-                entries.values_mut().filter(|entry| entry.is_null()).for_each(|entry| *entry = "".into());
-            }
-            entries.retain(|_, entry| !entry.is_null());
-            entries.iter_mut().for_each(|(field, entry)| drop_nulls(field, entry));
-        }
-        Value::Array(entries) => entries.iter_mut().for_each(|entry| drop_nulls("", entry)),
-        _ => {}
-    }
-}
-
-fn is_map_of_texts(field: &str) -> bool {
-    matches!(
-        field,
-        "annotations"
-            | "binaryData"
-            | "data"
-            | "labels"
-            | "matchLabels"
-            | "nodeSelector"
-            | "parameters"
-            | "stringData"
-    )
 }
 
 /// Checks that the name in the body, and the namespace if present, match the path.
@@ -132,12 +78,6 @@ pub(super) fn check_name(write: &Write<'_>, object: &Value) -> Result<(), Status
     let metadata = metadata::of(object);
     let (name, namespace) = (metadata::text(metadata, "name"), metadata::text(metadata, "namespace"));
     let wanted = write.path.name.unwrap_or_default();
-    if name.is_empty() {
-        let message = format!(
-            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
-        );
-        return Err(Status::bad_request(message));
-    }
     if name != wanted {
         let message =
             format!("the name of the object ({name}) does not match the name on the URL ({wanted})");

@@ -1,17 +1,15 @@
 //! Creates objects: POST to a collection.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use serde_json::Value;
 
 use crate::guards::Operation;
 use crate::object::{Object, timestamp};
-use crate::resources::ResourceName;
-use crate::server::{Release, Reply, Server};
-use crate::status::{FieldError, Status};
+use crate::server::{Reply, Server};
+use crate::status::Status;
 use crate::writes::strategy::Strategy;
 use crate::writes::{Write, admit, body, metadata, namespace_of, options, save, validation};
-
-/// The number of further attempts when a generated name is taken.
-const ATTEMPTS: usize = 8;
 
 /// Creates an object: POST to a collection.
 pub fn create(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
@@ -45,9 +43,8 @@ pub(super) fn insert(
         }
     };
     let key = write.key(born.name());
-    if let Some(taken) = server.store.get(&write.resource.stored_as, &key) {
-        let generated = !metadata::text(metadata::of(&object), "generateName").is_empty();
-        return Err(already_exists(write, taken, generated, server.settings.release));
+    if server.store.get(&write.resource.stored_as, &key).is_some() {
+        return Err(Status::already_exists(&write.asked(), born.name()));
     }
     Ok(if dry_run { Object::new(object) } else { save(server, write, &key, object) })
 }
@@ -65,7 +62,10 @@ fn born(
     let fields = metadata::of_mut(&mut object);
     fields.insert("uid".to_owned(), random.uid().into());
     fields.insert("creationTimestamp".to_owned(), timestamp(write.now).into());
-    name_it(server, write, fields, &mut random);
+    let prefix = metadata::text(fields, "generateName").to_owned();
+    if !prefix.is_empty() && metadata::text(fields, "name").is_empty() {
+        fields.insert("name".to_owned(), random.name(&prefix).into());
+    }
     check(write, strategy, &object)?;
     let version = metadata::text(metadata::of(&object), "resourceVersion");
     // An update that creates an object has a name in its path, and may have any version.
@@ -77,33 +77,12 @@ fn born(
 
 /// Rejects a new object that is not valid.
 fn check(write: &Write<'_>, strategy: &Strategy, object: &Value) -> Result<(), Status> {
-    let mut errors = check_kind(write, object);
-    errors.extend(validation::of_new(object, strategy));
+    let errors = validation::of_new(object, strategy);
     if errors.is_empty() {
         return Ok(());
     }
     let name = metadata::text(metadata::of(object), "name");
     Err(Status::invalid(&write.kind(object), name, &errors))
-}
-
-/// The error for a taken name. A retry may help if the name was generated.
-fn already_exists(write: &Write<'_>, taken: &Object, generated: bool, release: Release) -> Status {
-    let name = taken.name();
-    if generated && release == Release::V1_20 {
-        let kind = ResourceName::new(&write.resource.stored_as.group, &write.resource.kind);
-        let message = format!(
-            "The POST operation against {kind} could not be completed at this time, please try again."
-        );
-        return Status::about(500, "ServerTimeout", &kind, "POST", message);
-    }
-    let mut status = Status::already_exists(&write.asked(), name);
-    if generated {
-        status.message.push_str(", the server was not able to generate a unique name for the object");
-    }
-    if taken.deletion_timestamp().is_some() {
-        status.message = format!("object is being deleted: {}", status.message);
-    }
-    status
 }
 
 /// Checks that the namespace exists and is not terminating.
@@ -134,106 +113,32 @@ fn prepare(write: &Write<'_>, strategy: &Strategy, object: &mut Value) -> Result
     Ok(())
 }
 
-/// Generates a name if the object has only a prefix.
-fn name_it(
-    server: &Server,
-    write: &Write<'_>,
-    fields: &mut serde_json::Map<String, Value>,
-    random: &mut Random,
-) {
-    let base = metadata::text(fields, "generateName").to_owned();
-    if base.is_empty() || !metadata::text(fields, "name").is_empty() {
-        return;
-    }
-    let mut name = random.name(&base);
-    for _ in 1..ATTEMPTS {
-        if server.store.get(&write.resource.stored_as, &write.key(&name)).is_none() {
-            break;
-        }
-        name = random.name(&base);
-    }
-    fields.insert("name".to_owned(), name.into());
-}
-
-/// Checks the kind that a custom resource states.
-pub(super) fn check_kind(write: &Write<'_>, object: &Value) -> Vec<FieldError> {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    let wanted = &*write.resource.kind;
-    if kind == wanted {
-        return Vec::new();
-    }
-    vec![FieldError::invalid("kind", &format!("must be {wanted}"))]
-}
-
 /// The characters of generated names. Without vowels, they do not form words.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The maximum length of the prefix of a generated name.
-const LONGEST_BASE: usize = 58;
+const LONGEST_PREFIX: usize = 58;
 
 /// Random numbers for one request. They are derived from the seed, the state and the request, so
 /// there is no state to keep, restore or compare.
-#[derive(Clone, Debug)]
-pub(super) struct Random(u64);
+struct Random(fastrand::Rng);
 
 impl Random {
     /// The numbers of a request at this version of the store.
-    pub(super) const fn new(seed: u64, head: u64, request: u64) -> Self {
-        Self(mixed(mixed(mixed(seed) ^ head) ^ request))
-    }
-
-    const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
+    fn new(seed: u64, head: u64, request: u64) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (seed, head, request).hash(&mut hasher);
+        Self(fastrand::Rng::with_seed(hasher.finish()))
     }
 
     /// A new uid.
-    pub(super) fn uid(&mut self) -> String {
-        let bytes = (u128::from(self.next()) << 64 | u128::from(self.next())).to_be_bytes();
-        uuid::Builder::from_random_bytes(bytes).into_uuid().to_string()
+    fn uid(&mut self) -> String {
+        uuid::Builder::from_random_bytes(self.0.u128(..).to_be_bytes()).into_uuid().to_string()
     }
 
     /// A name with this prefix.
-    pub(super) fn name(&mut self, base: &str) -> String {
-        let mut name: String = base.chars().take(LONGEST_BASE).collect();
-        let mut number = self.next();
-        for _ in 0..5 {
-            let index = usize::try_from(number % ALPHABET.len() as u64).unwrap_or_default();
-            name.push(char::from(ALPHABET[index]));
-            number /= ALPHABET.len() as u64;
-        }
-        name
-    }
-}
-
-/// The finalizer of `SplitMix64`.
-const fn mixed(mut number: u64) -> u64 {
-    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_requests_get_equal_names_and_others_get_others() {
-        let uid = |seed, head, request| Random::new(seed, head, request).uid();
-        assert_eq!(uid(1, 2, 3), uid(1, 2, 3));
-        let all = [uid(1, 2, 3), uid(2, 2, 3), uid(1, 3, 3), uid(1, 2, 4), uid(0, 0, 0)];
-        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
-        assert_eq!(distinct.len(), all.len());
-        assert_eq!(all[0].len(), 36);
-        assert_eq!(all[0].as_bytes()[14], b'4');
-    }
-
-    #[test]
-    fn a_generated_name_fits_into_a_label() {
-        let mut random = Random::new(0, 0, 0);
-        let name = random.name("x-");
-        assert!(name.starts_with("x-") && name.len() == 7, "{name}");
-        assert_ne!(random.name("x-"), name);
-        assert_eq!(random.name(&"y".repeat(100)).len(), 63);
+    fn name(&mut self, prefix: &str) -> String {
+        let ending = (0..5).map(|_| char::from(ALPHABET[self.0.usize(..ALPHABET.len())]));
+        prefix.chars().take(LONGEST_PREFIX).chain(ending).collect()
     }
 }

@@ -62,8 +62,8 @@ fn answer(
         Deleted::Gone(last) => (200, last),
     };
     match shown {
-        Some(object) if !write.resource.hides_deleted => write.reply(code, &object),
-        _ => Ok(Reply::json(code, success(write, object))),
+        Some(object) => write.reply(code, &object),
+        None => Ok(Reply::json(code, &success(write, object))),
     }
 }
 
@@ -86,8 +86,7 @@ pub(super) fn delete_object(
 ) -> Result<Deleted, Status> {
     let kind = ResourceName::new(&write.resource.name.group, &write.resource.kind);
     check_preconditions(&kind, object, options)?;
-    let release = server.settings.release;
-    let deletion = decide(object.value(), options, write.resource, release, write.now);
+    let deletion = decide(object.value(), options, write.resource, write.now);
     if !matches!(deletion, Deletion::Pending) {
         admit(server, write, Operation::Delete, object, None)?;
     }
@@ -95,13 +94,7 @@ pub(super) fn delete_object(
         Deletion::Pending if write.resource.returns_deleted => Ok(Deleted::Not(object.clone())),
         Deletion::Pending => Ok(Deleted::Gone(None)),
         Deletion::Kept(new) => Ok(Deleted::Not(write_or_try(server, write, key, new, options))),
-        Deletion::Freed(mut new) if options.dry_run => {
-            if write.resource.custom {
-                // Types that are not Go types show an empty list.
-                metadata::of_mut(&mut new).insert("finalizers".to_owned(), json!([]));
-            }
-            Ok(Deleted::Gone(Some(Object::new(new))))
-        }
+        Deletion::Freed(new) if options.dry_run => Ok(Deleted::Gone(Some(Object::new(new)))),
         Deletion::Freed(_) => {
             check_freed(write, object, options)?;
             Ok(gone(server, write, key, object.clone()))
@@ -125,10 +118,7 @@ pub(super) fn delete_object(
 fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Deleted {
     let removed = remove(server, write, key);
     // Only later releases report the version of the removal.
-    let last = match removed {
-        Some(removed) if server.settings.release > Release::V1_20 => removed,
-        _ => last,
-    };
+    let last = removed.filter(|_| server.settings.release > Release::V1_20).unwrap_or(last);
     Deleted::Gone(write.resource.returns_deleted.then_some(last))
 }
 
@@ -136,7 +126,7 @@ fn gone(server: &mut Server, write: &Write<'_>, key: &Key, last: Object) -> Dele
 /// finalizer: a real server compares it with the state without the finalizer, which is never stored
 /// and has no version.
 fn check_freed(write: &Write<'_>, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
-    if options.resource_version.is_none() {
+    if options.preconditions.as_ref().is_none_or(|wanted| wanted.resource_version.is_none()) {
         return Ok(());
     }
     let why = "precondition failed: the object lost its last finalizer with this request";
@@ -155,10 +145,11 @@ fn write_or_try(
 
 /// Checks the preconditions. `named` is what the conflict calls the type.
 fn check_preconditions(named: &ResourceName, object: &Object, options: &DeleteOptions) -> Result<(), Status> {
+    let Some(preconditions) = &options.preconditions else { return Ok(()) };
     let version = object.resource_version().to_string();
     let conditions = [
-        ("UID", &options.uid, object.uid()),
-        ("ResourceVersion", &options.resource_version, version.as_str()),
+        ("UID", &preconditions.uid, object.uid()),
+        ("ResourceVersion", &preconditions.resource_version, version.as_str()),
     ];
     for (what, wanted, found) in conditions {
         if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != found) {
@@ -243,7 +234,7 @@ fn begin_namespace_deletion(namespace: &Value, options: &DeleteOptions, now: Sys
     let fields = metadata::of_mut(&mut new);
     fields.insert("deletionTimestamp".to_owned(), timestamp(now).into());
     let has = |one: &str| finalizers(fields).any(|finalizer| finalizer == one);
-    let (orphan, foreground) = match (options.orphan_dependents, options.policy) {
+    let (orphan, foreground) = match (options.orphan_dependents, options.propagation_policy) {
         // Unlike for other types, "do not orphan" means foreground here.
         (Some(orphan), _) => (orphan, !orphan),
         (None, Some(policy)) => (policy == Policy::Orphan, policy == Policy::Foreground),
@@ -252,20 +243,10 @@ fn begin_namespace_deletion(namespace: &Value, options: &DeleteOptions, now: Sys
     if has("orphan") == orphan && has("foregroundDeletion") == foreground {
         return new;
     }
-    // Duplicates are removed by any change.
-    let mut wanted: Vec<String> = Vec::new();
-    for finalizer in finalizers(fields) {
-        if !wanted.iter().any(|known| known == finalizer) {
-            wanted.push(finalizer.to_owned());
-        }
-    }
-    for (finalizer, is_wanted) in [("orphan", orphan), ("foregroundDeletion", foreground)] {
-        if !is_wanted {
-            wanted.retain(|one| one != finalizer);
-        } else if !has(finalizer) {
-            wanted.push(finalizer.to_owned());
-        }
-    }
+    let policies = [("orphan", orphan), ("foregroundDeletion", foreground)];
+    let kept = finalizers(fields).filter(|one| !matches!(*one, "orphan" | "foregroundDeletion"));
+    let added = policies.iter().filter(|(_, wanted)| *wanted).map(|(finalizer, _)| *finalizer);
+    let wanted: Vec<String> = kept.chain(added).map(str::to_owned).collect();
     metadata::set_finalizers(fields, wanted.iter().map(String::as_str).collect());
     new
 }

@@ -1,12 +1,12 @@
 //! Decides the effect of a DELETE: keep the object, keep it for some time, or remove it.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
 use crate::object::{parse_time, timestamp};
 use crate::resources::{DefaultPolicy, Resource};
-use crate::server::Release;
 use crate::writes::metadata::{self, finalizers, number, text};
 use crate::writes::options::{DeleteOptions, Policy};
 
@@ -35,11 +35,10 @@ pub(super) fn decide(
     object: &Value,
     options: &DeleteOptions,
     resource: &Resource,
-    release: Release,
     now: SystemTime,
 ) -> Deletion {
     let mut new = object.clone();
-    let grace = match graceful(&mut new, options, resource, release, now) {
+    let grace = match graceful(&mut new, options, resource, now) {
         Grace::Pending => return Deletion::Pending,
         Grace::None => None,
         Grace::Seconds(seconds) => Some(seconds),
@@ -76,18 +75,12 @@ enum Grace {
     Seconds(i64),
 }
 
-fn graceful(
-    object: &mut Value,
-    options: &DeleteOptions,
-    resource: &Resource,
-    release: Release,
-    now: SystemTime,
-) -> Grace {
+fn graceful(object: &mut Value, options: &DeleteOptions, resource: &Resource, now: SystemTime) -> Grace {
     if !resource.graceful {
         return Grace::None;
     }
-    // Later releases treat negative values as one second.
-    let asked = options.grace.map(|grace| if grace < 0 && release > Release::V1_20 { 1 } else { grace });
+    // A negative period is one second.
+    let asked = options.grace_period_seconds.map(|grace| if grace < 0 { 1 } else { grace });
     let fields = metadata::of(object);
     if let Some(ends) = Some(text(fields, "deletionTimestamp")).filter(|time| !time.is_empty()) {
         let Some(left) = number(fields, "deletionGracePeriodSeconds").filter(|left| *left != 0) else {
@@ -96,7 +89,8 @@ fn graceful(
         return match (asked, parse_time(ends)) {
             (Some(asked), Some(ends)) if asked < left => {
                 let fields = metadata::of_mut(object);
-                set_grace(fields, shifted(ends, asked.saturating_sub(left)), asked);
+                let ends = ends.checked_sub(seconds(left.saturating_sub(asked))).unwrap_or(ends);
+                set_grace(fields, ends, asked);
                 Grace::Seconds(asked)
             }
             _ => Grace::Pending,
@@ -104,7 +98,7 @@ fn graceful(
     }
     let grace = if has_ended(object) { 0 } else { asked.unwrap_or_else(|| own_grace(object)) };
     let fields = metadata::of_mut(object);
-    set_grace(fields, shifted(now, grace), grace);
+    set_grace(fields, now.checked_add(seconds(grace)).unwrap_or(now), grace);
     count(fields);
     Grace::Seconds(grace)
 }
@@ -119,10 +113,8 @@ fn own_grace(pod: &Value) -> i64 {
     pod.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(DEFAULT_GRACE)
 }
 
-fn shifted(time: SystemTime, seconds: i64) -> SystemTime {
-    let by = Duration::from_secs(seconds.unsigned_abs());
-    let shifted = if seconds < 0 { time.checked_sub(by) } else { time.checked_add(by) };
-    shifted.unwrap_or(time)
+fn seconds(grace: i64) -> Duration {
+    Duration::from_secs(grace.unsigned_abs())
 }
 
 fn set_grace(fields: &mut Map<String, Value>, ends: SystemTime, grace: i64) {
@@ -156,18 +148,14 @@ fn finalizers_after(
     options: &DeleteOptions,
     default: DefaultPolicy,
 ) -> Option<Vec<String>> {
-    let policy = effective_policy(fields, options, default);
-    let mut wanted: Vec<&str> =
-        finalizers(fields).filter(|finalizer| !matches!(*finalizer, ORPHAN | FOREGROUND)).collect();
-    match policy {
-        Policy::Orphan => wanted.push(ORPHAN),
-        Policy::Foreground => wanted.push(FOREGROUND),
-        Policy::Background => {}
-    }
-    let as_set = |one: &mut dyn Iterator<Item = &str>| -> std::collections::BTreeSet<String> {
-        one.map(str::to_owned).collect()
+    let policy = match effective_policy(fields, options, default) {
+        Policy::Orphan => Some(ORPHAN),
+        Policy::Foreground => Some(FOREGROUND),
+        Policy::Background => None,
     };
-    let same = as_set(&mut wanted.iter().copied()) == as_set(&mut finalizers(fields));
+    let others = finalizers(fields).filter(|finalizer| !matches!(*finalizer, ORPHAN | FOREGROUND));
+    let wanted: Vec<&str> = others.chain(policy).collect();
+    let same = BTreeSet::from_iter(wanted.iter().copied()) == finalizers(fields).collect();
     (!same).then(|| wanted.into_iter().map(str::to_owned).collect())
 }
 
@@ -176,7 +164,7 @@ fn effective_policy(fields: &Map<String, Value>, options: &DeleteOptions, defaul
     if default == DefaultPolicy::Unsupported {
         return Policy::Background;
     }
-    match (options.orphan_dependents, options.policy) {
+    match (options.orphan_dependents, options.propagation_policy) {
         (Some(true), _) => return Policy::Orphan,
         (Some(false), _) => return Policy::Background,
         (None, Some(policy)) => return policy,

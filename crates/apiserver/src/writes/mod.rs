@@ -8,8 +8,6 @@ mod metadata;
 mod options;
 mod strategic;
 mod strategy;
-#[cfg(test)]
-mod tests;
 mod update;
 mod validation;
 
@@ -104,7 +102,7 @@ impl<'a> Write<'a> {
 
     /// Rejects a request without an acceptable form of the answer.
     fn check_accept(&self) -> Result<(), Status> {
-        Form::wanted(&self.call.accept, self.resource).map(|_| ())
+        Form::wanted(&self.call.accept).map(drop)
     }
 
     /// The cause, for the history.

@@ -5,107 +5,42 @@ use serde_json::{Value, json};
 use crate::resources::Resource;
 use crate::server::Release;
 use crate::writes::metadata;
-use crate::writes::validation::Naming;
 
 /// The rules for writes of a type.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Strategy {
-    /// The syntax of names.
-    pub(super) naming: Naming,
+    /// Whether a name can be any segment of a path.
+    pub(super) any_name: bool,
     /// Whether `metadata.generation` counts changes of the desired state.
-    pub(super) generation: bool,
+    generation: bool,
     /// Whether an update may omit the resource version.
     pub(super) unconditional: bool,
     /// Whether an update can create an object.
     pub(super) creates_on_update: bool,
     /// Whether the status can only be written through `/status`.
-    pub(super) has_status: bool,
+    has_status: bool,
     /// Whether finalizers without a domain are allowed.
     pub(super) short_finalizers: bool,
 }
 
-const GENERATION: &[&str] = &[
-    "apps/daemonsets",
-    "apps/deployments",
-    "apps/replicasets",
-    "apps/statefulsets",
-    "/replicationcontrollers",
-    "apiextensions.k8s.io/customresourcedefinitions",
-    "flowcontrol.apiserver.k8s.io/flowschemas",
-    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
-    "networking.k8s.io/ingressclasses",
-    "networking.k8s.io/ingresses",
-    "networking.k8s.io/networkpolicies",
-    "policy/poddisruptionbudgets",
-    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
-    "admissionregistration.k8s.io/validatingwebhookconfigurations",
-];
-
-/// Types whose generation only later releases count.
-const GENERATION_SINCE: &[&str] = &[
-    "/pods",
-    "admissionregistration.k8s.io/validatingadmissionpolicies",
-    "admissionregistration.k8s.io/validatingadmissionpolicybindings",
-    "batch/cronjobs",
-    "batch/jobs",
-    "networking.k8s.io/servicecidrs",
-];
-
-const CONDITIONAL: &[&str] = &[
-    "admissionregistration.k8s.io/mutatingwebhookconfigurations",
-    "admissionregistration.k8s.io/validatingwebhookconfigurations",
-    "apiextensions.k8s.io/customresourcedefinitions",
-    "apiregistration.k8s.io/apiservices",
-    "coordination.k8s.io/leases",
-    "flowcontrol.apiserver.k8s.io/flowschemas",
-    "flowcontrol.apiserver.k8s.io/prioritylevelconfigurations",
-    "node.k8s.io/runtimeclasses",
-    "policy/poddisruptionbudgets",
-    "storage.k8s.io/csidrivers",
-    "storage.k8s.io/csinodes",
-    "storage.k8s.io/volumeattachments",
-];
-
-/// Types for which later releases do not require a resource version.
-const CONDITIONAL_ONCE: &[&str] = &["/services"];
-
-const CREATES_ON_UPDATE: &[&str] = &[
-    "/endpoints",
-    "/events",
-    "/limitranges",
-    "coordination.k8s.io/leases",
-    "rbac.authorization.k8s.io/clusterrolebindings",
-    "rbac.authorization.k8s.io/clusterroles",
-    "rbac.authorization.k8s.io/rolebindings",
-    "rbac.authorization.k8s.io/roles",
-];
-
 impl Strategy {
     /// The strategy of a type.
     pub(super) fn of(resource: &Resource, release: Release) -> Self {
-        let stored_as = &resource.stored_as;
-        let name = format!("{}/{}", stored_as.group, stored_as.plural);
-        let listed = |list: &[&str]| !resource.custom && list.contains(&name.as_str());
-        let group = &*stored_as.group;
-        let naming = match (group, &*stored_as.plural) {
-            _ if resource.custom => Naming::Subdomain,
-            ("rbac.authorization.k8s.io", _) | ("apiregistration.k8s.io", _) => Naming::Segment,
-            ("", "namespaces") => Naming::Label,
-            ("", "services") => Naming::Label1035,
-            _ => Naming::Subdomain,
-        };
+        let custom = resource.custom;
+        let (group, plural) = (&*resource.stored_as.group, &*resource.stored_as.plural);
+        let extends = matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io");
         Self {
-            naming,
-            generation: resource.custom
-                || listed(GENERATION)
-                || release > Release::V1_20 && listed(GENERATION_SINCE),
-            unconditional: !resource.custom
-                && !listed(CONDITIONAL)
-                && (release > Release::V1_20 || !listed(CONDITIONAL_ONCE)),
-            creates_on_update: listed(CREATES_ON_UPDATE),
+            any_name: matches!(group, "rbac.authorization.k8s.io" | "apiregistration.k8s.io"),
+            generation: match (group, plural) {
+                _ if custom => true,
+                ("apps", _) => plural != "controllerrevisions",
+                ("", "pods") | ("batch", _) => release > Release::V1_20,
+                _ => (group, plural) == ("", "replicationcontrollers"),
+            },
+            unconditional: !custom && !extends && group != "coordination.k8s.io",
+            creates_on_update: matches!(group, "rbac.authorization.k8s.io" | "coordination.k8s.io"),
             has_status: resource.subresources.contains(&"status"),
-            short_finalizers: resource.custom
-                || matches!(group, "apiextensions.k8s.io" | "apiregistration.k8s.io"),
+            short_finalizers: custom || extends,
         }
     }
 

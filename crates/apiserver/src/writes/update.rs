@@ -1,14 +1,13 @@
 //! Updates objects: PUT and PATCH.
 
-use json_patch::{AddOperation, PatchOperation};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::guards::Operation;
 use crate::object::{Key, Object};
 use crate::resources::ResourceName;
 use crate::server::{Release, Reply, Server};
 use crate::status::{FieldError, Status};
-use crate::writes::create::{check_kind, insert};
+use crate::writes::create::insert;
 use crate::writes::strategy::Strategy;
 use crate::writes::{
     Write, admit, body, is_held, metadata, namespace_of, options, remove, save, strategic, validation,
@@ -84,8 +83,7 @@ pub(super) fn replace(
 /// Restores what the client must not change, and rejects a state that is not valid.
 fn settle(write: &Write<'_>, strategy: &Strategy, old: &Object, new: &mut Value) -> Result<(), Status> {
     prepare(write, strategy, old.value(), new)?;
-    let mut errors = validation::of_changed(new, old.value(), strategy);
-    errors.extend(check_kind(write, new));
+    let errors = validation::of_changed(new, old.value(), strategy);
     if errors.is_empty() { Ok(()) } else { Err(Status::invalid(&write.kind(new), old.name(), &errors)) }
 }
 
@@ -153,154 +151,52 @@ fn waits_for_nothing(write: &Write<'_>, old: &Value, new: &Value) -> bool {
 
 /// Patches an object or its status.
 pub fn patch(server: &mut Server, write: &Write<'_>) -> Result<Reply, Status> {
-    let kind = Kind::of(write)?;
+    if write.call.content_type == "application/apply-patch+yaml" {
+        // A real server supports it. The message names this server, so that a reader knows what is
+        // missing.
+        let message = "the embedded API server does not know server-side apply: send a JSON patch or a merge \
+                       patch (kubectl: apply without --server-side)";
+        return Err(Status::new(415, "UnsupportedMediaType", message));
+    }
     write.check_accept()?;
     let dry_run = options::dry_run(write.call, "PatchOptions")?;
     let name = write.path.name.unwrap_or_default();
     let Some(old) = server.store.get(&write.resource.stored_as, &write.key(name)).cloned() else {
         return Err(Status::not_found(&write.asked(), name));
     };
-    // A patch refers to the object in the version of the path.
+    // A patch refers to the object in the version of the path, and must not change its type.
     let mut new = old.to_value();
     new["apiVersion"] = write.api_version().into();
-    apply(kind, &mut new, &write.call.body, server.settings.release)?;
-    check_type(write, &new)?;
+    apply(write, &mut new, server.settings.release)?;
+    let unreadable =
+        |error: &str| Status::invalid(&ResourceName::new("", ""), "", &[FieldError::invalid("patch", error)]);
+    if new["apiVersion"] != *write.api_version() || new["kind"] != *write.resource.kind {
+        return Err(unreadable("it changes the type of the object"));
+    }
     body::settle(write.resource, &mut new).map_err(|error| unreadable(&error))?;
     body::check_name(write, &new)?;
     replace(server, write, &old, new, dry_run)
 }
 
-/// The formats of patches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Json,
-    Merge,
-    Strategic,
-}
-
-impl Kind {
-    fn of(write: &Write<'_>) -> Result<Self, Status> {
-        match &*write.call.content_type {
-            "application/json-patch+json" => Ok(Self::Json),
-            "application/merge-patch+json" => Ok(Self::Merge),
-            "application/strategic-merge-patch+json" if !write.resource.custom => Ok(Self::Strategic),
-            "application/apply-patch+yaml" => Err(no_apply()),
-            _ => Err(unsupported(write.resource.custom)),
+/// Applies the patch of a request.
+fn apply(write: &Write<'_>, object: &mut Value, release: Release) -> Result<(), Status> {
+    let body = &write.call.body;
+    let malformed = |error: serde_json::Error| Status::bad_request(error.to_string());
+    match &*write.call.content_type {
+        "application/json-patch+json" => {
+            let patch: json_patch::Patch = serde_json::from_slice(body).map_err(malformed)?;
+            let message = "the server rejected our request due to an error in our request";
+            json_patch::patch(object, &patch).map_err(|_| Status::new(422, "Invalid", message))
         }
-    }
-}
-
-/// A real server supports server-side apply. The message names this server, so that a reader knows
-/// what is missing.
-fn no_apply() -> Status {
-    let message = "the embedded API server does not know server-side apply: send a JSON patch or a merge patch \
-                   (kubectl: apply without --server-side)";
-    Status::new(415, "UnsupportedMediaType", message)
-}
-
-fn unsupported(custom: bool) -> Status {
-    let name = "UnsupportedMediaType";
-    if custom {
-        let message = "the body of the request was in an unknown format - accepted media types include: \
-                       application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-        return Status::new(415, name, message);
-    }
-    let mut status = Status::new(415, name, "415: Unsupported Media Type");
-    status.details = Some(Value::Object(serde_json::Map::new()));
-    status
-}
-
-fn apply(kind: Kind, object: &mut Value, patch: &[u8], release: Release) -> Result<(), Status> {
-    match kind {
-        Kind::Json => {
-            let patch: Value =
-                serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
-            let Value::Array(operations) = patch else {
-                return Err(Status::bad_request("a JSON patch is a list of operations"));
-            };
-            json(object, operations).map_err(|_| rejected())
-        }
-        Kind::Merge => {
-            let patch = serde_json::from_slice(patch).ok();
-            let Some(patch @ (Value::Object(_) | Value::Array(_))) = patch else {
-                return Err(Status::unnamed("Invalid JSON Patch"));
-            };
-            json_patch::merge(object, &patch);
+        "application/merge-patch+json" => {
+            let patch: Map<String, Value> = serde_json::from_slice(body).map_err(malformed)?;
+            json_patch::merge(object, &patch.into());
             Ok(())
         }
-        Kind::Strategic => {
-            // An empty body is a patch without changes.
-            let patch: Option<serde_json::Map<String, Value>> =
-                serde_json::from_slice(patch).map_err(|error| Status::bad_request(error.to_string()))?;
-            let patch = patch.unwrap_or_default();
-            let kept = ["apiVersion", "kind"].map(|field| object[field].clone());
-            let literal = release == Release::V1_20;
-            strategic::merge(object, patch, "", literal).map_err(Status::unnamed)?;
-            // The type is not read from the result here.
-            let [api_version, kind] = kept;
-            object["apiVersion"] = api_version;
-            object["kind"] = kind;
-            Ok(())
+        "application/strategic-merge-patch+json" if !write.resource.custom => {
+            let patch: Map<String, Value> = serde_json::from_slice(body).map_err(malformed)?;
+            strategic::merge(object, patch, "", release == Release::V1_20).map_err(Status::unnamed)
         }
+        _ => Err(Status::new(415, "UnsupportedMediaType", "415: Unsupported Media Type")),
     }
-}
-
-fn rejected() -> Status {
-    let message = "the server rejected our request due to an error in our request";
-    let mut status = Status::new(422, "Invalid", message);
-    status.details = Some(Value::Object(serde_json::Map::new()));
-    status
-}
-
-/// Applies a JSON patch with the deviations of Kubernetes: a `test` for null and a `copy` accept a missing
-/// value, a `replace` accepts a missing member of an existing object, and an omitted value is null.
-fn json(object: &mut Value, operations: Vec<Value>) -> Result<(), String> {
-    for mut operation in operations {
-        if let Some(fields) = operation.as_object_mut() {
-            fields.entry("value").or_insert(Value::Null);
-        }
-        let operation = match serde_json::from_value(operation).map_err(|error| error.to_string())? {
-            PatchOperation::Test(test) if test.value.is_null() && is_missing(object, test.path.as_str()) => {
-                continue;
-            }
-            PatchOperation::Replace(replace) if is_missing(object, replace.path.as_str()) => {
-                PatchOperation::Add(AddOperation { path: replace.path, value: replace.value })
-            }
-            PatchOperation::Copy(copy) if is_missing(object, copy.from.as_str()) => {
-                PatchOperation::Add(AddOperation { path: copy.path, value: Value::Null })
-            }
-            operation if operation.path().is_root() => return Err("it replaces the whole object".to_owned()),
-            operation => operation,
-        };
-        json_patch::patch(object, &[operation]).map_err(|error| error.to_string())?;
-    }
-    Ok(())
-}
-
-/// Whether the parent of the path is an object without this member.
-fn is_missing(object: &Value, path: &str) -> bool {
-    let Some((parent, _)) = path.rsplit_once('/') else { return false };
-    object.pointer(parent).is_some_and(Value::is_object) && object.pointer(path).is_none()
-}
-
-/// Checks that the patch did not change the type of the object.
-fn check_type(write: &Write<'_>, new: &Value) -> Result<(), Status> {
-    if !new.is_object() {
-        return Err(unreadable("couldn't get version/kind"));
-    }
-    let (api_version, kind) = (new["apiVersion"].as_str(), new["kind"].as_str());
-    if api_version != Some(&write.api_version()) {
-        return Err(unreadable(&format!("no kind is registered for version {api_version:?}")));
-    }
-    // The kind of a custom resource is checked last.
-    if kind != Some(&write.resource.kind) && !(write.resource.custom && kind.is_some()) {
-        return Err(unreadable(&format!("converting it to {}: unknown conversion", write.resource.kind)));
-    }
-    Ok(())
-}
-
-/// The error if the result is not an object of the type.
-fn unreadable(error: &str) -> Status {
-    let fault = FieldError::invalid("patch", error);
-    Status::invalid(&ResourceName::new("", ""), "", &[fault])
 }

@@ -18,9 +18,6 @@
 //!
 //! Guards do not apply to the server's own writes.
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;

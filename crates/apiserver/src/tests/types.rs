@@ -1,0 +1,206 @@
+//! Discovery, and the life of custom resource definitions and APIServices.
+
+use super::*;
+use crate::controllers::REACTION;
+use crate::guards::Conversion;
+
+const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.shop.example";
+const TOYS: &str = "/apis/shop.example/v1/namespaces/shop/toys";
+const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
+
+pub(super) fn definition() -> Value {
+    json!({
+        "metadata": {"name": "toys.shop.example"},
+        "spec": {
+            "group": "shop.example", "scope": "Namespaced",
+            "names": {"plural": "toys", "kind": "Toy", "shortNames": ["t"]},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}},
+                {"name": "v1beta1", "served": true, "storage": false},
+                {"name": "v2alpha1", "served": false, "storage": false},
+            ],
+        },
+    })
+}
+
+fn toy(name: &str, finalizers: &[&str]) -> Value {
+    let metadata = json!({"name": name, "finalizers": finalizers});
+    json!({"apiVersion": "shop.example/v1", "kind": "Toy", "metadata": metadata})
+}
+
+fn find<'a>(list: &'a Value, field: &str, name: &str) -> &'a Value {
+    list.as_array().unwrap().iter().find(|one| one[field] == name).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn discovery_describes_the_names_and_verbs_of_a_type() {
+    let mut old = Stage::new(Release::V1_20);
+    let (_, document) = old.get("/api/v1");
+    let all = json!(["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]);
+    assert_eq!(
+        *find(&document["resources"], "name", "configmaps"),
+        json!({
+            "name": "configmaps", "singularName": "", "namespaced": true, "kind": "ConfigMap",
+            "verbs": all, "shortNames": ["cm"],
+        })
+    );
+    let without_collection = json!(["create", "delete", "get", "list", "patch", "update", "watch"]);
+    assert_eq!(find(&document["resources"], "name", "services")["verbs"], without_collection);
+    let (_, groups) = old.get("/apis");
+    assert_eq!(groups["groups"][0]["name"], "apiregistration.k8s.io");
+    assert_eq!(find(&groups["groups"], "name", "batch")["preferredVersion"]["version"], "v1");
+    old.accept = AGGREGATED;
+    assert_eq!(old.get("/apis").1["kind"], "APIGroupList", "an old release has no other");
+
+    let mut new = Stage::new(Release::V1_36);
+    new.accept = AGGREGATED;
+    let (_, document) = new.get("/apis");
+    assert_eq!(document["kind"], "APIGroupDiscoveryList");
+    let apps = document["items"].as_array().unwrap().iter().find(|item| item["metadata"]["name"] == "apps");
+    let of = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
+    assert_eq!(
+        *find(&apps.unwrap()["versions"][0]["resources"], "resource", "deployments"),
+        json!({
+            "resource": "deployments", "responseKind": of, "scope": "Namespaced",
+            "singularResource": "deployment", "verbs": all, "shortNames": ["deploy"], "categories": ["all"],
+            "subresources": [{"subresource": "status", "responseKind": of, "verbs": ["get", "patch", "update"]}],
+        })
+    );
+}
+
+#[test]
+fn the_404_of_an_unserved_type_depends_on_its_group() {
+    let mut stage = Stage::new(Release::V1_20);
+    for path in ["/apis/apps/v9", "/apis/apps/v1/foos", "/api/v2", "/api/v1/foos", "/api/v1/pods/x"] {
+        assert_eq!(stage.get(path).1["reason"], "NotFound", "{path}");
+    }
+    for path in ["/apis/nope", "/apis/nope/v1", "/apis/nope/v1/foos"] {
+        assert_eq!(stage.get(path), (404, json!("404 page not found\n")), "{path}");
+    }
+    for (method, path) in [
+        ("DELETE", NAMESPACES),
+        ("POST", "/api/v1/pods"),
+        ("GET", "/apis/authentication.k8s.io/v1/tokenreviews"),
+    ] {
+        stage.refused((method, path), Value::Null, (405, "MethodNotAllowed"));
+    }
+}
+
+#[test]
+fn a_definition_is_established_and_served_after_a_delay() {
+    let mut stage = Stage::new(Release::V1_36);
+    stage.ok("POST", CRDS, definition());
+    stage.now += REACTION;
+    let (_, crd) = stage.get(CRD);
+    let conditions = &crd["status"]["conditions"];
+    assert_eq!(find(conditions, "type", "Established")["reason"], "InitialNamesAccepted");
+    let names = json!({"plural": "toys", "singular": "toy", "kind": "Toy", "listKind": "ToyList", "shortNames": ["t"]});
+    assert_eq!((&crd["status"]["storedVersions"], &crd["status"]["acceptedNames"]), (&json!(["v1"]), &names));
+    assert_eq!(stage.get("/apis/shop.example").0, 404, "it is not served yet");
+    stage.settle();
+    let (_, group) = stage.get("/apis/shop.example");
+    assert_eq!(group["versions"].as_array().map(Vec::len), Some(2), "one is not served: {group}");
+    stage.ok("POST", TOYS, toy("a", &[]));
+    assert_eq!(stage.get("/apis/shop.example/v1beta1/toys").0, 200);
+    let (_, service) = stage.get(&format!("{SERVICES}/v1beta1.shop.example"));
+    assert_eq!(service["status"]["conditions"][0]["reason"], "Local");
+
+    let version = json!([{"name": "v1", "served": true, "storage": true}]);
+    stage.ok("PATCH", CRD, json!({"spec": {"versions": version}}));
+    assert_eq!(stage.get("/apis/shop.example/v1beta1").0, 200, "not yet");
+    stage.settle();
+    assert_eq!(stage.get("/apis/shop.example/v1beta1").0, 404);
+    assert_eq!(stage.get(&format!("{SERVICES}/v1beta1.shop.example")).0, 404);
+}
+
+#[test]
+fn a_definition_is_deleted_after_its_objects() {
+    let mut stage = Stage::with_toys();
+    stage.ok("POST", TOYS, toy("free", &[]));
+    stage.ok("POST", TOYS, toy("held", &["shop.example/held"]));
+    let crd = stage.ok("DELETE", CRD, json!({"propagationPolicy": "Foreground"}));
+    assert_eq!(crd["metadata"]["finalizers"], json!(["customresourcecleanup.apiextensions.k8s.io"]));
+    stage.settle();
+    let (_, crd) = stage.get(CRD);
+    let reason = &find(&crd["status"]["conditions"], "type", "Terminating")["reason"];
+    assert_eq!(reason, "InstanceDeletionInProgress");
+    assert_eq!(stage.get(&format!("{TOYS}/free")).0, 404);
+    stage.refused(("POST", TOYS), toy("late", &[]), (405, "MethodNotAllowed"));
+    let (_, types) = stage.get("/apis/shop.example/v1");
+    assert_eq!(types["resources"][0]["verbs"], json!(["delete", "deletecollection", "get", "list", "watch"]));
+
+    stage.ok("PATCH", &format!("{TOYS}/held"), json!({"metadata": {"finalizers": null}}));
+    stage.settle();
+    assert_eq!(stage.get(CRD).0, 404);
+    assert_eq!(stage.get(TOYS), (404, json!("404 page not found\n")));
+    let toys = ResourceName::new("shop.example", "toys");
+    let changes = stage.server.store.changes_since(&toys, 0).unwrap();
+    assert_eq!(changes.filter(|change| change.removed).count(), 2, "a watch shows each deletion");
+}
+
+#[test]
+fn a_recreated_definition_defines_another_type() {
+    let mut stage = Stage::with_toys();
+    let uid = |stage: &Stage| {
+        let resource = stage.server.catalog.get("shop.example", "toys").unwrap();
+        resource.definition.as_ref().unwrap().uid.clone()
+    };
+    let first = uid(&stage);
+    stage.ok("DELETE", CRD, Value::Null);
+    stage.now += REACTION;
+    assert_eq!(stage.get(CRD).0, 404);
+    stage.ok("POST", CRDS, definition());
+    stage.settle();
+    assert_ne!(uid(&stage), first);
+}
+
+#[test]
+fn a_conversion_webhook_decides_whether_objects_can_be_read() {
+    let mut stage = Stage::with_toys();
+    stage.ok("POST", TOYS, toy("a", &[]));
+    let webhook = json!({"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://nowhere"}}});
+    stage.ok("PATCH", CRD, json!({"spec": {"conversion": webhook}}));
+    stage.settle();
+    let converted = "/apis/shop.example/v1beta1/toys";
+    assert_eq!((stage.get(TOYS).0, stage.get(converted).0), (200, 500));
+    stage.server.guards.conversion = Some(Conversion::new(|| Err("not today".to_owned())));
+    let message = "conversion webhook for shop.example/v1, Kind=Toy failed: not today";
+    assert_eq!(stage.get(converted).1["message"], message);
+    stage.server.guards.conversion = Some(Conversion::new(|| Ok(())));
+    assert_eq!(stage.get(converted).1["items"][0]["apiVersion"], "shop.example/v1beta1");
+}
+
+#[test]
+fn a_group_without_a_backend_is_listed_and_unavailable() {
+    let mut stage = Stage::new(Release::V1_36);
+    let service = json!({
+        "metadata": {"name": "v1.metrics.example"},
+        "spec": {
+            "group": "metrics.example", "version": "v1", "groupPriorityMinimum": 10, "versionPriority": 10,
+            "service": {"namespace": "default", "name": "none"},
+        },
+    });
+    stage.ok("POST", SERVICES, service);
+    stage.map(json!({"name": "free"}));
+    stage.ok("DELETE", &format!("{NAMESPACES}/shop"), Value::Null);
+    stage.settle();
+    let one = format!("{SERVICES}/v1.metrics.example");
+    assert_eq!(stage.get(&one).1["status"]["conditions"][0]["reason"], "ServiceNotFound");
+    assert_eq!(stage.get("/apis/metrics.example").0, 200);
+    for path in ["/apis/metrics.example/v1", "/apis/metrics.example/v1/nodes"] {
+        assert_eq!(stage.get(path), (503, json!("service unavailable\n")), "{path}");
+    }
+    stage.accept = AGGREGATED;
+    let (_, groups) = stage.get("/apis");
+    let last = groups["items"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["versions"], json!([{"version": "v1", "freshness": "Stale"}]));
+    assert_eq!(stage.list("").0, Vec::<String>::new(), "objects of known types are deleted");
+    assert_eq!(stage.get(&format!("{NAMESPACES}/shop")).0, 200, "the namespace waits for the group");
+
+    stage.ok("DELETE", &one, Value::Null);
+    stage.settle();
+    assert_eq!(stage.get("/apis/metrics.example").0, 404);
+    assert_eq!(stage.get(&format!("{NAMESPACES}/shop")).0, 404);
+}
