@@ -8,24 +8,19 @@
 //! - Everything except metadata, kind and version in objects of built-in types (but `data` of
 //!   ConfigMaps, and the finalizers and phase of namespaces are compared): defaults and admission
 //!   of types do not concern an owner.
-//! - The messages of 400, 406, 409, 415, 422 and 500 answers, which quote Go's parsers and types, and
-//!   the storage. All other messages are compared.
-//! - Causes about the spec and the status, which the embedded server does not validate.
-//! - The order of causes, and how often they are repeated: on an update, some types validate
-//!   metadata three times, and some four times.
-//! - The numbers in messages, and the values of uids, generated names, versions and times: see
+//! - Everything but the code and the reason of a failure.
+//! - The order of finalizers and owner references.
+//! - The values of uids, generated names, versions and times: see
 //!   [`Mapping`](super::mapping::Mapping).
-//! - Of lists of types, `storageVersionHash`, and `apiVersion`, which 1.20 omits from some.
-//! - The order of a namespace's own finalizers, which 1.20 shuffles when it adds one.
-//! - The content of continue tokens. Only their presence is compared.
+//! - The content of continue tokens, only whether there is one, and how many items remain.
 //! - The order of lists from a watch cache, which is random in 1.20.
-//! - Bookmarks of the short watches of sequences, which depend on the time. A script compares
-//!   them, except for how often one is repeated.
+//! - Bookmarks, which depend on the time. One script compares them, except for how often one is
+//!   repeated.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::mapping::Mapping;
-use super::request::{Body, Kind, Request};
+use super::request::{Body, Request};
 use super::side::Answer;
 
 /// The part of an answer that has no defined order.
@@ -64,9 +59,13 @@ pub fn compare(mapping: &mut Mapping, request: &Request, left: &Answer, right: &
 }
 
 /// Compares the events of two watches.
-pub fn compare_events(mapping: &mut Mapping, kind: Kind, left: &[Value], right: &[Value]) -> Vec<String> {
+pub fn compare_events(
+    mapping: &mut Mapping,
+    bookmarks: bool,
+    left: &[Value],
+    right: &[Value],
+) -> Vec<String> {
     let mut differences = Vec::new();
-    let bookmarks = kind == Kind::Bookmarks;
     let reduce = |events: &[Value]| -> Value {
         let mut shown: Vec<Value> = Vec::new();
         for event in events {
@@ -130,43 +129,24 @@ fn reduced(body: &Value, order: Order) -> Value {
                 text(item, "/metadata/resourceVersion").and_then(|v| v.parse::<u64>().ok())
             });
         }
+        if let Some(metadata) = body["metadata"].as_object_mut() {
+            metadata.remove("remainingItemCount");
+            metadata.retain(|field, value| field != "continue" || *value != "");
+        }
         return body;
     }
     match text(&body, "/kind").unwrap_or_default() {
-        "APIResourceList" => {
-            body.as_object_mut().map(|fields| fields.remove("apiVersion"));
-            for resource in body["resources"].as_array_mut().into_iter().flatten() {
-                resource.as_object_mut().map(|fields| fields.remove("storageVersionHash"));
-            }
-        }
-        "APIGroup" => {}
         // An empty list without items.
         kind if kind.ends_with("List") => {}
-        "Status" => {
-            let told = matches!(body["code"].as_u64(), Some(400 | 406 | 409 | 415 | 422 | 500));
-            if told && let Some(fields) = body.as_object_mut() {
-                fields.remove("message");
-            }
-            if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
-                for cause in causes.iter_mut().filter_map(Value::as_object_mut) {
-                    cause.remove("message");
-                }
-                causes.retain(|cause| {
-                    let field = cause["field"].as_str().unwrap_or_default();
-                    !field.starts_with("spec.") && !field.starts_with("status.")
-                });
-                causes.sort_by_key(Value::to_string);
-                causes.dedup();
-            }
+        "Status" if body["status"] == "Failure" => {
+            body = json!({"kind": "Status", "code": body["code"], "reason": body["reason"]});
         }
+        "Status" => {}
         "Namespace" => {
             let kept = [body.pointer("/spec/finalizers"), body.pointer("/status/phase")];
             let kept = kept.map(|value| value.cloned().unwrap_or_default());
             strip(&mut body, &[]);
             let [finalizers, phase] = kept;
-            if let Some(own) = body.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
-                own.sort_by_key(Value::to_string);
-            }
             body["finalizers"] = finalizers;
             body["phase"] = phase;
         }
@@ -180,7 +160,7 @@ fn reduced(body: &Value, order: Order) -> Value {
                 .collect();
         }
         "ConfigMap" => strip(&mut body, &["data"]),
-        "PartialObjectMetadata" | "Widget" | "Gadget" => strip(&mut body, &["spec", "status"]),
+        "PartialObjectMetadata" | "Widget" => strip(&mut body, &["spec", "status"]),
         _ => strip(&mut body, &[]),
     }
     body
@@ -194,6 +174,11 @@ fn strip(object: &mut Value, but: &[&str]) {
     });
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("selfLink");
+        for list in ["finalizers", "ownerReferences"] {
+            if let Some(entries) = metadata.get_mut(list).and_then(Value::as_array_mut) {
+                entries.sort_by_key(Value::to_string);
+            }
+        }
     }
 }
 
@@ -250,7 +235,6 @@ impl Comparison<'_> {
             "creationTimestamp" | "deletionTimestamp" => self.mapping.time(left, right),
             "name" => self.mapping.name(left, right),
             "continue" => left.is_empty() == right.is_empty(),
-            "message" => self.mapping.text(left) == self.mapping.text(right),
             _ => left == right,
         }
     }

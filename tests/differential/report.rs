@@ -5,45 +5,12 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::request::{Body, Request, Step};
-use super::run::{Difference, Failure};
+use super::run::Difference;
 use super::scripts::Script;
 use super::side::{Answer, Side};
 
 /// How much of an answer is printed.
 const SHOWN: usize = 1_800;
-
-/// Everything that is needed to understand a difference and to reproduce it.
-pub fn report(sides: [&Side; 2], failure: &Failure, shrunk: &[(usize, Step)]) -> String {
-    let mut text = report_difference(sides, failure.seed, &failure.difference);
-    text.push_str("  the steps that it needs:\n");
-    for (index, step) in shrunk {
-        let _ = writeln!(text, "    {index:>3}  {}", shown_step(step));
-    }
-    let _ = writeln!(
-        text,
-        "  again: KUBE_GC_DIFFERENTIAL_SEED={:#x} cargo test --locked --test differential sequences",
-        failure.seed
-    );
-    text
-}
-
-/// A difference, without the steps that led to it.
-pub fn report_difference(sides: [&Side; 2], seed: u64, difference: &Difference) -> String {
-    let mut text = format!(
-        "\nseed {seed:#x}: step {} is answered differently ({} | {})\n  {}\n",
-        difference.step,
-        sides[0].name,
-        sides[1].name,
-        shown_request(&difference.request),
-    );
-    for one in difference.differences.iter().take(12) {
-        let _ = writeln!(text, "    {one}");
-    }
-    for (side, answer) in sides.iter().zip([&difference.answers.0, &difference.answers.1]) {
-        let _ = writeln!(text, "  {}: {}", side.name, shown_answer(answer));
-    }
-    text
-}
 
 fn shown_answer(answer: &Answer) -> String {
     let body = match &answer.events {
@@ -87,9 +54,7 @@ fn shown_request(request: &Request) -> String {
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let body = match &request.body {
         Body::None => String::new(),
-        Body::Text(text) => format!(" {text:?}"),
         Body::Json(value) => format!(" {value}"),
-        Body::Answer(step, changes) => format!(" the answer to step {step} with {changes}"),
     };
     let form = |name: &str, value: &str| {
         if value == "application/json" { String::new() } else { format!(" {name} {value}") }

@@ -6,49 +6,20 @@
 
 use serde_json::Value;
 
-/// The kind of a request, for the statistics of outcomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    Create,
-    Get,
-    Update,
-    MergePatch,
-    JsonPatch,
-    StrategicPatch,
-    Delete,
-    DeleteCollection,
-    List,
-    ListMetadata,
-    ListPaged,
-    ListAtVersion,
-    Watch,
-    NamespaceDelete,
-    NamespaceFinalize,
-    Definition,
-    /// A watch whose bookmarks are also compared.
-    Bookmarks,
-    /// A request of no other kind.
-    Odd,
-}
-
 /// A body.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
     /// None.
     None,
-    /// Text without references.
-    Text(String),
     /// JSON with references.
     Json(Value),
-    /// The answer to this step, changed by a merge patch with references.
-    Answer(usize, Value),
 }
 
 /// A request, whose strings may contain references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// Its kind.
-    pub kind: Kind,
+    /// Whether bookmarks of the watch are compared.
+    pub bookmarks: bool,
     /// The method.
     pub method: &'static str,
     /// The path.
@@ -65,9 +36,9 @@ pub struct Request {
 
 impl Request {
     /// A request without query and body.
-    pub fn new(kind: Kind, method: &'static str, path: impl Into<String>) -> Self {
+    pub fn new(method: &'static str, path: impl Into<String>) -> Self {
         Self {
-            kind,
+            bookmarks: false,
             method,
             path: path.into(),
             query: Vec::new(),
@@ -78,28 +49,24 @@ impl Request {
     }
 
     /// With a parameter.
-    #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         self.query.push((name.to_owned(), value.into()));
         self
     }
 
     /// With a JSON body.
-    #[must_use]
     pub fn json(mut self, body: Value) -> Self {
         self.body = Body::Json(body);
         self
     }
 
     /// With a body of another content type.
-    #[must_use]
     pub fn typed(mut self, content_type: &'static str, body: Body) -> Self {
         (self.content_type, self.body) = (content_type, body);
         self
     }
 
     /// With an `Accept`.
-    #[must_use]
     pub fn accept(mut self, accept: &str) -> Self {
         self.accept = accept.to_owned();
         self
@@ -121,9 +88,6 @@ pub enum Step {
         opened: usize,
         /// It is read until an object with this name is added.
         until: String,
-        /// The step that answered the newest object that existed before, if the watch begins with
-        /// all existing objects, whose order is undefined.
-        existing: Option<usize>,
     },
     /// A request that is repeated on each server until the answer has this code, and this value
     /// at a place. The last answers are compared.
@@ -179,13 +143,7 @@ impl Answers {
     pub fn body(&self, body: &Body) -> Vec<u8> {
         match body {
             Body::None => Vec::new(),
-            Body::Text(text) => self.resolve(text).into_bytes(),
             Body::Json(value) => self.resolve_value(value).to_string().into_bytes(),
-            Body::Answer(step, changes) => {
-                let mut body = self.bodies.get(*step).cloned().unwrap_or_default();
-                merge(&mut body, &self.resolve_value(changes));
-                body.to_string().into_bytes()
-            }
         }
     }
 
@@ -206,23 +164,5 @@ impl Answers {
             }
         }
         uri
-    }
-}
-
-/// RFC 7396.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = Value::Object(serde_json::Map::new());
-    }
-    for (name, value) in patch {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut target[name], value);
-        }
     }
 }

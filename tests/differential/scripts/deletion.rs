@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{MERGE, ask, new, patch, place, send};
-use crate::generate::NO_UID;
-use crate::request::{Kind, Request, Step};
+use super::{MERGE, NO_UID, ask, new, patch, place, send};
+use crate::request::{Request, Step};
 use crate::types::{CONFIG_MAPS, PODS, Type};
 
 /// Every policy after every other one, with each finalizer set before.
@@ -72,50 +71,6 @@ pub(super) fn versions(of: &Type) -> Vec<Step> {
     steps
 }
 
-/// Deletions in a dry run, and the finalizers that they would remove.
-pub(super) fn dry_runs(of: &Type) -> Vec<Step> {
-    let (path, name) = place(of);
-    let one = format!("{path}/{name}");
-    let mut steps = Vec::new();
-    for finalizers in
-        [json!([]), json!(["orphan"]), json!(["foregroundDeletion"]), json!(["a.b/c", "orphan"])]
-    {
-        for policy in ["Background", "Foreground", "Orphan"] {
-            steps.push(send("POST", path.clone(), of.object(new(name, &finalizers))));
-            // After the namespace, the marker and the watch.
-            let version = format!("<{}/metadata/resourceVersion>", steps.len() + 2);
-            for preconditions in
-                [json!(null), json!({"resourceVersion": version}), json!({"resourceVersion": "1"})]
-            {
-                let options =
-                    json!({"propagationPolicy": policy, "dryRun": ["All"], "preconditions": preconditions});
-                steps.push(send("DELETE", one.clone(), options));
-            }
-            steps.push(ask("GET", one.clone()));
-            steps.push(patch(&one, MERGE, json!({"metadata": {"finalizers": null}})));
-            steps.push(send(
-                "DELETE",
-                one.clone(),
-                json!({"propagationPolicy": "Background", "gracePeriodSeconds": 0}),
-            ));
-        }
-    }
-    steps
-}
-
-/// The deletion of an object with the greatest possible generation.
-pub(super) fn generations() -> Vec<Step> {
-    let (path, name) = place(&CONFIG_MAPS);
-    let one = format!("{path}/{name}");
-    let metadata = json!({"name": name, "generation": i64::MAX, "finalizers": ["a.b/c"]});
-    vec![
-        send("POST", path, CONFIG_MAPS.object(metadata)),
-        ask("DELETE", one.clone()),
-        ask("DELETE", one.clone()),
-        patch(&one, MERGE, json!({"metadata": {"finalizers": null}})),
-    ]
-}
-
 /// Collections that are deleted page by page, behind objects that are held.
 pub(super) fn pages(of: &Type) -> Vec<Step> {
     let (path, _) = place(of);
@@ -127,7 +82,7 @@ pub(super) fn pages(of: &Type) -> Vec<Step> {
     let metadata = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     for accept in [metadata, "application/json"] {
         let page = |limit: Option<&str>, next: Option<String>| {
-            let request = Request::new(Kind::Odd, "DELETE", path.clone()).accept(accept);
+            let request = Request::new("DELETE", path.clone()).accept(accept);
             let request = limit.into_iter().fold(request, |request, limit| request.with("limit", limit));
             let request = next.into_iter().fold(request, |request, next| request.with("continue", next));
             Step::Send(request.json(json!({"propagationPolicy": "Background"})))

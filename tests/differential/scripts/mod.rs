@@ -1,27 +1,21 @@
-//! Sequences written by hand: cases that random sequences hardly ever reach, and cases that take
-//! long.
+//! Sequences of requests.
 
 mod definitions;
 mod deletion;
-mod discovery;
 mod patches;
 mod reads;
-mod updates;
 
 use serde_json::{Value, json};
 
-use definitions::{definition, definition_held};
-use deletion::{dry_runs, generations, grace, namespace, pages, policies, versions};
-use discovery::documents;
-use patches::{json_patches, patches, references};
-use reads::{bookmarks, forms, paths, selectors};
-use updates::creations;
+use definitions::definition_held;
+use deletion::{grace, namespace, pages, policies, versions};
+use patches::references;
+use reads::bookmarks;
 
-use super::request::{Body, Kind, Request, Step};
+use super::request::{Body, Request, Step};
 use super::types::{CONFIG_MAPS, NODES, PODS, REPLICATION_CONTROLLERS, Type, WIDGETS};
 
 const MERGE: &str = "application/merge-patch+json";
-const JSON: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 /// A sequence with a name.
@@ -31,6 +25,9 @@ pub struct Script {
     /// Its steps.
     pub steps: Vec<Step>,
 }
+
+/// A uid that no object has.
+const NO_UID: &str = "17c1b0d5-0000-4000-8000-000000000000";
 
 /// All of them.
 pub fn all() -> Vec<Script> {
@@ -44,24 +41,11 @@ pub fn all() -> Vec<Script> {
         script("policies-nodes", watched(&NODES, policies(&NODES))),
         script("versions", watched(&CONFIG_MAPS, versions(&CONFIG_MAPS))),
         script("versions-pods", watched(&PODS, versions(&PODS))),
-        script("dry-runs", watched(&CONFIG_MAPS, dry_runs(&CONFIG_MAPS))),
-        script("dry-runs-custom", watched(&WIDGETS, dry_runs(&WIDGETS))),
-        script("dry-runs-pods", watched(&PODS, dry_runs(&PODS))),
         script("pages", watched(&CONFIG_MAPS, pages(&CONFIG_MAPS))),
         script("pages-custom", watched(&WIDGETS, pages(&WIDGETS))),
-        script("generations", generations()),
         script("grace", watched(&PODS, grace())),
-        script("patches", patches(&CONFIG_MAPS)),
-        script("patches-custom", patches(&WIDGETS)),
-        script("json-patches", json_patches()),
-        script("creations", creations()),
         script("references", references()),
         script("namespace", namespace()),
-        script("selectors", selectors()),
-        script("forms", forms()),
-        script("paths", paths()),
-        script("documents", documents()),
-        script("definition", definition()),
         script("definition-held", definition_held()),
         script("bookmarks", bookmarks()),
     ]
@@ -75,15 +59,15 @@ fn script(name: &'static str, steps: Vec<Step>) -> Script {
 }
 
 fn send(method: &'static str, path: impl Into<String>, body: Value) -> Step {
-    Step::Send(Request::new(Kind::Odd, method, path).json(body))
+    Step::Send(Request::new(method, path).json(body))
 }
 
 fn ask(method: &'static str, path: impl Into<String>) -> Step {
-    Step::Send(Request::new(Kind::Odd, method, path))
+    Step::Send(Request::new(method, path))
 }
 
 fn patch(path: &str, content_type: &'static str, body: Value) -> Step {
-    Step::Send(Request::new(Kind::Odd, "PATCH", path).typed(content_type, Body::Json(body)))
+    Step::Send(Request::new("PATCH", path).typed(content_type, Body::Json(body)))
 }
 
 /// Metadata that the watches of a run select.
@@ -102,13 +86,13 @@ fn watched(of: &Type, steps: Vec<Step>) -> Vec<Step> {
     let (path, _) = place(of);
     let labels = json!({"run": "<run>"});
     let marker = |name: &str| send("POST", path.clone(), of.object(json!({"name": name, "labels": labels})));
-    let request = Request::new(Kind::Odd, "GET", path.clone())
+    let request = Request::new("GET", path.clone())
         .with("watch", "1")
         .with("labelSelector", "run=<run>")
         .with("resourceVersion", "<1/metadata/resourceVersion>");
     let mut all = vec![marker("<run>first"), Step::Open(request)];
     all.extend(steps);
     all.push(marker("<run>last"));
-    all.push(Step::Close { opened: 2, until: "<run>last".to_owned(), existing: None });
+    all.push(Step::Close { opened: 2, until: "<run>last".to_owned() });
     all
 }
