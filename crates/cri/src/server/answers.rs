@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use tonic::Status;
 
 use super::Settings;
-use super::world::{ContainerRecord, Space, World, now};
+use super::world::{Space, World};
 use crate::messages::*;
 use crate::rpc::Call;
 
-/// What a process ends with that was killed.
-const KILLED: i32 = 137;
+/// The messages of an answer, or the failure.
+type Answered<C> = Result<Vec<<C as Call>::Response>, Status>;
 
 /// A request that the runtime can answer.
 pub(super) trait Answer: Call {
@@ -19,45 +19,23 @@ pub(super) trait Answer: Call {
         String::new()
     }
 
-    /// Does what is asked.
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<Self::Response, Status>;
-}
-
-/// A request that is answered in parts.
-pub(super) trait AnswerInParts: Call {
-    /// The parts, each with so many items at most.
-    fn parts(self, settings: &Settings, world: &mut World, items: usize) -> Vec<Self::Response>;
+    /// Does what is asked. Only streamed lists are answered by several messages.
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self>;
 }
 
 fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
 }
 
-/// The only id with a beginning.
-fn by_beginning<T>(all: &BTreeMap<String, T>, beginning: &str) -> Option<String> {
-    if beginning.is_empty() {
-        return None;
-    }
-    let mut fitting =
-        all.range(beginning.to_owned()..).map(|(id, _)| id).take_while(|id| id.starts_with(beginning));
-    match (fitting.next(), fitting.next()) {
-        (Some(id), None) => Some(id.clone()),
-        (Some(id), Some(_)) if id == beginning => Some(id.clone()),
-        _ => None,
-    }
+/// A list in messages that each have so many items at most.
+fn in_parts<T: Clone, M>(settings: &Settings, items: &[T], message: impl Fn(Vec<T>) -> M) -> Vec<M> {
+    let parts = items.chunks(settings.stream.unwrap_or(1).max(1));
+    parts.map(|part| message(part.to_vec())).collect()
 }
 
-/// What is named, if it exists. To name nothing is an error.
-fn found<T>(kind: &str, all: &BTreeMap<String, T>, id: &str) -> Result<Option<String>, Status> {
-    if id.is_empty() {
-        return Err(Status::unknown(format!("no {kind} is named")));
-    }
-    Ok(by_beginning(all, id))
-}
-
-/// What is named, or that it does not exist.
-fn find<T>(kind: &str, all: &BTreeMap<String, T>, id: &str) -> Result<String, Status> {
-    found(kind, all, id)?.ok_or_else(|| not_found(kind, id))
+/// What has this id, or that it does not exist.
+fn find<'a, T>(kind: &str, all: &'a BTreeMap<String, T>, id: &str) -> Result<&'a T, Status> {
+    all.get(id).ok_or_else(|| not_found(kind, id))
 }
 
 fn not_found(kind: &str, id: &str) -> Status {
@@ -65,18 +43,18 @@ fn not_found(kind: &str, id: &str) -> Status {
 }
 
 impl Answer for VersionRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Result<VersionResponse, Status> {
-        Ok(VersionResponse {
+    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
+        Ok(vec![VersionResponse {
             version: "0.1.0".to_owned(),
             runtime_name: "containerd".to_owned(),
             runtime_version: settings.runtime_version.clone(),
             runtime_api_version: "v1".to_owned(),
-        })
+        }])
     }
 }
 
 impl Answer for StatusRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Result<StatusResponse, Status> {
+    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
         let condition = |kind: &str| RuntimeCondition {
             r#type: kind.to_owned(),
             status: true,
@@ -95,31 +73,26 @@ impl Answer for StatusRequest {
                 .map(|name| RuntimeHandler { name, features: None })
                 .collect(),
         };
-        Ok(StatusResponse { status: Some(status), info, runtime_handlers, ..StatusResponse::default() })
+        Ok(vec![StatusResponse { status: Some(status), info, runtime_handlers, ..StatusResponse::default() }])
     }
 }
 
 impl Answer for ListPodSandboxRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ListPodSandboxResponse, Status> {
-        Ok(ListPodSandboxResponse { items: sandboxes(world, self.filter) })
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListPodSandboxResponse { items: sandboxes(world, self.filter) }])
     }
 }
 
-impl AnswerInParts for StreamPodSandboxesRequest {
-    fn parts(self, _: &Settings, world: &mut World, items: usize) -> Vec<StreamPodSandboxesResponse> {
-        let sandboxes = sandboxes(world, self.filter);
-        sandboxes
-            .chunks(items)
-            .map(|part| StreamPodSandboxesResponse { pod_sandboxes: part.to_vec() })
-            .collect()
+impl Answer for StreamPodSandboxesRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &sandboxes(world, self.filter), |pod_sandboxes| StreamPodSandboxesResponse {
+            pod_sandboxes,
+        }))
     }
 }
 
 fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox> {
-    let mut filter = filter.unwrap_or_default();
-    if let Some(id) = by_beginning(&world.sandboxes, &filter.id) {
-        filter.id = id;
-    }
+    let filter = filter.unwrap_or_default();
     let fits = |sandbox: &&PodSandbox| {
         (filter.id.is_empty() || filter.id == sandbox.id)
             && filter.state.is_none_or(|state| state.state == sandbox.state)
@@ -133,9 +106,8 @@ impl Answer for PodSandboxStatusRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<PodSandboxStatusResponse, Status> {
-        let id = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        let Some(sandbox) = world.sandboxes.get(&id).cloned() else { return Err(not_found("sandbox", &id)) };
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?.clone();
         let status = PodSandboxStatus {
             id: sandbox.id,
             metadata: sandbox.metadata,
@@ -146,28 +118,7 @@ impl Answer for PodSandboxStatusRequest {
             runtime_handler: sandbox.runtime_handler,
             ..PodSandboxStatus::default()
         };
-        Ok(PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() })
-    }
-}
-
-impl Answer for RunPodSandboxRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RunPodSandboxResponse, Status> {
-        let config = self.config.unwrap_or_default();
-        if world.sandboxes().any(|sandbox| sandbox.metadata == config.metadata) {
-            return Err(Status::unknown("there is a sandbox of this name and attempt"));
-        }
-        let id = world.next_id();
-        let sandbox = PodSandbox {
-            id: id.clone(),
-            metadata: config.metadata,
-            state: PodSandboxState::SandboxReady as i32,
-            created_at: now(),
-            labels: config.labels,
-            annotations: config.annotations,
-            runtime_handler: String::new(),
-        };
-        world.sandboxes.insert(id.clone(), sandbox);
-        Ok(RunPodSandboxResponse { pod_sandbox_id: id })
+        Ok(vec![PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() }])
     }
 }
 
@@ -176,10 +127,10 @@ impl Answer for StopPodSandboxRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StopPodSandboxResponse, Status> {
-        let id = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        stop(world, &id);
-        Ok(StopPodSandboxResponse {})
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
+        stop(world, &self.pod_sandbox_id);
+        Ok(vec![StopPodSandboxResponse {}])
     }
 }
 
@@ -188,12 +139,10 @@ impl Answer for RemovePodSandboxRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemovePodSandboxResponse, Status> {
-        if let Some(id) = found("sandbox", &world.sandboxes, &self.pod_sandbox_id)? {
-            stop(world, &id);
-            world.remove_sandbox(&id);
-        }
-        Ok(RemovePodSandboxResponse {})
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        stop(world, &self.pod_sandbox_id);
+        world.remove_sandbox(&self.pod_sandbox_id);
+        Ok(vec![RemovePodSandboxResponse {}])
     }
 }
 
@@ -211,26 +160,21 @@ fn stop(world: &mut World, sandbox: &str) {
 }
 
 impl Answer for ListContainersRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ListContainersResponse, Status> {
-        Ok(ListContainersResponse { containers: containers(settings, world, self.filter) })
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListContainersResponse { containers: containers(settings, world, self.filter) }])
     }
 }
 
-impl AnswerInParts for StreamContainersRequest {
-    fn parts(self, settings: &Settings, world: &mut World, items: usize) -> Vec<StreamContainersResponse> {
-        let containers = containers(settings, world, self.filter);
-        containers.chunks(items).map(|part| StreamContainersResponse { containers: part.to_vec() }).collect()
+impl Answer for StreamContainersRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &containers(settings, world, self.filter), |containers| {
+            StreamContainersResponse { containers }
+        }))
     }
 }
 
 fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter>) -> Vec<Container> {
-    let mut filter = filter.unwrap_or_default();
-    if let Some(id) = by_beginning(&world.containers, &filter.id) {
-        filter.id = id;
-    }
-    if let Some(id) = by_beginning(&world.sandboxes, &filter.pod_sandbox_id) {
-        filter.pod_sandbox_id = id;
-    }
+    let filter = filter.unwrap_or_default();
     let fits = |container: &&Container| {
         (filter.id.is_empty() || filter.id == container.id)
             && (filter.pod_sandbox_id.is_empty() || filter.pod_sandbox_id == container.pod_sandbox_id)
@@ -248,13 +192,13 @@ fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter
 }
 
 impl Answer for ListContainerStatsRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ListContainerStatsResponse, Status> {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
         let stats = world.containers.iter().map(|(id, record)| ContainerStats {
             attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
             writable_layer: Some(filesystem_usage(settings, record.written)),
             ..ContainerStats::default()
         });
-        Ok(ListContainerStatsResponse { stats: stats.collect() })
+        Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
     }
 }
 
@@ -263,103 +207,29 @@ impl Answer for ContainerStatusRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ContainerStatusResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        let Some(record) = world.containers.get(&id) else { return Err(not_found("container", &id)) };
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        let record = find("container", &world.containers, &self.container_id)?;
         let container = record.container.clone();
-        let reason = match (container.state(), record.exit_code) {
-            (ContainerState::ContainerExited, 0) => "Completed",
-            (ContainerState::ContainerExited, _) => "Error",
-            _ => "",
-        };
         // By a name for people while the image is there.
         let named = world.images.get(&container.image_ref).map(|image| &image.image);
-        let image = named.and_then(|image| image.repo_tags.first()).map(|tag| spec(tag)).or(container.image);
+        let image = named
+            .and_then(|image| image.repo_tags.first())
+            .map(|image| ImageSpec { image: image.clone(), ..ImageSpec::default() })
+            .or(container.image);
         let digest = named.and_then(|image| image.repo_digests.first()).cloned();
         let status = ContainerStatus {
-            id,
+            id: container.id,
             metadata: container.metadata,
             state: container.state,
             created_at: container.created_at,
-            started_at: record.started_at,
-            finished_at: record.finished_at,
-            exit_code: record.exit_code,
             image,
             image_ref: digest.unwrap_or(container.image_ref),
-            reason: reason.to_owned(),
             labels: container.labels,
             mounts: record.mounts.clone(),
             log_path: record.log_path.clone(),
             ..ContainerStatus::default()
         };
-        Ok(ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() })
-    }
-}
-
-impl Answer for CreateContainerRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<CreateContainerResponse, Status> {
-        let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        let config = self.config.unwrap_or_default();
-        let named = config.image.clone().unwrap_or_default();
-        let Some(image_ref) = resolve(world, &named.image)? else {
-            return Err(not_found("image", &named.image));
-        };
-        let is_taken = |container: &Container| {
-            container.pod_sandbox_id == sandbox && container.metadata == config.metadata
-        };
-        if world.containers().any(is_taken) {
-            return Err(Status::unknown("there is a container of this name and attempt"));
-        }
-        let id = world.next_id();
-        let container = Container {
-            id: id.clone(),
-            pod_sandbox_id: sandbox,
-            metadata: config.metadata,
-            image: Some(named),
-            image_ref,
-            state: ContainerState::ContainerCreated as i32,
-            created_at: now(),
-            labels: config.labels,
-            ..Container::default()
-        };
-        let directory = self.sandbox_config.unwrap_or_default().log_directory;
-        world.insert(ContainerRecord {
-            container,
-            mounts: config.mounts,
-            log_path: format!("{directory}/{}", config.log_path),
-            // Nothing runs here; of these two programs it is known how they end.
-            ends_with: match config.command.last().map(String::as_str) {
-                Some("true") => Some(0),
-                Some("false") => Some(1),
-                _ => None,
-            },
-            ..ContainerRecord::default()
-        });
-        Ok(CreateContainerResponse { container_id: id })
-    }
-}
-
-impl Answer for StartContainerRequest {
-    fn about(&self) -> String {
-        self.container_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StartContainerResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        let Some(record) = world.containers.get_mut(&id) else { return Err(not_found("container", &id)) };
-        if record.container.state() != ContainerState::ContainerCreated {
-            return Err(Status::unknown("the container was started before"));
-        }
-        let is_ready = |sandbox: &PodSandbox| sandbox.state() == PodSandboxState::SandboxReady;
-        if !world.sandboxes.get(&record.container.pod_sandbox_id).is_some_and(is_ready) {
-            return Err(Status::unknown("the sandbox does not run"));
-        }
-        let ends_with = record.ends_with;
-        world.set_state(&id, ContainerState::ContainerRunning);
-        if let Some(code) = ends_with {
-            end(world, &id, code);
-        }
-        Ok(StartContainerResponse {})
+        Ok(vec![ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() }])
     }
 }
 
@@ -368,10 +238,10 @@ impl Answer for StopContainerRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StopContainerResponse, Status> {
-        let id = find("container", &world.containers, &self.container_id)?;
-        kill(world, &id);
-        Ok(StopContainerResponse {})
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        find("container", &world.containers, &self.container_id)?;
+        kill(world, &self.container_id);
+        Ok(vec![StopContainerResponse {}])
     }
 }
 
@@ -380,12 +250,10 @@ impl Answer for RemoveContainerRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveContainerResponse, Status> {
-        if let Some(id) = found("container", &world.containers, &self.container_id)? {
-            kill(world, &id);
-            world.remove_container(&id);
-        }
-        Ok(RemoveContainerResponse {})
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        kill(world, &self.container_id);
+        world.remove_container(&self.container_id);
+        Ok(vec![RemoveContainerResponse {}])
     }
 }
 
@@ -393,33 +261,22 @@ impl Answer for RemoveContainerRequest {
 fn kill(world: &mut World, id: &str) {
     let state = world.containers.get(id).map(|record| record.container.state());
     if matches!(state, Some(ContainerState::ContainerRunning | ContainerState::ContainerUnknown)) {
-        end(world, id, KILLED);
+        world.set_state(id, ContainerState::ContainerExited);
     }
-}
-
-/// A container ends.
-fn end(world: &mut World, id: &str, code: i32) {
-    world.set_state(id, ContainerState::ContainerExited);
-    if let Some(record) = world.containers.get_mut(id) {
-        record.exit_code = code;
-    }
-}
-
-fn spec(image: &str) -> ImageSpec {
-    ImageSpec { image: image.to_owned(), ..ImageSpec::default() }
 }
 
 // It has a filter, which containerd ignores.
 impl Answer for ListImagesRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ListImagesResponse, Status> {
-        Ok(ListImagesResponse { images: world.images().cloned().collect() })
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListImagesResponse { images: world.images().cloned().collect() }])
     }
 }
 
-impl AnswerInParts for StreamImagesRequest {
-    fn parts(self, _: &Settings, world: &mut World, items: usize) -> Vec<StreamImagesResponse> {
-        let images: Vec<Image> = world.images().cloned().collect();
-        images.chunks(items).map(|part| StreamImagesResponse { images: part.to_vec() }).collect()
+impl Answer for StreamImagesRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &world.images().cloned().collect::<Vec<_>>(), |images| StreamImagesResponse {
+            images,
+        }))
     }
 }
 
@@ -428,13 +285,9 @@ impl Answer for ImageStatusRequest {
         self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ImageStatusResponse, Status> {
-        let id = resolve(world, &self.about())?;
-        let record = id.and_then(|id| world.images.get(&id));
-        Ok(ImageStatusResponse {
-            image: record.map(|record| record.image.clone()),
-            ..ImageStatusResponse::default()
-        })
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        let image = resolve(world, &self.about()).cloned();
+        Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
     }
 }
 
@@ -445,44 +298,36 @@ impl Answer for RemoveImageRequest {
         if runtime_handler.is_empty() { image.clone() } else { format!("{image},{runtime_handler}") }
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveImageResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         let image = self.image.unwrap_or_default().image;
-        if let Some(id) = resolve(world, &image)? {
+        if let Some(id) = resolve(world, &image).map(|image| image.id.clone()) {
             world.remove_image(&id);
         }
-        Ok(RemoveImageResponse {})
+        Ok(vec![RemoveImageResponse {}])
     }
 }
 
 impl Answer for ImageFsInfoRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
-        let usage = filesystem_usage(settings, world.disk.used());
-        Ok(ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() })
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        let usage = filesystem_usage(settings, world.used());
+        Ok(vec![ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() }])
     }
 }
 
 /// So much of the file system of the images and containers.
 fn filesystem_usage(settings: &Settings, used: Space) -> FilesystemUsage {
     FilesystemUsage {
-        timestamp: now(),
         fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
         used_bytes: Some(UInt64Value { value: used.bytes }),
         inodes_used: Some(UInt64Value { value: used.inodes }),
+        ..FilesystemUsage::default()
     }
 }
 
-/// The id of an image, by its id or the beginning of it, its tag or its digest.
-fn resolve(world: &World, name: &str) -> Result<Option<String>, Status> {
-    if name.is_empty() {
-        return Err(Status::unknown("no image is named"));
-    }
-    let is_named = |image: &Image| {
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+/// An image by its id, its tag or its digest.
+fn resolve<'a>(world: &'a World, name: &str) -> Option<&'a Image> {
+    world.images().find(|image| {
+        let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
         names.any(|known| known == name)
-    };
-    if let Some(image) = world.images().find(|image| is_named(image)) {
-        return Ok(Some(image.id.clone()));
-    }
-    let beginning = if name.starts_with("sha256:") { name.to_owned() } else { format!("sha256:{name}") };
-    Ok(by_beginning(&world.images, &beginning))
+    })
 }

@@ -18,23 +18,10 @@ pub struct Fault {
     pub rpc: Rpc,
     /// Only those about this id or name.
     pub about: Option<String>,
-    /// Which of them.
-    pub calls: Calls,
+    /// Only this one of them, counted from 1.
+    pub nth: Option<usize>,
     /// What goes wrong.
     pub effect: Effect,
-}
-
-/// Which of the calls that fit; counted from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
-    /// Each.
-    Every,
-    /// One.
-    Nth(usize),
-    /// Up to this one.
-    First(usize),
-    /// Those after this one.
-    After(usize),
 }
 
 /// What goes wrong.
@@ -61,17 +48,17 @@ pub enum Effect {
 impl Fault {
     /// A fault of all calls of a kind.
     pub fn every(rpc: Rpc, effect: Effect) -> Self {
-        Self { rpc, about: None, calls: Calls::Every, effect }
+        Self { rpc, about: None, nth: None, effect }
     }
 
     /// A fault of one call of a kind, counted from 1.
     pub fn nth(rpc: Rpc, number: usize, effect: Effect) -> Self {
-        Self { rpc, about: None, calls: Calls::Nth(number), effect }
+        Self { rpc, about: None, nth: Some(number), effect }
     }
 
     /// A fault of the calls of a kind about one id or name.
     pub fn about(rpc: Rpc, about: &str, effect: Effect) -> Self {
-        Self { rpc, about: Some(about.to_owned()), calls: Calls::Every, effect }
+        Self { rpc, about: Some(about.to_owned()), nth: None, effect }
     }
 }
 
@@ -89,14 +76,7 @@ impl Effect {
 
 impl fmt::Debug for Effect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Delay(by) => write!(f, "Delay({by:?})"),
-            Self::Hang => f.write_str("Hang"),
-            Self::Fail(code, message) => write!(f, "Fail({code:?}, {message:?})"),
-            Self::Before(_) => f.write_str("Before(…)"),
-            Self::After(_) => f.write_str("After(…)"),
-            Self::Restart { done, down } => write!(f, "Restart {{ done: {done}, down: {down:?} }}"),
-        }
+        f.write_str("Effect")
     }
 }
 
@@ -158,11 +138,6 @@ impl Armed {
 
     /// Whether the fault is about the call that was counted last.
     fn strikes(&self) -> bool {
-        match self.fault.calls {
-            Calls::Every => true,
-            Calls::Nth(number) => self.seen == number,
-            Calls::First(number) => self.seen <= number,
-            Calls::After(number) => self.seen > number,
-        }
+        self.fault.nth.is_none_or(|number| self.seen == number)
     }
 }

@@ -6,7 +6,7 @@
 //! calls.
 //!
 //! It does what containerd 1.6 does, also where that is dangerous: it removes a container that runs,
-//! and an image that is in use. `tests/containerd` does the same to both and compares.
+//! and an image that is in use.
 
 mod answers;
 mod fault;
@@ -27,7 +27,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-pub use fault::{Calls, Change, Effect, Fault};
+pub use fault::{Change, Effect, Fault};
 pub use tonic::Code;
 pub use world::{Disk, DiskUsage, Layer, NewContainer, NewImage, NewSandbox, Space, World};
 
@@ -79,8 +79,6 @@ pub struct Entry {
     pub api: ApiVersion,
     /// The id or name that it was about; empty for lists.
     pub about: String,
-    /// What came of it: nothing yet for a call that hangs, or whose connection ended before the answer.
-    pub outcome: Option<Code>,
 }
 
 /// A server that serves until it is dropped.
@@ -122,7 +120,7 @@ impl CriServer {
 
     /// How full the disk is: what `statvfs` would say.
     pub fn disk_usage(&self) -> DiskUsage {
-        self.world(|world| world.disk.usage())
+        self.world(|world| world.usage())
     }
 
     /// Adds a fault. Its calls are counted from now on.

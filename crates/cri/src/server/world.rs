@@ -1,7 +1,7 @@
 //! What the runtime has: sandboxes, containers, images and a disk.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -22,15 +22,10 @@ pub struct World {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ContainerRecord {
     pub(super) container: Container,
-    pub(super) started_at: i64,
-    pub(super) finished_at: i64,
-    pub(super) exit_code: i32,
     pub(super) mounts: Vec<Mount>,
     pub(super) log_path: String,
-    /// Ends at once when it is started, with this code.
-    pub(super) ends_with: Option<i32>,
     pub(super) written: Space,
-    pub(super) layers: Vec<Layer>,
+    layers: Vec<Layer>,
 }
 
 /// An image and its layers.
@@ -114,7 +109,6 @@ impl World {
             pinned: new.pinned,
             ..Image::default()
         };
-        self.disk.hold(&new.layers);
         self.images.insert(id.clone(), ImageRecord { image, layers: new.layers });
         id
     }
@@ -160,21 +154,11 @@ impl World {
             labels,
             ..Container::default()
         };
-        let (started_at, finished_at) = match new.state {
-            ContainerState::ContainerCreated => (0, 0),
-            ContainerState::ContainerRunning | ContainerState::ContainerUnknown => (new.created_at, 0),
-            ContainerState::ContainerExited => (new.created_at, new.created_at),
-        };
+        // From then on, a container has its image's layers.
+        let layers = self.images.get(&new.image).map(|image| image.layers.clone()).unwrap_or_default();
         let mounts = new.image_volumes.into_iter().map(mount).collect();
-        self.insert(ContainerRecord {
-            container,
-            started_at,
-            finished_at,
-            mounts,
-            log_path: new.log_path,
-            written: new.written,
-            ..ContainerRecord::default()
-        });
+        let (log_path, written) = (new.log_path, new.written);
+        self.containers.insert(id.clone(), ContainerRecord { container, mounts, log_path, written, layers });
         id
     }
 
@@ -200,25 +184,10 @@ impl World {
         (0..times).map(|attempt| self.add_container(ended(attempt))).collect()
     }
 
-    /// Adds a container, which has its image's layers from then on.
-    pub(super) fn insert(&mut self, mut record: ContainerRecord) {
-        if let Some(image) = self.images.get(&record.container.image_ref) {
-            record.layers = image.layers.clone();
-        }
-        self.disk.hold(&record.layers);
-        self.disk.write(record.written);
-        self.containers.insert(record.container.id.clone(), record);
-    }
-
     /// Sets a container's state, whatever it was.
     pub fn set_state(&mut self, container: &str, state: ContainerState) {
-        let now = now();
-        let Some(record) = self.containers.get_mut(container) else { return };
-        record.container.set_state(state);
-        match state {
-            ContainerState::ContainerRunning => (record.started_at, record.finished_at) = (now, 0),
-            ContainerState::ContainerExited => record.finished_at = now,
-            ContainerState::ContainerCreated | ContainerState::ContainerUnknown => {}
+        if let Some(record) = self.containers.get_mut(container) {
+            record.container.set_state(state);
         }
     }
 
@@ -247,10 +216,7 @@ impl World {
 
     /// Removes a container, whatever its state is.
     pub fn remove_container(&mut self, id: &str) {
-        if let Some(record) = self.containers.remove(id) {
-            self.disk.release(&record.layers);
-            self.disk.erase(record.written);
-        }
+        self.free(|world| _ = world.containers.remove(id));
     }
 
     /// Removes a sandbox with its containers.
@@ -268,8 +234,50 @@ impl World {
 
     /// Removes an image. Containers keep its layers.
     pub fn remove_image(&mut self, id: &str) {
-        if let Some(record) = self.images.remove(id) {
-            self.disk.release(&record.layers);
+        self.free(|world| _ = world.images.remove(id));
+    }
+
+    /// Removes something. What it had is free after the disk's delay.
+    fn free(&mut self, remove: impl FnOnce(&mut Self)) {
+        let before = self.held();
+        remove(self);
+        let (now, after) = (Instant::now(), self.held());
+        self.disk.leaving.retain(|(until, _)| *until > now);
+        if !self.disk.delay.is_zero() {
+            let freed = Space {
+                bytes: before.bytes.saturating_sub(after.bytes),
+                inodes: before.inodes.saturating_sub(after.inodes),
+            };
+            self.disk.leaving.push((now + self.disk.delay, freed));
+        }
+    }
+
+    /// What images and containers have. A layer of several counts once.
+    fn held(&self) -> Space {
+        let of_containers = self.containers.values().flat_map(|record| &record.layers);
+        let layers = self.images.values().flat_map(|record| &record.layers).chain(of_containers);
+        let layers: BTreeMap<&str, Space> = layers
+            .map(|layer| (layer.digest.as_str(), Space { bytes: layer.bytes, inodes: layer.inodes }))
+            .collect();
+        let written = self.containers.values().map(|record| record.written);
+        layers.into_values().chain(written).fold(Space::default(), Space::plus)
+    }
+
+    /// What the runtime uses, what it has not freed yet included.
+    pub(super) fn used(&self) -> Space {
+        let now = Instant::now();
+        let leaving = self.disk.leaving.iter().filter(|(until, _)| *until > now).map(|(_, space)| *space);
+        leaving.fold(self.held(), Space::plus)
+    }
+
+    /// How full the disk is now: what `statvfs` would say.
+    pub fn usage(&self) -> DiskUsage {
+        let used = self.disk.other.plus(self.used());
+        DiskUsage {
+            capacity: self.disk.capacity,
+            available: self.disk.capacity.saturating_sub(used.bytes),
+            inodes: self.disk.inodes,
+            inodes_available: self.disk.inodes.saturating_sub(used.inodes),
         }
     }
 
@@ -286,12 +294,6 @@ fn pod_labels(pod: &PodSandboxMetadata) -> BTreeMap<String, String> {
     let PodSandboxMetadata { name, namespace, uid, .. } = pod;
     let labels = [(POD_NAME, name), (POD_NAMESPACE, namespace), (POD_UID, uid)];
     labels.map(|(key, value)| (key.to_owned(), value.clone())).into()
-}
-
-/// The time in nanoseconds since 1970.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
 /// A layer of an image. Images with the same layer share it.
@@ -329,9 +331,7 @@ pub struct Disk {
     pub other: Space,
     /// How long it takes until what was removed is free.
     pub delay: Duration,
-    /// Layers by digest, and how many images and containers have them.
-    layers: BTreeMap<String, (Space, usize)>,
-    written: Space,
+    /// What was removed, and when it is free.
     leaving: Vec<(Instant, Space)>,
 }
 
@@ -351,13 +351,6 @@ impl Space {
             inodes: self.inodes.saturating_add(other.inodes),
         }
     }
-
-    fn minus(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_sub(other.bytes),
-            inodes: self.inodes.saturating_sub(other.inodes),
-        }
-    }
 }
 
 impl Default for Disk {
@@ -369,100 +362,6 @@ impl Default for Disk {
 impl Disk {
     /// An empty disk.
     pub fn new(capacity: u64, inodes: u64) -> Self {
-        Self {
-            capacity,
-            inodes,
-            other: Space::default(),
-            delay: Duration::ZERO,
-            layers: BTreeMap::new(),
-            written: Space::default(),
-            leaving: Vec::new(),
-        }
-    }
-
-    /// How full the disk is now.
-    pub fn usage(&self) -> DiskUsage {
-        let used = self.other.plus(self.used());
-        DiskUsage {
-            capacity: self.capacity,
-            available: self.capacity.saturating_sub(used.bytes),
-            inodes: self.inodes,
-            inodes_available: self.inodes.saturating_sub(used.inodes),
-        }
-    }
-
-    /// What the runtime uses, what it has not freed yet included.
-    pub(super) fn used(&self) -> Space {
-        let now = Instant::now();
-        let layers = self.layers.values().map(|(space, _)| *space);
-        let leaving = self.leaving.iter().filter(|(until, _)| *until > now).map(|(_, space)| *space);
-        layers.chain(leaving).fold(self.written, Space::plus)
-    }
-
-    /// Someone more has these layers.
-    pub(super) fn hold(&mut self, layers: &[Layer]) {
-        for layer in layers {
-            let space = Space { bytes: layer.bytes, inodes: layer.inodes };
-            self.layers.entry(layer.digest.clone()).or_insert((space, 0)).1 += 1;
-        }
-    }
-
-    /// Someone less has these layers; those that nobody has any more go.
-    pub(super) fn release(&mut self, layers: &[Layer]) {
-        for layer in layers {
-            if let Some((space, holders)) = self.layers.get_mut(&layer.digest) {
-                *holders -= 1;
-                if *holders == 0 {
-                    let space = *space;
-                    self.layers.remove(&layer.digest);
-                    self.leave(space);
-                }
-            }
-        }
-    }
-
-    /// A container writes.
-    pub(super) fn write(&mut self, space: Space) {
-        self.written = self.written.plus(space);
-    }
-
-    /// What a container has written goes.
-    pub(super) fn erase(&mut self, space: Space) {
-        self.written = self.written.minus(space);
-        self.leave(space);
-    }
-
-    fn leave(&mut self, space: Space) {
-        let now = Instant::now();
-        self.leaving.retain(|(until, _)| *until > now);
-        if !self.delay.is_zero() {
-            self.leaving.push((now + self.delay, space));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn layer(digest: &str, bytes: u64) -> Layer {
-        Layer { digest: digest.to_owned(), bytes, inodes: 1 }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_shared_layer_is_stored_once_and_freed_with_its_last_holder() {
-        let mut disk = Disk::new(100, 100);
-        disk.other = Space { bytes: 10, inodes: 0 };
-        disk.hold(&[layer("base", 20), layer("a", 5)]);
-        disk.hold(&[layer("base", 20), layer("b", 7)]);
-        assert_eq!(disk.usage().available, 58);
-        assert_eq!(disk.usage().inodes_available, 97);
-        disk.release(&[layer("base", 20), layer("a", 5)]);
-        assert_eq!(disk.usage().available, 63);
-        disk.delay = Duration::from_secs(2);
-        disk.release(&[layer("base", 20), layer("b", 7)]);
-        assert_eq!(disk.usage().available, 63);
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(disk.usage().available, 90);
+        Self { capacity, inodes, other: Space::default(), delay: Duration::ZERO, leaving: Vec::new() }
     }
 }

@@ -131,27 +131,3 @@ impl Tar {
         self.0
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tar_reads_what_is_written() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut tar = Tar::default();
-        tar.file("a", 0o644, b"first");
-        tar.file("b", 0o755, &[b'x'; 1000]);
-        let path = directory.path().join("x.tar");
-        fs::write(&path, tar.finish()).expect("written");
-        let read = |arguments: &[&str]| {
-            let output =
-                Command::new("tar").arg(arguments[0]).arg(&path).args(&arguments[1..]).output().expect("tar");
-            assert!(output.status.success(), "{output:?}");
-            output.stdout
-        };
-        assert_eq!(read(&["-tf"]), b"a\nb\n");
-        assert_eq!(read(&["-xOf", "a"]), b"first");
-        assert_eq!(read(&["-xOf", "b"]).len(), 1000);
-    }
-}

@@ -3,16 +3,14 @@
 //!
 //! [`Containerd`] has its own configuration, directories and socket, on a file system of its own, and is
 //! gone when the test ends. It needs root, because containers do. Where something is not there, [`can_run`]
-//! lets a test be skipped by its name and says why. [`Kubelet`] and [`Pins`] need no root.
+//! lets a test be skipped by its name and says why. [`Kubelet`] needs no root.
 
 mod archive;
 mod containerd;
 mod kubelet;
-mod pins;
 mod pods;
 
 pub use archive::{Archive, Layer};
 pub use containerd::{Containerd, Options, can_run};
 pub use kubelet::{Kubelet, KubeletOutcome, KubeletPass, KubeletRules};
-pub use pins::Pins;
 pub use pods::{ContainerSpec, Pod};

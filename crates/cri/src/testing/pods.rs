@@ -70,12 +70,6 @@ impl Pod {
         Ok(Self { config, sandbox })
     }
 
-    /// Gives further labels to the containers that are created from now on.
-    pub fn with_labels(mut self, labels: &BTreeMap<String, String>) -> Self {
-        self.config.labels.extend(labels.clone());
-        self
-    }
-
     /// The id of the sandbox.
     pub fn sandbox(&self) -> &str {
         &self.sandbox

@@ -1,7 +1,6 @@
 //! The client, on the server that injects faults.
 
 mod lists;
-mod pins;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -257,22 +256,5 @@ async fn every_call_is_counted() -> Result<()> {
     let expected =
         [(Rpc::Version, "success"), (Rpc::ListContainers, "success"), (Rpc::ContainerStatus, "not_found")];
     assert_eq!(*seen.lock().expect("not poisoned"), expected);
-    Ok(())
-}
-
-#[tokio::test]
-async fn faults_change_the_world_between_a_list_and_a_removal() -> Result<()> {
-    let (world, _) = pods(1, 1);
-    let server = CriServer::start(Settings::default(), world)?;
-    let client = connect(&server).await?;
-    let dead = client.containers(None).await?.iter().find(has_ended).expect("one").id.clone();
-    server.fault(Fault::nth(
-        Rpc::ContainerStatus,
-        1,
-        Effect::before(|world, id| world.set_state(id, ContainerState::ContainerRunning)),
-    ));
-    let status = client.container(&dead).await?.expect("there");
-    assert_eq!(status.state(), ContainerState::ContainerRunning);
-    assert_eq!(server.calls(Rpc::ContainerStatus), [dead]);
     Ok(())
 }
