@@ -22,17 +22,15 @@ pub const LONGEST: usize = 32 << 20;
 /// The ages of the images, by [`crate::view::Image::key`].
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
-    images: BTreeMap<String, Known>,
+    images: BTreeMap<String, Record>,
     /// How often something has changed that a state file has.
     revision: u64,
 }
 
-/// An image that is known.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    record: Record,
-    /// Whether the last list has it.
-    is_present: bool,
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        self.images == other.images
+    }
 }
 
 /// The age of an image.
@@ -45,16 +43,6 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
 }
-
-impl PartialEq for Ledger {
-    /// Whether the same is known of the same images.
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len()
-            && self.images.iter().all(|(key, known)| other.record(key) == Some(known.record))
-    }
-}
-
-impl Eq for Ledger {}
 
 impl Record {
     /// What the state file has of it.
@@ -109,8 +97,7 @@ impl Ledger {
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        let known = images.into_iter().map(|(key, record)| (key, Known { record, is_present: false }));
-        Ok(Self { images: known.collect(), revision: 0 })
+        Ok(Self { images, revision: 0 })
     }
 
     /// The content of a state file.
@@ -118,9 +105,7 @@ impl Ledger {
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        let images: BTreeMap<&str, Record> =
-            self.images.iter().map(|(key, known)| (key.as_str(), known.record)).collect();
-        serde_json::to_vec(&Stored { version: VERSION, images })
+        serde_json::to_vec(&Stored { version: VERSION, images: &self.images })
     }
 
     /// A number that changes when the state file has to be written again.
@@ -133,54 +118,43 @@ impl Ledger {
     ///
     /// Moments that are still to come, after the clock went back, count as now.
     pub fn observe(&mut self, runtime: &RuntimeView, pods: &PodView, now: Timestamp) {
-        let mut has_changed = false;
-        for Known { record, is_present } in self.images.values_mut() {
-            *is_present = false;
-            let before = *record;
-            record.first_detected = record.first_detected.min(now);
-            record.last_used = record.last_used.map(|used| used.min(now));
-            has_changed |= before != *record;
-        }
         let users = Users::of(runtime, pods);
-        let mut new = Vec::new();
+        let clamped = |record: Record| Record {
+            first_detected: record.first_detected.min(now),
+            last_used: record.last_used.map(|used| used.min(now)),
+        };
+        let mut next = BTreeMap::new();
+        if runtime.images_extent == Extent::Slice {
+            next.extend(self.images.iter().map(|(key, record)| (key.clone(), clamped(*record))));
+        }
         for image in runtime.images.iter().filter(|image| !image.id.is_empty()) {
-            let used = users.uses(image);
             let key = image.key();
-            let Some(Known { record, is_present }) = self.images.get_mut(&*key) else {
-                new.push((key, used));
+            let known = next.get(&*key).or_else(|| self.images.get(&*key));
+            if known.is_none() && next.len() >= MOST {
                 continue;
-            };
-            *is_present = true;
-            let before = record.stored();
-            record.last_used = used.then_some(now).or(record.last_used);
-            has_changed |= before != record.stored();
-        }
-        let count = self.images.len();
-        if runtime.images_extent == Extent::Whole {
-            self.images.retain(|_, known| known.is_present);
-        }
-        has_changed |= self.images.len() != count;
-        for (key, used) in new {
-            let last_used = used.then_some(now);
-            if let Some(Known { record, .. }) = self.images.get_mut(&*key) {
-                record.last_used = last_used.or(record.last_used);
-            } else if self.images.len() < MOST {
-                let record = Record { first_detected: now, last_used };
-                has_changed = true;
-                self.images.insert(key.into_owned(), Known { record, is_present: true });
             }
+            let new = Record { first_detected: now, last_used: None };
+            let mut record = clamped(known.copied().unwrap_or(new));
+            record.last_used = users.uses(image).then_some(now).or(record.last_used);
+            next.insert(key.into_owned(), record);
         }
-        self.revision += u64::from(has_changed);
+        let is_stored = |(key, record): (&String, &Record)| {
+            self.images.get(key).is_some_and(|before| before.stored() == record.stored())
+        };
+        if next.len() != self.images.len() || !next.iter().all(is_stored) {
+            self.revision += 1;
+        }
+        self.images = next;
     }
 
     /// What is known of an image.
     pub fn record(&self, key: &str) -> Option<Record> {
-        self.images.get(key).map(|known| known.record)
+        self.images.get(key).copied()
     }
 
     /// Sets what is known of an image.
     pub fn set(&mut self, key: &str, record: Record) {
-        self.images.insert(key.to_owned(), Known { record, is_present: true });
+        self.images.insert(key.to_owned(), record);
         self.revision += 1;
     }
 

@@ -46,23 +46,3 @@ impl Options {
 fn number(name: &str, text: &str) -> Result<u64, String> {
     text.replace('_', "").parse().map_err(|_| format!("{name}: {text:?} is not a whole number"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(arguments: &[&str]) -> Result<Options, String> {
-        Options::parse("worlds", 7, arguments.iter().map(|&argument| argument.to_owned()))
-    }
-
-    #[test]
-    fn numbers_are_read_and_arguments_of_other_harnesses_are_ignored() {
-        assert_eq!(parse(&[]), Ok(Options::Many(7)));
-        assert_eq!(parse(&["--worlds", "1_000_000", "--test-threads=2"]), Ok(Options::Many(1_000_000)));
-        assert_eq!(parse(&["--seed", "42"]), Ok(Options::One(42)));
-        assert_eq!(parse(&["--list"]), Ok(Options::Nothing));
-        assert_eq!(parse(&["other"]), Ok(Options::Nothing));
-        assert_eq!(parse(&["world"]), Ok(Options::Many(7)));
-        assert!(parse(&["--worlds"]).is_err() && parse(&["--seed", "x"]).is_err());
-    }
-}

@@ -39,25 +39,6 @@ impl World {
         Self::build(&mut random, pods, if odd { 4 } else { 0 })
     }
 
-    /// A world in which everything makes sense, and only the kubelet's rules hold.
-    pub fn ordinary(seed: u64, pods: usize) -> Self {
-        let mut random = Random::new(seed);
-        let mut world = Self::build(&mut random, pods, 0);
-        let rules = Rules::kubelet_only();
-        world.rules.limits = rules.limits;
-        world.rules.created_grace = rules.created_grace;
-        world.rules.additions = rules.additions;
-        world.rules.images.keep_local = false;
-        world.rules.images.keep.clear();
-        world.rules.kubelet = Kubelet::Absent;
-        world.rules.free = None;
-        world.runtime.sandbox_image = None;
-        world.runtime.containers_extent = Extent::Whole;
-        world.runtime.sandboxes_extent = Extent::Whole;
-        world.runtime.images_extent = Extent::Whole;
-        world
-    }
-
     /// All of it, for the checks.
     pub const fn inputs(&self) -> Inputs<'_> {
         let Self { runtime, pods, files, ledger, rules, now } = self;
