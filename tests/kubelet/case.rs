@@ -39,12 +39,8 @@ pub struct Case {
     pub kubelet: KubeletRules,
     /// The runtime at earlier times, from which both know the ages of images. The last one is now.
     pub history: Vec<World>,
-    /// The pods, as the kubelet knows them.
+    /// The pods.
     pub pods: Vec<Pod>,
-    /// The same, as kube-gc is told.
-    pub told: Vec<Pod>,
-    /// Whether kube-gc looks at the runtime only now.
-    pub forgets: bool,
     /// The logs.
     pub files: Files,
     /// Whether the node is under pressure.
@@ -95,9 +91,7 @@ impl Case {
             rules,
             kubelet,
             history,
-            told: pods.clone(),
             pods,
-            forgets: false,
             files: Files::random(&mut random, root, &logs),
             pressure,
             faults,

@@ -110,7 +110,7 @@ impl fmt::Display for Both {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let case = &self.case;
         writeln!(f, "rules {:?}", case.rules)?;
-        writeln!(f, "pressure {}, disk {:?}", case.pressure, case.world().disk.usage())?;
+        writeln!(f, "pressure {}, disk {:?}", case.pressure, case.world().usage())?;
         for pod in &case.pods {
             writeln!(f, "{pod:?}")?;
         }

@@ -110,7 +110,7 @@ pub async fn go_to_zero(stage: &mut Stage) -> Result<()> {
     rules.roots.pods = format!("{root}/var/log/pods");
     rules.roots.containers = format!("{root}/var/log/containers");
     rules.created_grace = std::time::Duration::ZERO;
-    let mut collector = stage.collector(&rules, pods).await?;
+    let mut collector = stage.collector(&rules, &pods).await?;
     let dead = || stage.runtime.world(|world| world.containers().count() - 1);
     let mut passes = 0;
     while dead() > 0 {

@@ -66,11 +66,10 @@ impl Stage {
         Ok(Self { kubelet: Kubelet::start(&program)?, runtime, root })
     }
 
-    /// Lets both collect the world of this seed, after a change to it.
-    pub async fn run(&mut self, seed: u64, change: impl Fn(&mut Case)) -> Result<Both> {
+    /// Lets both collect the world of this seed.
+    pub async fn run(&mut self, seed: u64) -> Result<Both> {
         let root = self.root.path().to_string_lossy().into_owned();
-        let mut case = Case::random(seed, &root, now());
-        change(&mut case);
+        let case = Case::random(seed, &root, now());
         let kubelet = self.kubelet(&case).await.context("the kubelet")?;
         let (ours, reasons) = self.ours(&case).await.context("kube-gc")?;
         Ok(Both { case, kubelet, ours, reasons })
@@ -141,7 +140,7 @@ impl Stage {
     }
 
     /// kube-gc on this runtime, beside an API server with these pods.
-    pub async fn collector(&self, rules: &Rules, pods: Vec<Pod>) -> Result<NodeCollector> {
+    pub async fn collector(&self, rules: &Rules, pods: &[Pod]) -> Result<NodeCollector> {
         let options = NodeOptions {
             rules: rules.clone(),
             endpoint: self.runtime.endpoint().clone(),
@@ -159,8 +158,8 @@ impl Stage {
     }
 
     async fn ours(&self, case: &Case) -> Result<(Left, Vec<String>)> {
-        let mut collector = self.collector(&case.rules, case.told.clone()).await?;
-        for world in case.history.iter().filter(|_| !case.forgets) {
+        let mut collector = self.collector(&case.rules, &case.pods).await?;
+        for world in &case.history {
             self.show(world);
             collector.look(now()).await?;
         }

@@ -46,15 +46,8 @@ pub enum Weakness {
 }
 
 /// Whether a scenario must skip this, because the collector in use has the defect.
-pub fn fails_at(weakness: Weakness) -> bool {
-    match weakness {
-        Weakness::RingInForeground
-        | Weakness::BlocksItself
-        | Weakness::UnlistableType
-        | Weakness::LateDependents
-        | Weakness::ForegroundWhileOrphaning
-        | Weakness::OrphanWhileDeleting => collects(),
-    }
+pub fn fails_at(_: Weakness) -> bool {
+    collects()
 }
 
 /// Ends it with the standard input, so that it never outlives the test.

@@ -166,26 +166,18 @@ impl Webhook {
             })));
         }
         cluster.set_label(ns.as_object(), label, "here").await?;
-        let rule = json!({
-            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["secrets"],
-            "operations": ["UPDATE", "DELETE"], "scope": "*",
-        });
-        let webhooks = json!([{
-            "name": NAME,
-            "clientConfig": self.client_config(),
-            "rules": [rule],
-            "namespaceSelector": { "matchLabels": { label: "here" } },
-            "objectSelector": { "matchLabels": { label: "yes" } },
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-        }]);
+        let mut webhook = registration(
+            self.client_config(),
+            ("", "secrets"),
+            &["UPDATE", "DELETE"],
+            &json!({ label: "here" }),
+        );
+        webhook["objectSelector"] = json!({ "matchLabels": { label: "yes" } });
+        let webhooks = json!([webhook]);
         let name = format!("{}-guard", ns.name());
         cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
     }
-}
 
-impl Webhook {
     /// Registers the webhook with a real server for ConfigMaps of the namespaces that have this
     /// label, with a timeout in seconds. Returns the configuration, which the server applies some
     /// time later.
@@ -196,20 +188,10 @@ impl Webhook {
         operations: &[&str],
         seconds: u32,
     ) -> Result<Obj> {
-        let rule = json!({
-            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
-            "operations": operations, "scope": "*",
-        });
-        let webhooks = json!([{
-            "name": NAME,
-            "clientConfig": self.client_config(),
-            "rules": [rule],
-            "namespaceSelector": { "matchLabels": { label: "here" } },
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": seconds,
-        }]);
+        let mut webhook =
+            registration(self.client_config(), ("", "configmaps"), operations, &json!({ label: "here" }));
+        webhook["timeoutSeconds"] = json!(seconds);
+        let webhooks = json!([webhook]);
         let name = format!("{label}.{}", operations.join("-").to_lowercase());
         cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
     }
@@ -225,6 +207,28 @@ impl Drop for Webhook {
             }
         }
     }
+}
+
+/// The configuration of a webhook for writes of a type in the namespaces with these labels.
+fn registration(
+    client_config: &Value,
+    (group, plural): (&str, &str),
+    operations: &[&str],
+    labels: &Value,
+) -> Value {
+    let rule = json!({
+        "apiGroups": [group], "apiVersions": ["*"], "resources": [plural],
+        "operations": operations, "scope": "*",
+    });
+    json!({
+        "name": NAME,
+        "clientConfig": client_config,
+        "rules": [rule],
+        "namespaceSelector": { "matchLabels": labels },
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+    })
 }
 
 fn is_secret(review: &Review<'_>, namespace: &str) -> bool {

@@ -216,34 +216,36 @@ impl<'a> Installation<'a> {
     /// everywhere.
     pub async fn may_in(&self, namespace: &str, verb: &str, group: &str, resource: &str) -> Result<bool> {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": format!("system:serviceaccount:{0}:{0}", self.name),
-                "groups": [
-                    "system:serviceaccounts",
-                    format!("system:serviceaccounts:{}", self.name),
-                    "system:authenticated",
-                ],
-                "resourceAttributes": {
-                    "namespace": namespace,
-                    "verb": verb,
-                    "group": group,
-                    "resource": resource,
-                    "subresource": subresource,
-                },
+        let attributes = json!({
+            "groups": [
+                "system:serviceaccounts",
+                format!("system:serviceaccounts:{}", self.name),
+                "system:authenticated",
+            ],
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": verb,
+                "group": group,
+                "resource": resource,
+                "subresource": subresource,
             },
         });
-        let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let answer = self.cluster.send("POST", path, None, Some(&review)).await?;
-        answer["status"]["allowed"].as_bool().context("no answer")
+        self.allows(&format!("system:serviceaccount:{0}:{0}", self.name), &attributes).await
     }
 
     /// Requests a token of the service account, as the kubelet does. A token that is bound to an
     /// object is invalid after the object is deleted.
     pub async fn request_token(&self, bound_to: Option<&Value>) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{0}/serviceaccounts/{0}/token", self.name);
+        self.token(self.name, self.name, bound_to).await
+    }
+
+    pub(super) async fn token(
+        &self,
+        namespace: &str,
+        account: &str,
+        bound_to: Option<&Value>,
+    ) -> Result<String> {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request = json!({
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

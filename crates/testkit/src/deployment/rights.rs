@@ -29,14 +29,7 @@ impl Installation<'_> {
 
     /// Requests a token of a service account.
     pub async fn token_of(&self, name: &str) -> Result<String> {
-        let path = format!("/api/v1/namespaces/{NAME}/serviceaccounts/{name}/token");
-        let request = json!({
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": { "expirationSeconds": 3600 },
-        });
-        let answer = self.cluster.send("POST", &path, None, Some(&request)).await?;
-        Ok(answer["status"]["token"].as_str().context("no token")?.to_owned())
+        self.token(NAME, name, None).await
     }
 
     /// Whether the collector may create such reviews.

@@ -193,20 +193,11 @@ impl Webhook {
         let mut client_config = self.client_config().clone();
         let url = client_config["url"].as_str().unwrap_or_default();
         client_config["url"] = json!(format!("{url}{number}"));
-        let rule = json!({
-            "apiGroups": [resource.group], "apiVersions": ["*"], "resources": [resource.plural],
-            "operations": operations, "scope": "*",
-        });
-        let webhooks = json!([{
-            "name": NAME,
-            "clientConfig": client_config,
-            "rules": [rule],
-            "namespaceSelector": { "matchLabels": { REVIEWED: ns.name() } },
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Fail",
-            "timeoutSeconds": 30,
-        }]);
+        let type_name = (&*resource.group, &*resource.plural);
+        let labels = json!({ REVIEWED: ns.name() });
+        let mut webhook = super::registration(&client_config, type_name, operations, &labels);
+        webhook["timeoutSeconds"] = json!(30);
+        let webhooks = json!([webhook]);
         let name = format!("{}-{number}", ns.name());
         let configuration = if mutating {
             cluster.of::<k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration>(name)
