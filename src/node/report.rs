@@ -121,7 +121,8 @@ pub fn why_dry(options: &NodeOptions) -> Option<String> {
 }
 
 impl PassResult {
-    fn new(carried: &PassOutcome) -> Self {
+    /// The result of carrying out a plan.
+    pub fn new(carried: &PassOutcome) -> Self {
         let Summary { removed, refused, failed, freed_bytes: _, missing, unmeasured: _ } = carried.summary;
         let items = carried.removals.iter().map(|record| {
             let (outcome, reason) = match &record.outcome {

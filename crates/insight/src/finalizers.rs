@@ -9,15 +9,6 @@ use crate::knowledge::{Details, FinalizerSetter};
 use kube_gc_core::object::Catalog;
 use kube_gc_core::text::word;
 
-/// What a finalizer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FinalizerUse {
-    /// Who removes it.
-    pub remover: &'static str,
-    /// When.
-    pub when: &'static str,
-}
-
 /// Well-known finalizers: a name, in which `*` at one end stands for any text; who removes it; and when. The
 /// first line that matches counts.
 const KNOWN: &str = "\
@@ -58,9 +49,9 @@ kopf.zalando.org/*: an operator that is built with kopf: its deletion handler is
 strimzi.io/*: the Strimzi operator: the Kafka resource has been deleted
 istio-finalizer.install.istio.io: the Istio operator: the control plane has been uninstalled";
 
-/// What a finalizer is for, if it is a well-known one.
+/// Who removes a finalizer, and when, if it is a well-known one.
 #[must_use]
-pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
+pub fn known_finalizer(name: &str) -> Option<(&'static str, &'static str)> {
     let fits = |pattern: &str| match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
         (_, Some(begin)) => name.starts_with(begin),
@@ -69,7 +60,7 @@ pub fn known_finalizer(name: &str) -> Option<FinalizerUse> {
     KNOWN.lines().find_map(|line| {
         let (pattern, rest) = line.split_once(": ")?;
         let (remover, when) = rest.split_once(": ")?;
-        fits(pattern).then_some(FinalizerUse { remover, when })
+        fits(pattern).then_some((remover, when))
     })
 }
 
@@ -96,8 +87,8 @@ impl FinalizerReport {
             let known = known_finalizer(name);
             Self {
                 name: word(name).to_string(),
-                remover: known.map(|known| known.remover.into()),
-                when: known.map(|known| known.when.into()),
+                remover: known.map(|(remover, _)| remover.into()),
+                when: known.map(|(_, when)| when.into()),
                 set_by: details.setters.iter().find(|setter| setter.finalizer == *name).cloned(),
                 api_is_served: if known.is_some() { None } else { is_served(name, catalog) },
             }

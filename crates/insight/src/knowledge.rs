@@ -318,7 +318,7 @@ impl LocalGraph {
     pub fn add(&mut self, resource: &Arc<ResourceType>, objects: Vec<ObjectFacts>) {
         let mut events = vec![Vec::new(); self.partitions.len()];
         for facts in objects {
-            let at = usize::from(self.sharding.of(facts.namespace.as_ref()).0);
+            let at = self.partition(facts.namespace.as_ref());
             events[at].push(WatchEvent::Apply(facts));
         }
         for (at, events) in events.into_iter().enumerate() {
@@ -336,7 +336,7 @@ impl LocalGraph {
 
     /// A fact that a question needs, unless it is that of a live read.
     pub fn answer(&mut self, need: &Need, limits: ViewLimits) -> Option<Fact> {
-        let at = usize::from(self.sharding.of(need.namespace()).0);
+        let at = self.partition(need.namespace());
         fact(&mut self.partitions[at], need, limits)
     }
 

@@ -45,7 +45,7 @@ pub use explain::{
     Chain, ChainLink, Explanation, HeldObjects, Hold, Leaf, NamespaceCondition, NamespaceContents,
     NamespaceReport, Outcome, TypeLeft, explain, explain_namespace,
 };
-pub use finalizers::{FinalizerReport, FinalizerUse, known_finalizer};
+pub use finalizers::{FinalizerReport, known_finalizer};
 pub use judge::{Evidence, JudgedReference, classify};
 pub use knowledge::{
     AbsenceEvidence, Asker, Details, Fact, FinalizerSetter, Knowledge, Live, LiveObject, LocalGraph, Need,

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Api, ApiSettings, WriteGate};
 use crate::demo::cluster::User;
 use crate::node::{
-    self, Disk as _, Look, NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile,
+    self, Disk as _, Look, NodeCollector, NodeOptions, PassResult, PodSource, Presence, StateFile,
 };
 
 /// A gibibyte.
@@ -274,10 +274,11 @@ impl Host {
         Ok(look)
     }
 
-    /// Carries out a plan.
-    pub async fn carry_out(&mut self, look: &Look) -> Result<PassOutcome, String> {
+    /// Carries out a plan. Returns what came of it, and the milliseconds that it took.
+    pub async fn carry_out(&mut self, look: &Look) -> Result<(PassResult, f64), String> {
         let carried = self.collector.carry_out(look, Scope::All, &CancellationToken::new()).await;
-        carried.map_err(|error| error.to_string())
+        let carried = carried.map_err(|error| error.to_string())?;
+        Ok((PassResult::new(&carried), carried.took.as_secs_f64() * 1000.0))
     }
 }
 

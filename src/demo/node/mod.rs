@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{Effect, Fault, NewContainer, Space, World};
-use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use serde_json::{Value, json};
 
@@ -17,7 +16,7 @@ use super::output::{
     BAD, Format, GONE, OBJECT, Output, QUIET, READING_PAUSE, STAYS, Styled, TITLE, checked, heading,
 };
 use crate::app::{Error, ErrorKind, block_on_one_runtime, termination};
-use crate::node::{Look, PassOutcome};
+use crate::node::PassResult;
 use host::{GIB, Host, IMAGES, LATE, OTHER};
 
 /// Runs the demo of node collection.
@@ -49,7 +48,7 @@ struct Scenario {
     /// What happens before the collector looks.
     prepare: fn(&Host),
     /// What has come of it, in sentences; an error if that is not as it must be.
-    verify: fn(&Host, &Plan, &PassOutcome) -> Result<Vec<String>, String>,
+    verify: fn(&Host, &Plan, &PassResult) -> Result<Vec<String>, String>,
 }
 
 const SCENARIOS: [Scenario; 3] = [
@@ -62,7 +61,8 @@ const SCENARIOS: [Scenario; 3] = [
         prepare: |_| {},
         verify: |host, plan, pass| {
             let planned: BTreeSet<&str> = plan.removed().map(|entry| entry.id.as_str()).collect();
-            let removed: BTreeSet<&str> = removed(pass).map(|record| record.candidate.id()).collect();
+            let removed = pass.items.iter().filter(|item| item.outcome == "removed");
+            let removed: BTreeSet<&str> = removed.map(|item| item.id.as_str()).collect();
             must(planned == removed, "something else went than the plan has said")?;
             must(host.percent() <= 80, "the disk is still too full")?;
             must(!host.has_logs("checkout-old"), "the logs of a pod that is gone are there")?;
@@ -88,8 +88,8 @@ const SCENARIOS: [Scenario; 3] = [
         },
         verify: |host, plan, pass| {
             must(host.has_image(LATE), "an image that a container uses is gone")?;
-            let mut records = pass.removals.iter();
-            let why = records.find_map(|record| reason(record).filter(|_| name_of(plan, record) == LATE));
+            let late = pass.items.iter().find(|item| name_of(plan, item.what, &item.id) == LATE);
+            let why = late.and_then(|item| item.reason.as_deref());
             let why = why.ok_or("the image was not refused")?;
             Ok(vec![format!("image {LATE} stays: {why}")])
         },
@@ -104,8 +104,8 @@ const SCENARIOS: [Scenario; 3] = [
             set_other(host, OTHER + 20 * GIB);
         },
         verify: |_, _, pass| {
-            must(removed(pass).next().is_none(), "something was removed that should stay")?;
-            must(missing_bytes(pass) > 0, "enough is free")?;
+            must(pass.removed == 0, "something was removed that should stay")?;
+            must(pass.missing_bytes > 0, "enough is free")?;
             Ok(vec![
                 "nothing was removed; `kube-gc node once` would end with exit code 7, and `run` would write \
                  the event FreeDiskSpaceFailed"
@@ -141,18 +141,17 @@ async fn play(output: &Output) -> Result<(), String> {
             }),
         );
         output.pause(2 * READING_PAUSE).await;
-        let pass = host.carry_out(&look).await?;
+        let (pass, milliseconds) = host.carry_out(&look).await?;
         let mut verified = vec![nothing_running_was_touched(&host)?, kept_images_are_there(&host)?];
         verified.extend(verify(&host, plan, &pass)?);
-        output.text(&pass_text(&look, &pass, host.percent(), &verified));
-        let removals: Vec<Value> = pass.removals.iter().map(|record| removal_json(plan, record)).collect();
+        output.text(&pass_text(plan, &pass, milliseconds, host.percent(), &verified));
         output.event(
             "pass",
             &json!({
                 "scenario": number, "name": name, "verified": verified,
                 "pass": {
-                    "removals": removals, "percent": host.percent(), "missingBytes": missing_bytes(&pass),
-                    "milliseconds": milliseconds(&pass),
+                    "removals": removals(plan, &pass), "percent": host.percent(),
+                    "missingBytes": pass.missing_bytes, "milliseconds": milliseconds,
                 },
             }),
         );
@@ -208,30 +207,9 @@ fn must(holds: bool, otherwise: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-fn removed(pass: &PassOutcome) -> impl Iterator<Item = &Record> {
-    pass.removals.iter().filter(|record| record.outcome == Outcome::Removed)
-}
-
-fn missing_bytes(pass: &PassOutcome) -> u64 {
-    pass.summary.missing.map_or(0, |missing| missing.bytes)
-}
-
-fn milliseconds(pass: &PassOutcome) -> f64 {
-    pass.took.as_secs_f64() * 1000.0
-}
-
 /// What a plan has to free.
 fn wanted_bytes(plan: &Plan) -> u64 {
     plan.goal.as_ref().zip(plan.usage.as_ref()).map_or(0, |(goal, usage)| goal.missing_bytes(usage))
-}
-
-/// Why an item stays that was to go.
-fn reason(record: &Record) -> Option<String> {
-    match &record.outcome {
-        Outcome::Removed => None,
-        Outcome::Refused(refusal) => Some(refusal.to_string()),
-        Outcome::Failed(error) => Some(error.clone()),
-    }
 }
 
 const fn word(what: What) -> &'static str {
@@ -254,8 +232,8 @@ fn item_name(entry: &Entry) -> String {
     }
 }
 
-fn name_of(plan: &Plan, Record { candidate, .. }: &Record) -> String {
-    plan.entry(candidate.what(), candidate.id()).map_or_else(|| candidate.id().to_owned(), item_name)
+fn name_of(plan: &Plan, what: What, id: &str) -> String {
+    plan.entry(what, id).map_or_else(|| id.to_owned(), item_name)
 }
 
 /// A text without the end of long ids: runtimes find items by their beginnings.
@@ -272,18 +250,16 @@ fn item_json(entry: &Entry) -> Value {
     })
 }
 
-fn removal_json(plan: &Plan, record: &Record) -> Value {
-    let outcome = match &record.outcome {
-        Outcome::Removed => "removed",
-        Outcome::Refused(_) => "refused",
-        Outcome::Failed(_) => "failed",
-    };
-    let mut line =
-        json!({ "what": word(record.candidate.what()), "name": name_of(plan, record), "outcome": outcome });
-    if let Some(reason) = reason(record) {
-        line["reason"] = reason.into();
-    }
-    line
+fn removals(plan: &Plan, pass: &PassResult) -> Vec<Value> {
+    let of_item = pass.items.iter().map(|item| {
+        let name = name_of(plan, item.what, &item.id);
+        let mut line = json!({ "what": word(item.what), "name": name, "outcome": item.outcome });
+        if let Some(reason) = &item.reason {
+            line["reason"] = reason.as_str().into();
+        }
+        line
+    });
+    of_item.collect()
 }
 
 /// A size, as people say it.
@@ -343,21 +319,20 @@ fn item_text(entry: &Entry) -> String {
 }
 
 /// What came of the plan.
-fn pass_text(look: &Look, pass: &PassOutcome, percent: u8, verified: &[String]) -> String {
+fn pass_text(plan: &Plan, pass: &PassResult, milliseconds: f64, percent: u8, verified: &[String]) -> String {
     let mut text = format!(
-        "\n  {} {} removed in {:.1} ms; the disk is {percent} % full.\n",
+        "\n  {} {} removed in {milliseconds:.1} ms; the disk is {percent} % full.\n",
         Styled(OBJECT, "Carried out:"),
-        removed(pass).count(),
-        milliseconds(pass),
+        pass.removed,
     );
-    for record in &pass.removals {
-        if let Some(reason) = reason(record) {
-            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(&look.plan, record)));
-            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(record.candidate.what()));
+    for item in &pass.items {
+        if let Some(reason) = &item.reason {
+            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(plan, item.what, &item.id)));
+            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(item.what));
         }
     }
-    if missing_bytes(pass) > 0 {
-        text += &format!("    {} could not be freed\n", Styled(BAD, size(missing_bytes(pass))));
+    if pass.missing_bytes > 0 {
+        text += &format!("    {} could not be freed\n", Styled(BAD, size(pass.missing_bytes)));
     }
     text + &checked(verified)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,10 +40,7 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 
 /// A connection, and why it failed, if something between here and the collector knows that.
-struct Open {
-    sender: SendRequest<Empty<Bytes>>,
-    failure: BoxFuture<'static, Option<String>>,
-}
+type Open = (SendRequest<Empty<Bytes>>, BoxFuture<'static, Option<String>>);
 
 /// Why a collector has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -134,7 +131,7 @@ impl Endpoint {
     /// Sends a request. The answer's status is not looked at.
     async fn send(&self, path: &str) -> Result<Response<Incoming>, CollectorError> {
         let answer = timeout(ANSWER_TIMEOUT, async {
-            let Open { mut sender, failure } = self.open().await?;
+            let (mut sender, failure) = self.open().await?;
             let mut request = Request::get(format!("{}{path}", self.prefix))
                 .header(HOST, &self.authority)
                 .header(ACCEPT, "application/json")
@@ -205,14 +202,14 @@ impl Endpoint {
                 let stream = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
                 let stream = stream.map_err(|error| self.unreachable(&error))?;
                 let sender = self.secure(Box::new(stream)).await?;
-                Ok(Open { sender, failure: std::future::ready(None).boxed() })
+                Ok((sender, std::future::ready(None).boxed()))
             }
             Route::Pod { api, namespace, name, port } => {
                 let connect = Box::pin(api.forward_port(namespace, name, *port));
                 let forwarded = timeout(CONNECT_TIMEOUT, connect).await.map_err(too_late)?;
                 let forwarded = forwarded.map_err(|error| self.not_forwarded(&error))?;
                 let sender = self.secure(Box::new(forwarded.stream)).await?;
-                Ok(Open { sender, failure: forwarded.failure })
+                Ok((sender, forwarded.failure))
             }
         }
     }
@@ -333,15 +330,10 @@ impl Endpoint {
             ));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        let tls = match (is_https, credentials.tls(&host)) {
-            (false, _) => None,
-            (true, Some(tls)) => Some(tls?),
-            (true, None) => {
-                return Err(wrong(
-                    "https needs --collector-ca-file, the certificates that sign the collector's",
-                ));
-            }
-        };
+        let tls = if is_https { credentials.tls(&host)? } else { None };
+        if is_https && tls.is_none() {
+            return Err(wrong("https needs --collector-ca-file, the certificates that sign the collector's"));
+        }
         let token = credentials.token()?;
         if token.is_some() && !is_https && !is_loopback(&host) {
             return Err(wrong("a token is sent only over https, or to this machine"));
@@ -365,7 +357,7 @@ impl Endpoint {
         Ok(Self {
             authority: format!("{FORWARDED_HOST}:{port}"),
             prefix: String::new(),
-            tls: credentials.tls(FORWARDED_HOST).transpose()?,
+            tls: credentials.tls(FORWARDED_HOST)?,
             token: credentials.token()?,
             route: Route::Pod {
                 api: api.clone(),
@@ -390,31 +382,28 @@ impl Credentials {
     }
 
     /// What makes connections to a host secure; `None` without certificates.
-    fn tls(&self, host: &str) -> Option<Result<(TlsConnector, ServerName<'static>), String>> {
-        self.authority.as_deref().map(|path| tls(path, host))
+    fn tls(&self, host: &str) -> Result<Option<(TlsConnector, ServerName<'static>)>, String> {
+        let Some(path) = &self.authority else { return Ok(None) };
+        let failed = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
+            let certificate = certificate.map_err(|error| failed(&error))?;
+            roots.add(certificate).map_err(|error| failed(&error))?;
+        }
+        if roots.is_empty() {
+            return Err(failed(&"there is no certificate in this file"));
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()));
+        let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|error| format!("--collector: {host:?}: {error}"))?;
+        Ok(Some((TlsConnector::from(Arc::new(config)), name)))
     }
 }
 
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn tls(path: &Path, host: &str) -> Result<(TlsConnector, ServerName<'static>), String> {
-    let failed = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))? {
-        let certificate = certificate.map_err(|error| failed(&error))?;
-        roots.add(certificate).map_err(|error| failed(&error))?;
-    }
-    if roots.is_empty() {
-        return Err(failed(&"there is no certificate in this file"));
-    }
-    let config = ClientConfig::builder_with_provider(Arc::new(crypto::aws_lc_rs::default_provider()));
-    let config = config.with_safe_default_protocol_versions().map_err(|error| failed(&error))?;
-    let config = config.with_root_certificates(roots).with_no_client_auth();
-    let name = ServerName::try_from(host.to_owned());
-    let name = name.map_err(|error| format!("--collector: {host:?}: {error}"))?;
-    Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
 #[cfg(test)]
