@@ -45,19 +45,6 @@ fn files(directory: &Path, ending: &str) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The lint `incompatible_msrv`, which clippy has on by default, checks that nothing newer is
-/// used.
-#[test]
-fn the_readme_states_the_rust_version_of_the_manifest() -> Result<()> {
-    let manifest: toml::Table = read("Cargo.toml")?.parse()?;
-    let version = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
-    ensure!(
-        read("README.md")?.contains(&format!("Rust {version} or newer")),
-        "the README does not say {version}"
-    );
-    Ok(())
-}
-
 /// The demo contains an API server.
 #[test]
 fn the_image_does_not_contain_the_demo() -> Result<()> {

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let old = Embedded(Release::V1_20);
     // The longest first.
     harness::main(&[
-        Lane::new(Real, "conformance", &[POLICIES, OTHERS, namespaces::ALL, faults::ON_A_REAL_SERVER]).on(2),
+        Lane::new(Real, "conformance", &[POLICIES, OTHERS, namespaces::ALL]).on(2),
         Lane::new(newest, "conformance", &[POLICIES, RESTARTS, OTHERS, LARGE, insight::ALL, namespaces::ALL])
             .on(2),
         Lane::new(Real, "process", &[leader::ALL, run::ALL, http::ALL, insight::ALL]),

@@ -1,24 +1,21 @@
-//! A minimal client: HTTP/1.1 with TLS on connections that stay open, and bodies as bytes.
+//! A client that keeps its connections open and does nothing more than the benchmark needs.
 
-use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::cell::Cell;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use serde_json::Value;
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
-
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use kube_gc_testkit::Info;
+use serde_json::Value;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// The content type of all bodies except patches.
 pub const JSON: &str = "application/json";
@@ -72,50 +69,40 @@ impl Answer {
 
 /// Connections to one API server. There are as many as are used at the same time.
 pub struct Client {
-    address: SocketAddr,
-    tls: TlsConnector,
+    url: String,
     /// The Authorization header.
     token: HeaderValue,
-    idle: RefCell<Vec<Sender>>,
+    inner: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     sent: Cell<u64>,
 }
-
-type Sender = SendRequest<Full<Bytes>>;
 
 impl Client {
     /// A client with this token.
     pub fn new(plane: &Info, token: &str) -> Result<Self> {
-        let address = plane.url.strip_prefix("https://").context("not by HTTPS")?.parse()?;
         let mut roots = RootCertStore::empty();
         for root in CertificateDer::pem_file_iter(plane.dir.join("ca.crt"))? {
             roots.add(root?)?;
         }
-        let provider = Arc::new(crypto::aws_lc_rs::default_provider());
-        let tls = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1();
+        let inner = legacy::Client::builder(TokioExecutor::new()).build(connector.wrap_connector(tcp));
         let token = HeaderValue::try_from(format!("Bearer {token}"))?;
-        let tls = TlsConnector::from(Arc::new(tls));
-        Ok(Self { address, tls, token, idle: RefCell::default(), sent: Cell::new(0) })
+        Ok(Self { url: plane.url.clone(), token, inner, sent: Cell::new(0) })
     }
 
     /// Sends a request and reads the whole answer.
     pub async fn send(&self, call: Call) -> Result<Answer> {
         self.sent.set(self.sent.get() + 1);
-        let what = (call.method.clone(), call.path.clone());
+        let what = format!("{} {}", call.method, call.path);
         let exchange = async {
-            let (mut sender, answer) = self.begin(call).await?;
+            let answer = self.begin(call).await?;
             let status = answer.status();
-            let body = answer.into_body().collect().await?.to_bytes();
-            // The end of the body may be read before the connection is ready for the next
-            // request.
-            if sender.ready().await.is_ok() {
-                self.idle.borrow_mut().push(sender);
-            }
-            anyhow::Ok(Answer { status, body })
+            anyhow::Ok(Answer { status, body: answer.into_body().collect().await?.to_bytes() })
         };
-        exchange.await.with_context(|| format!("{} {}", what.0, what.1))
+        exchange.await.context(what)
     }
 
     /// Creates an object and returns the answer.
@@ -127,7 +114,7 @@ impl Client {
     /// Sends a request and returns the answer as a stream.
     pub async fn stream(&self, call: Call) -> Result<Incoming> {
         let path = call.path.clone();
-        let (_, answer) = self.begin(call).await?;
+        let answer = self.begin(call).await?;
         if !answer.status().is_success() {
             let status = answer.status();
             let body = answer.into_body().collect().await?.to_bytes();
@@ -136,13 +123,10 @@ impl Client {
         Ok(answer.into_body())
     }
 
-    /// Opens connections in advance.
+    /// Opens connections in advance, by requests that are under way at the same time.
     pub async fn warm_up(&self, connections: usize) -> Result<()> {
-        while self.idle.borrow().len() < connections {
-            let sender = self.connect().await?;
-            self.idle.borrow_mut().push(sender);
-        }
-        Ok(())
+        let calls = (0..connections).map(|_| self.send(Call::get("/readyz")));
+        futures::future::try_join_all(calls).await.map(drop)
     }
 
     /// The number of requests sent, without streams.
@@ -150,39 +134,14 @@ impl Client {
         self.sent.get()
     }
 
-    async fn begin(&self, call: Call) -> Result<(Sender, http::Response<Incoming>)> {
+    async fn begin(&self, call: Call) -> Result<Response<Incoming>> {
         let request = Request::builder()
             .method(call.method)
-            .uri(call.path)
-            .header(header::HOST, self.address.to_string())
+            .uri(format!("{}{}", self.url, call.path))
             .header(header::AUTHORIZATION, self.token.clone())
             .header(header::ACCEPT, JSON)
             .header(header::CONTENT_TYPE, call.content_type)
             .body(Full::new(call.body))?;
-        let mut sender = self.connection().await?;
-        let answer = sender.send_request(request).await?;
-        Ok((sender, answer))
-    }
-
-    async fn connection(&self) -> Result<Sender> {
-        loop {
-            let idle = self.idle.borrow_mut().pop();
-            match idle {
-                Some(sender) if sender.is_ready() => return Ok(sender),
-                Some(_) => {}
-                None => return self.connect().await,
-            }
-        }
-    }
-
-    async fn connect(&self) -> Result<Sender> {
-        let stream = TcpStream::connect(self.address).await?;
-        stream.set_nodelay(true)?;
-        let name = ServerName::IpAddress(self.address.ip().into());
-        let stream = self.tls.connect(name, stream).await?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends when the sender is dropped. The request reports errors.
-        tokio::spawn(connection);
-        Ok(sender)
+        Ok(self.inner.request(request).await?)
     }
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_gc::internals::api::{
-    Api, ApiSettings, Discovered, HighWater, ListWatch, LookupResult, Step, WatchStart, WriteGate,
-    load_config,
+    Api, ApiSettings, Discovered, ListWatch, LookupResult, Step, WriteGate, load_config,
 };
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
 use serde_json::{Value, json};
@@ -99,11 +98,6 @@ impl Bench {
             LookupResult::Found(facts) => facts,
             LookupResult::Absent(evidence) => panic!("{identity} is absent: {evidence:?}"),
         }
-    }
-
-    pub fn watch(&self, resource: &Arc<ResourceType>, high_water: &HighWater) -> ListWatch {
-        let start = WatchStart { high_water: high_water.clone(), aggregated: false };
-        self.api.watch(Arc::clone(resource), start)
     }
 }
 

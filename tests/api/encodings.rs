@@ -11,7 +11,7 @@ use kube_gc::internals::api::{
     Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchSettings, WatchStart, WriteGate, load_config,
 };
 use kube_gc_core::graph::WatchEvent;
-use kube_gc_core::object::{Identity, ObjectFacts, ResourceType};
+use kube_gc_core::object::{ObjectFacts, PropagationPolicy, ResourceType};
 use serde_json::json;
 use tower::util::MapResponseLayer;
 
@@ -44,7 +44,6 @@ impl EncodedClient {
             encoding,
             compressed_lists,
             page_size: 50,
-            // Bookmarks arrive two seconds before the end.
             watch: WatchSettings {
                 shortest: Duration::from_secs(8),
                 longest: Duration::from_secs(9),
@@ -106,7 +105,7 @@ pub async fn agree(bench: &Bench) {
             "labels": {"a": "b"}, "annotations": {"quotes": "\"\\\u{e9}\n"},
         });
         let (held, _) = bench.create(api_version, kind, metadata).await;
-        bench.api.delete(&held, super::POLICY, None).await.unwrap();
+        bench.api.delete(&held, PropagationPolicy::Background, None).await.unwrap();
     }
     let mut shown = Vec::new();
     for watchable in &bench.discovered.watchable {
@@ -117,9 +116,6 @@ pub async fn agree(bench: &Bench) {
     assert!(shown.len() > 8, "{shown:?}");
     for resource in &shown {
         changes_agree(bench, &clients, resource).await;
-    }
-    for (api_version, kind) in [("v1", "ConfigMap"), (&*widget, "Widget")] {
-        watches_agree(bench, &clients, api_version, kind).await;
     }
     for client in clients {
         let protobuf = "application/vnd.kubernetes.protobuf";
@@ -206,76 +202,6 @@ async fn change(watch: &mut ListWatch, before: &ObjectFacts, name: &str) -> Obje
             }
             Step::WatchEnded if ended < 3 => ended += 1,
             Step::Bookmark { .. } => {}
-            step => panic!("{name}: {step:?}"),
-        }
-    }
-}
-
-/// Observes the life of an object with every client, and the bookmark after it.
-async fn watches_agree(bench: &Bench, clients: &[EncodedClient; 4], api_version: &str, kind: &str) {
-    let mut watches = Vec::new();
-    for client in clients {
-        watches.push((client.name, client.cache(&bench.resource(api_version, kind)).await.1));
-    }
-    let (one, _) = bench.create("v1", "ConfigMap", json!({})).await;
-    let metadata = json!({"ownerReferences": [owner(&one, false)], "finalizers": ["test.io/hold"]});
-    let (object, _) = bench.create(api_version, kind, metadata).await;
-    bench.api.delete(&object, super::POLICY, None).await.unwrap();
-    let path = object.resource.path(Some("default"), Some(&object.name));
-    let request = http::Request::patch(&path)
-        .header("content-type", "application/merge-patch+json")
-        .body(json!({"metadata": {"finalizers": null}}).to_string().into_bytes())
-        .unwrap();
-    bench.raw.request::<serde_json::Value>(request).await.unwrap();
-
-    let lives = watches.into_iter().map(|(name, watch)| life(bench, watch, &object, name));
-    let lives = futures::future::join_all(lives).await;
-    for (client, life) in clients.iter().zip(&lives) {
-        assert_eq!(life, &lives[0], "{} {kind}", client.name);
-    }
-}
-
-/// What a watch shows of an object until its deletion, and the next bookmark.
-async fn life(bench: &Bench, mut watch: ListWatch, object: &Identity, name: &str) -> Vec<WatchEvent> {
-    let mut life = Vec::new();
-    let mut ended = 0;
-    let end = loop {
-        let events = match next(&mut watch).await {
-            Step::Events(events) => events,
-            Step::Bookmark { .. } => continue,
-            Step::WatchEnded if ended < 3 => {
-                ended += 1;
-                continue;
-            }
-            step => panic!("{name}: {step:?}"),
-        };
-        life.extend(
-            events.into_iter().filter(|event| event.facts().is_some_and(|facts| facts.uid == object.uid)),
-        );
-        if let Some(WatchEvent::Delete(facts)) = life.last() {
-            break facts.clone();
-        }
-    };
-    assert!(life.len() >= 3 && end.being_deleted && end.owners.len() == 1, "{name}: {life:?}");
-    // A bookmark arrives only if something has happened since the watch began. It may be too late
-    // for this watch or its bookmark; then the next one counts.
-    let after = async || bench.create(&object.resource.api_version(), &object.resource.kind, json!({})).await;
-    after().await;
-    let end = end.resource_version.unwrap();
-    loop {
-        match next(&mut watch).await {
-            Step::Bookmark { resource_version } => {
-                let bookmark = resource_version.expect("a version");
-                if bookmark.is_after(&end) {
-                    return life;
-                }
-                assert!(bookmark <= end, "{name}: {bookmark:?} and {end:?}");
-            }
-            Step::Events(_) => {}
-            Step::WatchEnded if ended < 3 => {
-                ended += 1;
-                after().await;
-            }
             step => panic!("{name}: {step:?}"),
         }
     }

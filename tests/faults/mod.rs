@@ -5,10 +5,6 @@
 //! Each scenario puts a [proxy](kube_gc_testkit::proxy) between the collector and the API server.
 //! With it, a scenario sees every request, and holds or changes selected ones. Scenarios wait for
 //! conditions, never for time, and count requests, lines and bytes.
-//!
-//! Left out on the embedded server:
-//!
-//! - `inflight`: the fault is a limit that is an option of kube-apiserver.
 
 mod absence;
 mod answers;
@@ -17,11 +13,9 @@ mod conflicts;
 mod discovery;
 mod disorder;
 mod fat;
-mod flooding;
 mod foreground;
 mod hanging;
 mod idle;
-mod inflight;
 mod orphan_late;
 mod orphan_many;
 mod orphan_rounds;
@@ -71,9 +65,5 @@ pub const ON_ANY_SERVER: &[Module] = &[
 /// The scenarios for a server that streams lists.
 pub const ON_A_NEW_SERVER: &[Module] = &[streaming::SCENARIOS];
 
-/// The scenarios that need a real API server.
-pub const ON_A_REAL_SERVER: &[Module] = &[inflight::SCENARIOS];
-
-/// The same for those that take minutes, because a tenant sends very much.
-pub const HOSTILE: &[Module] =
-    &[fat::SCENARIOS, flooding::SCENARIOS, idle::SCENARIOS, unreachable::SCENARIOS, webhook::SCENARIOS];
+/// The scenarios that need a real API server. They take minutes, because a tenant sends very much.
+pub const HOSTILE: &[Module] = &[fat::SCENARIOS, idle::SCENARIOS, unreachable::SCENARIOS, webhook::SCENARIOS];

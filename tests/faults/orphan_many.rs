@@ -10,7 +10,6 @@ use kube_gc_testkit::{Collector, Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     a_late_dependent_among_many_is_released_while_its_watch_is_stalled,
-    a_late_dependent_among_many_that_appears_needs_no_other_round,
     a_dependent_among_many_that_names_an_unserved_version_is_released,
 }
 
@@ -68,32 +67,6 @@ async fn a_late_dependent_among_many_is_released_while_its_watch_is_stalled() ->
     stage.cluster.settled(&scene.collector).await?;
     scene.assert_released(&late).await?;
     ensure!(scene.rounds() == 2, "{} rounds", scene.rounds());
-    scene.collector.stop().await
-}
-
-/// The same if the watch has shown the late dependent by the end of the round. Fails if only those
-/// dependents are released that the graph had when the releases began. Also fails if dependents are
-/// listed twice although the graph knows all of them.
-async fn a_late_dependent_among_many_that_appears_needs_no_other_round() -> Result<()> {
-    let scene = Late::set().await?;
-    let (stage, ns) = (&scene.stage, &scene.stage.ns);
-    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()).named("late"));
-    let late = ns.configmap("late").owned_by(&scene.owner).create().await?;
-    events.caught().await?;
-    let mut lists = stage.proxy.hold(stage.here(Verb::List).of("configmaps"));
-    stage.cluster.delete(&scene.owner, Policy::Orphan).await?;
-    let list = lists.next().await?;
-    stage.proxy.answered(KNOWN, &stage.here(Verb::Patch).of("configmaps")).await?;
-    stage.assert_owners(&late, &[&scene.owner]).await?;
-    events.release();
-    stage.seen(&scene.collector, &late).await?;
-    list.pass();
-    drop(lists);
-    stage.gone(&scene.owner).await?;
-
-    stage.cluster.settled(&scene.collector).await?;
-    scene.assert_released(&late).await?;
-    ensure!(scene.rounds() == 1, "{} rounds", scene.rounds());
     scene.collector.stop().await
 }
 

@@ -1,6 +1,5 @@
-//! The small scripts of `deploy/release`: notes from the changelog, archives that depend only on
-//! their content, and the checks at its end. The build itself takes minutes; `deploy/release --twice`
-//! checks it.
+//! The small scripts of `deploy/release`: notes from the changelog, and the checks at its end. The
+//! build itself takes minutes; `deploy/release --twice` checks it.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -34,29 +33,6 @@ fn the_notes_of_a_release_are_its_section_of_the_changelog() -> Result<()> {
         ensure!(!refused.status.success() && refused.stdout.is_empty(), "{version}: {refused:?}");
         ensure!(String::from_utf8(refused.stderr)?.starts_with("release-notes: "));
     }
-    Ok(())
-}
-
-#[test]
-fn the_same_content_gives_the_same_archive() -> Result<()> {
-    let directory = tempfile::tempdir()?;
-    let archive = |name: &str, files: &[&str]| -> Result<Vec<u8>> {
-        let content = directory.path().join(name);
-        std::fs::create_dir_all(content.join("man"))?;
-        for file in files {
-            std::fs::write(content.join(file), file)?;
-            let times = std::fs::FileTimes::new()
-                .set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(name.len() as u64));
-            std::fs::File::options().append(true).open(content.join(file))?.set_times(times)?;
-        }
-        let file = directory.path().join(format!("{name}.tar.gz"));
-        let packed = script("archive", &[&content, &file])?;
-        ensure!(packed.status.success(), "{packed:?}");
-        Ok(std::fs::read(file)?)
-    };
-    let first = archive("a", &["kube-gc", "man/kube-gc.1"])?;
-    ensure!(first == archive("another", &["man/kube-gc.1", "kube-gc"])?, "order, time or directory shows");
-    ensure!(first != archive("less", &["kube-gc"])?, "the content does not matter");
     Ok(())
 }
 

@@ -5,43 +5,19 @@ use std::fmt::Write as _;
 use super::shape::{FAMILIES, Naming};
 use super::{Cluster, Number, Place};
 
-const TEAMS: [&str; 16] = [
+const TEAMS: [&str; 8] = [
     "payments",
     "checkout",
     "search",
-    "catalog",
-    "identity",
-    "logistics",
-    "pricing",
-    "reviews",
-    "data-platform",
     "machine-learning",
+    "logistics",
     "observability",
     "web",
     "mobile-backend",
-    "marketing",
-    "billing",
-    "support",
 ];
 const STAGES: [&str; 4] = ["prod", "staging", "test", "dev"];
-const WORDS: [&str; 16] = [
-    "checkout",
-    "payments",
-    "catalog",
-    "search",
-    "cart",
-    "orders",
-    "shipping",
-    "users",
-    "inventory",
-    "recommendations",
-    "notifications",
-    "invoices",
-    "sessions",
-    "pricing",
-    "images",
-    "audit",
-];
+const WORDS: [&str; 8] =
+    ["checkout", "catalog", "cart", "shipping", "recommendations", "notifications", "sessions", "audit"];
 const ROLES: [&str; 8] = ["api", "worker", "web", "gateway", "consumer", "scheduler", "cache", "exporter"];
 
 /// The characters of random names in Kubernetes. They have no vowels and form no words.
@@ -90,15 +66,15 @@ fn random(out: &mut String, seed: u64, letters: usize) {
 
 /// Appends the name of an application of a block.
 pub fn app(out: &mut String, block: u64, app: u64) {
-    out.push_str(WORDS[(mix(block).wrapping_add(app) % 16) as usize]);
+    out.push_str(WORDS[(mix(block).wrapping_add(app) % 8) as usize]);
     out.push('-');
     out.push_str(ROLES[(mix(block ^ app << 40) % 8) as usize]);
 }
 
 /// Appends the name of a block's namespace.
 fn namespace_of(out: &mut String, block: u64) {
-    let stage = STAGES[(mix(block) / 16 % 4) as usize];
-    let _ = write!(out, "{}-{stage}-{block:05}", TEAMS[(mix(block) % 16) as usize]);
+    let stage = STAGES[(mix(block) / 8 % 4) as usize];
+    let _ = write!(out, "{}-{stage}-{block:05}", TEAMS[(mix(block) % 8) as usize]);
 }
 
 const fn block_of(place: Place) -> u64 {
