@@ -41,6 +41,12 @@ pub struct Clients {
     pub watches: kube::Client,
 }
 
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").finish_non_exhaustive()
+    }
+}
+
 impl From<kube::Client> for Clients {
     fn from(client: kube::Client) -> Self {
         Self { unary: client.clone(), lists: client.clone(), watches: client }

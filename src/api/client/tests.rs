@@ -125,20 +125,6 @@ async fn no_write_is_waited_for_beyond_the_deadline_of_the_lease() {
     assert_eq!((error.class, start.elapsed()), (ErrorClass::Transient, Duration::from_secs(4)), "{error}");
 }
 
-#[test]
-fn everything_may_move_between_threads() {
-    fn sendable<T: Send>(_: T) {}
-    fn check(api: &Api, watch: &mut crate::api::ListWatch) {
-        let widget = widget();
-        sendable(watch.next());
-        sendable(api.discover(None));
-        sendable(api.look_up(&widget));
-        sendable(api.stop_blocking(&widget, &[], None));
-        sendable(api.list(&widget.resource, None, drop));
-    }
-    let _ = check;
-}
-
 #[derive(Debug, Default)]
 struct Notes(Mutex<Vec<(Verb, String, Option<u16>)>>);
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 use http::Request;
 use http_body_util::BodyExt as _;
 use kube::client::Body;
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::*;
@@ -103,18 +102,6 @@ async fn many_watches_share_few_connections() {
 }
 
 #[tokio::test]
-async fn a_server_without_http2_is_used_with_http1() {
-    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
-    let client = connect(&server.config(), SOON);
-    let mut open = watches(&client, "/hello", 10).await;
-    for watch in &mut open {
-        assert_eq!(next(watch).await.unwrap(), "hello");
-    }
-    // It was asked once.
-    assert_eq!(server.connections(), 11);
-}
-
-#[tokio::test]
 async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
     let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
     let client = connect(&server.config(), SOON);
@@ -125,6 +112,7 @@ async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
             size += next(watch).await.unwrap().len();
         }
     }
+    assert_eq!(server.connections(), 4, "it was asked for HTTP/2 once");
     // That which showed the server to be one of HTTP/1.1 is gone; one that is dropped goes.
     server.until_open(3).await;
     open.truncate(2);
@@ -133,15 +121,6 @@ async fn an_answer_by_http1_has_its_own_connection_and_ends_with_it() {
     for watch in &mut open {
         while next(watch).await.is_ok() {}
     }
-}
-
-#[tokio::test]
-async fn requests_by_http1_have_a_host_header() {
-    let server = Server::start(Manners { http2: false, ..Manners::default() }).await;
-    let client = connect(&server.config(), SOON);
-    let _open = watch(&client, "/hello?watch=1").await;
-    let host = server.config().cluster_url.authority().unwrap().to_string();
-    assert_eq!(server.requests(), [("/hello?watch=1".to_owned(), Some(host))]);
 }
 
 #[tokio::test]
@@ -206,49 +185,6 @@ async fn a_server_that_admits_fewer_streams_gets_more_connections() {
         assert_eq!(next(watch).await.unwrap(), "hello");
     }
     assert_eq!((server.connections(), open.len()), (2, 4));
-}
-
-#[tokio::test]
-async fn a_changed_token_is_sent_with_new_watches() {
-    let server = Server::start(Manners::default()).await;
-    let directory = tempfile::tempdir().unwrap();
-    // A program that prints a new token at each call, which expires at once.
-    let script = r#"echo >> "$0"; n=$(wc -l < "$0"); printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%d","expirationTimestamp":"2020-01-01T00:00:00Z"}}' "$n""#;
-    let mut config = server.config();
-    let asked = directory.path().join("asked");
-    let program = json!({
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/bin/sh",
-        "args": ["-c", script, asked],
-        "interactiveMode": "Never",
-    });
-    config.auth_info.exec = Some(serde_json::from_value(program).unwrap());
-    let client = connect(&config, SOON);
-    let mut open = Vec::new();
-    for _ in 0..3 {
-        open.push(watch(&client, "/hello").await);
-        // The program is not asked for each request.
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(3)).await;
-        tokio::time::resume();
-    }
-    let tokens = server.authorizations();
-    assert_eq!(tokens.len(), 3);
-    assert!(tokens.iter().all(|token| token.starts_with("Bearer ")), "{tokens:?}");
-    assert!(tokens[0] != tokens[1] && tokens[1] != tokens[2], "{tokens:?}");
-    assert_eq!(server.connections(), 1);
-}
-
-#[tokio::test]
-async fn the_name_in_the_certificate_can_be_configured() {
-    let server = Server::start(Manners { name: "apiserver.example", ..Manners::default() }).await;
-    let mut config = server.config();
-    let request = Request::get("/hello").body(Body::empty()).unwrap();
-    let error = connect(&config, SOON).send(request).await.unwrap_err();
-    assert!(crate::api::error_chain(&error).contains("certificate"), "{error:?}");
-    config.tls_server_name = Some("apiserver.example".into());
-    let mut open = watch(&connect(&config, SOON), "/hello").await;
-    assert_eq!(next(&mut open).await.unwrap(), "hello");
 }
 
 #[tokio::test]

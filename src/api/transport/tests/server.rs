@@ -35,13 +35,11 @@ pub struct Manners {
     pub http2: bool,
     /// The number of streams on a connection.
     pub streams: u32,
-    /// The name in its certificate.
-    pub name: &'static str,
 }
 
 impl Default for Manners {
     fn default() -> Self {
-        Self { http2: true, streams: 100, name: "127.0.0.1" }
+        Self { http2: true, streams: 100 }
     }
 }
 
@@ -60,9 +58,6 @@ struct Observed {
     connections: AtomicUsize,
     /// Connections that are open.
     open: watch::Sender<usize>,
-    /// The first line's target and the header `host` of each request.
-    requests: Mutex<Vec<(String, Option<String>)>>,
-    authorizations: Mutex<Vec<String>>,
     /// Streams on which as much as possible has been sent.
     flooded: watch::Sender<usize>,
     cut: Mutex<CancellationToken>,
@@ -71,7 +66,7 @@ struct Observed {
 impl Server {
     pub async fn start(manners: Manners) -> Self {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new([manners.name.to_owned()]).unwrap();
+        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
         let certificate = params.self_signed(&key).unwrap().der().clone();
         let mut tls = ServerConfig::builder()
             .with_no_client_auth()
@@ -90,8 +85,6 @@ impl Server {
         let seen = Arc::new(Observed {
             connections: AtomicUsize::new(0),
             open: watch::channel(0).0,
-            requests: Mutex::default(),
-            authorizations: Mutex::default(),
             flooded: watch::channel(0).0,
             cut: Mutex::default(),
         });
@@ -124,21 +117,11 @@ impl Server {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
-    /// The target and the header `host` of each request.
-    pub fn requests(&self) -> Vec<(String, Option<String>)> {
-        self.seen.requests.lock().unwrap().clone()
-    }
-
     /// Until so many connections are open.
     pub async fn until_open(&self, count: usize) {
         let mut open = self.seen.open.subscribe();
         let all = open.wait_for(|open| *open == count);
         tokio::time::timeout(super::SOON, all).await.expect("as many connections").unwrap();
-    }
-
-    /// The header of that name, of each request.
-    pub fn authorizations(&self) -> Vec<String> {
-        self.seen.authorizations.lock().unwrap().clone()
     }
 
     /// Until so many streams take no more.
@@ -159,11 +142,6 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<
     // A client that rejects the certificate ends here.
     let Ok(stream) = tls.accept(stream).await else { return };
     let service = service_fn(|request: Request<Incoming>| {
-        let host = request.headers().get("host").map(|value| value.to_str().unwrap().to_owned());
-        seen.requests.lock().unwrap().push((request.uri().to_string(), host));
-        let authorization = request.headers().get("authorization");
-        let authorization = authorization.map(|value| value.to_str().unwrap().to_owned());
-        seen.authorizations.lock().unwrap().extend(authorization);
         let body = match request.uri().path() {
             "/hello" => hello(),
             "/flood" => flood(Arc::clone(&seen), super::STREAM_WINDOW as usize),
