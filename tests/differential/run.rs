@@ -15,8 +15,6 @@ use super::side::{Answer, Opened, Side, watched};
 pub struct Difference {
     /// The step.
     pub step: usize,
-    /// The request of the step, or that of the watch that it closes.
-    pub request: Request,
     /// The answers.
     pub answers: (Answer, Answer),
     /// The differences, each as left | right.
@@ -127,8 +125,7 @@ impl<'a> Run<'a> {
         }
         self.push(left.body.clone(), right.body.clone());
         if !differences.is_empty() {
-            let request = request.clone();
-            return Err(Box::new(Difference { step: index, request, answers: (left, right), differences }));
+            return Err(Box::new(Difference { step: index, answers: (left, right), differences }));
         }
         Ok(())
     }

@@ -27,6 +27,12 @@ pub struct Ledger {
     revision: u64,
 }
 
+impl PartialEq for Ledger {
+    fn eq(&self, other: &Self) -> bool {
+        self.images == other.images
+    }
+}
+
 /// The age of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

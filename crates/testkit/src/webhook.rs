@@ -170,7 +170,7 @@ impl Webhook {
             self.client_config(),
             ("", "secrets"),
             &["UPDATE", "DELETE"],
-            json!({ label: "here" }),
+            &json!({ label: "here" }),
         );
         webhook["objectSelector"] = json!({ "matchLabels": { label: "yes" } });
         let webhooks = json!([webhook]);
@@ -189,7 +189,7 @@ impl Webhook {
         seconds: u32,
     ) -> Result<Obj> {
         let mut webhook =
-            registration(self.client_config(), ("", "configmaps"), operations, json!({ label: "here" }));
+            registration(self.client_config(), ("", "configmaps"), operations, &json!({ label: "here" }));
         webhook["timeoutSeconds"] = json!(seconds);
         let webhooks = json!([webhook]);
         let name = format!("{label}.{}", operations.join("-").to_lowercase());
@@ -214,7 +214,7 @@ fn registration(
     client_config: &Value,
     (group, plural): (&str, &str),
     operations: &[&str],
-    labels: Value,
+    labels: &Value,
 ) -> Value {
     let rule = json!({
         "apiGroups": [group], "apiVersions": ["*"], "resources": [plural],

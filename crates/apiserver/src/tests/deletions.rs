@@ -29,7 +29,7 @@ fn the_effective_policy() {
         let answer = stage.ok("DELETE", &format!("{collection}/a"), options);
         match left {
             Some(left) => {
-                assert_eq!(answer["metadata"]["finalizers"], json!(left), "{plural} {finalizers:?} {policy}")
+                assert_eq!(answer["metadata"]["finalizers"], json!(left), "{plural} {finalizers:?} {policy}");
             }
             None => assert_eq!(answer["status"], "Success", "{plural} {finalizers:?} {policy}"),
         }

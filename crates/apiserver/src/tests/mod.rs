@@ -1,6 +1,8 @@
 //! Requests to a server, and what it answers. The differential test compares many more with a real server
 //! of 1.20; here is what that one cannot show, and each rule of deletion once.
 
+#![allow(clippy::needless_pass_by_value, reason = "tests write `json!` where they call")]
+
 mod deletions;
 mod guards;
 mod lists;

@@ -9,6 +9,9 @@ use super::world::{Space, World};
 use crate::messages::*;
 use crate::rpc::Call;
 
+/// The messages of an answer, or the failure.
+type Answered<C> = Result<Vec<<C as Call>::Response>, Status>;
+
 /// A request that the runtime can answer.
 pub(super) trait Answer: Call {
     /// The id or name that the request is about; empty for lists.
@@ -16,18 +19,18 @@ pub(super) trait Answer: Call {
         String::new()
     }
 
-    /// Does what is asked.
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<Self::Response, Status>;
-}
-
-/// A request that is answered in parts.
-pub(super) trait AnswerInParts: Call {
-    /// The parts, each with so many items at most.
-    fn parts(self, settings: &Settings, world: &mut World, items: usize) -> Vec<Self::Response>;
+    /// Does what is asked. Only streamed lists are answered by several messages.
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self>;
 }
 
 fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
     wanted.iter().all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// A list in messages that each have so many items at most.
+fn in_parts<T: Clone, M>(settings: &Settings, items: &[T], message: impl Fn(Vec<T>) -> M) -> Vec<M> {
+    let parts = items.chunks(settings.stream.unwrap_or(1).max(1));
+    parts.map(|part| message(part.to_vec())).collect()
 }
 
 /// What has this id, or that it does not exist.
@@ -40,18 +43,18 @@ fn not_found(kind: &str, id: &str) -> Status {
 }
 
 impl Answer for VersionRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Result<VersionResponse, Status> {
-        Ok(VersionResponse {
+    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
+        Ok(vec![VersionResponse {
             version: "0.1.0".to_owned(),
             runtime_name: "containerd".to_owned(),
             runtime_version: settings.runtime_version.clone(),
             runtime_api_version: "v1".to_owned(),
-        })
+        }])
     }
 }
 
 impl Answer for StatusRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Result<StatusResponse, Status> {
+    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
         let condition = |kind: &str| RuntimeCondition {
             r#type: kind.to_owned(),
             status: true,
@@ -70,23 +73,21 @@ impl Answer for StatusRequest {
                 .map(|name| RuntimeHandler { name, features: None })
                 .collect(),
         };
-        Ok(StatusResponse { status: Some(status), info, runtime_handlers, ..StatusResponse::default() })
+        Ok(vec![StatusResponse { status: Some(status), info, runtime_handlers, ..StatusResponse::default() }])
     }
 }
 
 impl Answer for ListPodSandboxRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ListPodSandboxResponse, Status> {
-        Ok(ListPodSandboxResponse { items: sandboxes(world, self.filter) })
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListPodSandboxResponse { items: sandboxes(world, self.filter) }])
     }
 }
 
-impl AnswerInParts for StreamPodSandboxesRequest {
-    fn parts(self, _: &Settings, world: &mut World, items: usize) -> Vec<StreamPodSandboxesResponse> {
-        let sandboxes = sandboxes(world, self.filter);
-        sandboxes
-            .chunks(items)
-            .map(|part| StreamPodSandboxesResponse { pod_sandboxes: part.to_vec() })
-            .collect()
+impl Answer for StreamPodSandboxesRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &sandboxes(world, self.filter), |pod_sandboxes| StreamPodSandboxesResponse {
+            pod_sandboxes,
+        }))
     }
 }
 
@@ -105,7 +106,7 @@ impl Answer for PodSandboxStatusRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<PodSandboxStatusResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?.clone();
         let status = PodSandboxStatus {
             id: sandbox.id,
@@ -117,7 +118,7 @@ impl Answer for PodSandboxStatusRequest {
             runtime_handler: sandbox.runtime_handler,
             ..PodSandboxStatus::default()
         };
-        Ok(PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() })
+        Ok(vec![PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() }])
     }
 }
 
@@ -126,10 +127,10 @@ impl Answer for StopPodSandboxRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StopPodSandboxResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
         stop(world, &self.pod_sandbox_id);
-        Ok(StopPodSandboxResponse {})
+        Ok(vec![StopPodSandboxResponse {}])
     }
 }
 
@@ -138,10 +139,10 @@ impl Answer for RemovePodSandboxRequest {
         self.pod_sandbox_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemovePodSandboxResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         stop(world, &self.pod_sandbox_id);
         world.remove_sandbox(&self.pod_sandbox_id);
-        Ok(RemovePodSandboxResponse {})
+        Ok(vec![RemovePodSandboxResponse {}])
     }
 }
 
@@ -159,15 +160,16 @@ fn stop(world: &mut World, sandbox: &str) {
 }
 
 impl Answer for ListContainersRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ListContainersResponse, Status> {
-        Ok(ListContainersResponse { containers: containers(settings, world, self.filter) })
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListContainersResponse { containers: containers(settings, world, self.filter) }])
     }
 }
 
-impl AnswerInParts for StreamContainersRequest {
-    fn parts(self, settings: &Settings, world: &mut World, items: usize) -> Vec<StreamContainersResponse> {
-        let containers = containers(settings, world, self.filter);
-        containers.chunks(items).map(|part| StreamContainersResponse { containers: part.to_vec() }).collect()
+impl Answer for StreamContainersRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &containers(settings, world, self.filter), |containers| {
+            StreamContainersResponse { containers }
+        }))
     }
 }
 
@@ -190,13 +192,13 @@ fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter
 }
 
 impl Answer for ListContainerStatsRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ListContainerStatsResponse, Status> {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
         let stats = world.containers.iter().map(|(id, record)| ContainerStats {
             attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
             writable_layer: Some(filesystem_usage(settings, record.written)),
             ..ContainerStats::default()
         });
-        Ok(ListContainerStatsResponse { stats: stats.collect() })
+        Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
     }
 }
 
@@ -205,7 +207,7 @@ impl Answer for ContainerStatusRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ContainerStatusResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         let record = find("container", &world.containers, &self.container_id)?;
         let container = record.container.clone();
         // By a name for people while the image is there.
@@ -227,7 +229,7 @@ impl Answer for ContainerStatusRequest {
             log_path: record.log_path.clone(),
             ..ContainerStatus::default()
         };
-        Ok(ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() })
+        Ok(vec![ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() }])
     }
 }
 
@@ -236,10 +238,10 @@ impl Answer for StopContainerRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<StopContainerResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         find("container", &world.containers, &self.container_id)?;
         kill(world, &self.container_id);
-        Ok(StopContainerResponse {})
+        Ok(vec![StopContainerResponse {}])
     }
 }
 
@@ -248,10 +250,10 @@ impl Answer for RemoveContainerRequest {
         self.container_id.clone()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveContainerResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         kill(world, &self.container_id);
         world.remove_container(&self.container_id);
-        Ok(RemoveContainerResponse {})
+        Ok(vec![RemoveContainerResponse {}])
     }
 }
 
@@ -265,15 +267,16 @@ fn kill(world: &mut World, id: &str) {
 
 // It has a filter, which containerd ignores.
 impl Answer for ListImagesRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ListImagesResponse, Status> {
-        Ok(ListImagesResponse { images: world.images().cloned().collect() })
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(vec![ListImagesResponse { images: world.images().cloned().collect() }])
     }
 }
 
-impl AnswerInParts for StreamImagesRequest {
-    fn parts(self, _: &Settings, world: &mut World, items: usize) -> Vec<StreamImagesResponse> {
-        let images: Vec<Image> = world.images().cloned().collect();
-        images.chunks(items).map(|part| StreamImagesResponse { images: part.to_vec() }).collect()
+impl Answer for StreamImagesRequest {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
+        Ok(in_parts(settings, &world.images().cloned().collect::<Vec<_>>(), |images| StreamImagesResponse {
+            images,
+        }))
     }
 }
 
@@ -282,9 +285,9 @@ impl Answer for ImageStatusRequest {
         self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<ImageStatusResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         let image = resolve(world, &self.about()).cloned();
-        Ok(ImageStatusResponse { image, ..ImageStatusResponse::default() })
+        Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
     }
 }
 
@@ -295,19 +298,19 @@ impl Answer for RemoveImageRequest {
         if runtime_handler.is_empty() { image.clone() } else { format!("{image},{runtime_handler}") }
     }
 
-    fn answer(self, _: &Settings, world: &mut World) -> Result<RemoveImageResponse, Status> {
+    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
         let image = self.image.unwrap_or_default().image;
         if let Some(id) = resolve(world, &image).map(|image| image.id.clone()) {
             world.remove_image(&id);
         }
-        Ok(RemoveImageResponse {})
+        Ok(vec![RemoveImageResponse {}])
     }
 }
 
 impl Answer for ImageFsInfoRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Result<ImageFsInfoResponse, Status> {
+    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
         let usage = filesystem_usage(settings, world.used());
-        Ok(ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() })
+        Ok(vec![ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() }])
     }
 }
 

@@ -79,8 +79,6 @@ pub struct Entry {
     pub api: ApiVersion,
     /// The id or name that it was about; empty for lists.
     pub about: String,
-    /// What came of it: nothing yet for a call that hangs, or whose connection ended before the answer.
-    pub outcome: Option<Code>,
 }
 
 /// A server that serves until it is dropped.

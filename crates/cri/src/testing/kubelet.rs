@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -13,7 +14,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::Endpoint;
 
 /// What the kubelet is configured with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct KubeletRules {
     /// Containers younger than this are kept.
     pub min_age_seconds: i64,
@@ -46,7 +47,7 @@ impl Default for KubeletRules {
 }
 
 /// One round.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct KubeletPass {
     /// Collect containers, sandboxes and logs.
     pub containers: bool,
@@ -67,7 +68,8 @@ pub struct KubeletPass {
 }
 
 /// How a round ended: errors, or empty texts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
 pub struct KubeletOutcome {
     /// Of containers, sandboxes and logs.
     pub containers: String,
@@ -130,19 +132,9 @@ impl Kubelet {
     ///
     /// The runtime does not answer, or the rules make no sense to the kubelet.
     pub async fn set_up(&mut self, endpoint: &Endpoint, root: &Path, rules: &KubeletRules) -> io::Result<()> {
-        let answer = self
-            .ask(&json!({ "setup": {
-                "endpoint": endpoint.to_string(),
-                "root": root,
-                "min_age_seconds": rules.min_age_seconds,
-                "max_per_container": rules.max_per_container,
-                "max_total": rules.max_total,
-                "image_high": rules.image_high,
-                "image_low": rules.image_low,
-                "image_min_age_seconds": rules.image_min_age_seconds,
-                "sandbox_image": rules.sandbox_image,
-            }}))
-            .await?;
+        let mut setup = serde_json::to_value(rules)?;
+        (setup["endpoint"], setup["root"]) = (json!(endpoint.to_string()), json!(root));
+        let answer = self.ask(&json!({ "setup": setup })).await?;
         match answer["setup"].as_str() {
             Some("") => Ok(()),
             error => Err(io::Error::other(format!("the kubelet's collectors cannot be set up: {error:?}"))),
@@ -155,20 +147,7 @@ impl Kubelet {
     ///
     /// The program has ended.
     pub async fn pass(&mut self, pass: &KubeletPass) -> io::Result<KubeletOutcome> {
-        let answer = self
-            .ask(&json!({ "pass": {
-                "containers": pass.containers,
-                "images": pass.images,
-                "pressure": pass.pressure,
-                "pods": pass.pods,
-                "terminated": pass.terminated,
-                "sources_ready": pass.sources_ready,
-                "capacity": pass.capacity,
-                "available": pass.available,
-            }}))
-            .await?;
-        let text = |key: &str| answer[key].as_str().unwrap_or_default().to_owned();
-        Ok(KubeletOutcome { containers: text("containers"), images: text("images") })
+        Ok(serde_json::from_value(self.ask(&json!({ "pass": pass })).await?)?)
     }
 
     async fn ask(&mut self, question: &Value) -> io::Result<Value> {

@@ -195,7 +195,7 @@ impl Webhook {
         client_config["url"] = json!(format!("{url}{number}"));
         let type_name = (&*resource.group, &*resource.plural);
         let labels = json!({ REVIEWED: ns.name() });
-        let mut webhook = super::registration(&client_config, type_name, operations, labels);
+        let mut webhook = super::registration(&client_config, type_name, operations, &labels);
         webhook["timeoutSeconds"] = json!(30);
         let webhooks = json!([webhook]);
         let name = format!("{}-{number}", ns.name());
