@@ -209,21 +209,7 @@ impl Drop for ReadyFile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
-
-    /// Fails if the task that renews the lease waits for a thread that works on objects.
-    #[test]
-    fn the_lease_is_renewed_while_the_thread_of_the_actors_is_busy() {
-        let renewed = block_on(1, async |threads: Threads| {
-            let (renews, renewed) = mpsc::channel();
-            threads.lease.spawn(async move { renews.send(()) });
-            // Nothing else is polled on this thread meanwhile.
-            renewed.recv_timeout(Duration::from_secs(60))
-        });
-        assert_eq!(renewed, Ok(Ok(())));
-    }
 
     #[test]
     fn the_file_is_there_between_ready_and_the_end() {

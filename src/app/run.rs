@@ -1,4 +1,4 @@
-//! The process of `kube-gc run`: connect, collect until a signal, shut down.
+//! The process of `kube-gc run`: connect, take part in the election, collect until a signal, shut down.
 
 use std::path::PathBuf;
 use std::sync::Arc;

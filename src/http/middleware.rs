@@ -186,6 +186,11 @@ fn token(request: &Request) -> Option<Token> {
 }
 
 /// The names of the listeners, besides IP addresses and `localhost`.
+///
+/// A web page can give its own name the address of a listener, and the browser of its reader then
+/// sends requests there as if they were for the page itself: DNS rebinding. Such a request names the
+/// host of the page. So a request must be for an IP address, for `localhost`, or for a name that the
+/// settings list.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(Arc<[String]>);
 

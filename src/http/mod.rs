@@ -29,9 +29,9 @@ pub use tls::{Certificates, TlsFiles};
 pub use ui::routes as page_routes;
 pub use view::{
     CausesPage, DecisionView, DecisionsPage, DisagreementView, Ended, ExplanationPage, FailingItem,
-    FoundObject, FoundPage, IdleReport, Latencies, LatencyHistogram, MonitorStatus, NeighbourhoodPage,
-    ObjectView, OwnerView, PlanPage, QueueCounts, QueueStatus, QueueSummary, StuckItem, StuckPage,
-    SummaryPage, Timestamp, Undiscovered, hint,
+    FoundObject, FoundPage, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectView, OwnerView,
+    PlanPage, QueueCounts, QueueStatus, QueueSummary, StuckItem, StuckPage, SummaryPage, Timestamp,
+    Undiscovered, hint,
 };
 
 #[cfg(test)]

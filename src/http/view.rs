@@ -457,25 +457,10 @@ pub struct SummaryPage {
 pub struct Latencies {
     /// From the event after which an object had to go to its deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deletion_lag: Option<LatencyHistogram>,
+    pub deletion_lag: Option<Distribution>,
     /// Requests to the API server.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests: Option<LatencyHistogram>,
-}
-
-/// How often something took how long.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct LatencyHistogram {
-    /// The upper bounds of the buckets in seconds, ascending.
-    pub le: &'static [f64],
-    /// One count for each bound, and one for what took longer. They are not cumulative.
-    pub counts: Vec<u64>,
-}
-
-impl From<Distribution> for LatencyHistogram {
-    fn from(Distribution { bounds, counts }: Distribution) -> Self {
-        Self { le: bounds, counts }
-    }
+    pub requests: Option<Distribution>,
 }
 
 /// A work queue at a glance.

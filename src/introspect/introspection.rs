@@ -11,16 +11,16 @@ use crate::actors::pool::PoolStatus;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
     DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, Follow,
-    FoundObject, FoundPage, IdleQuery, IdleReport, Latencies, LatencyHistogram, MonitorStatus,
-    NeighbourhoodPage, ObjectQuery, ObjectView, QueueStatus, QueueSummary, Readiness, Streamed, StuckPage,
-    StuckQuery, SummaryPage, Timestamp, Undiscovered,
+    FoundObject, FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery,
+    ObjectView, QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage,
+    Timestamp, Undiscovered,
 };
 use crate::introspect::answers::FollowedObject;
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
 use crate::introspect::questions::Questions;
 use crate::introspect::status::{CollectorStatus, counts};
-use crate::telemetry::Exporter;
+use crate::telemetry::{Exporter, names};
 use crate::worker::comparison::Comparison;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{Key, Uid};
@@ -151,8 +151,8 @@ impl CollectorIntrospection {
             queues: queues.collect(),
             stuck: stuck.totals,
             latencies: Latencies {
-                deletion_lag: self.exporter.deletion_lag().map(LatencyHistogram::from),
-                requests: self.exporter.requests().map(LatencyHistogram::from),
+                deletion_lag: self.exporter.distribution(&names::DELETION_LAG),
+                requests: self.exporter.distribution(&names::REQUEST_DURATION),
             },
         })
     }

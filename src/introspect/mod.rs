@@ -1,5 +1,5 @@
 //! Read models of the collector: its status, its metrics, stuck objects, the last decisions, the graph,
-//! and the answers to questions about it.
+//! the answers to questions about it, and the debug pages that show them.
 
 mod answers;
 pub mod decision_log;

@@ -1,4 +1,4 @@
-//! A read-only view of the whole collector, for HTTP and metrics.
+//! A read-only view of the whole collector, and the metrics that cannot be counted when something happens.
 
 use std::collections::BTreeSet;
 use std::future::pending;

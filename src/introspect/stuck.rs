@@ -1,4 +1,5 @@
-//! Stuck objects, collected from the pools and the graph.
+//! Stuck objects, collected from the pools and the graph, and Warning events about those that stay stuck,
+//! for people who look at them with kubectl.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};

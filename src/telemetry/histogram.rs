@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use metrics::{Histogram, HistogramFn, Key, Label};
+use serde::Serialize;
 
 use super::names::{ALL, Kind, Metric};
 
@@ -19,9 +20,10 @@ use super::names::{ALL, Kind, Metric};
 pub(super) struct Histograms(RwLock<BTreeMap<Key, Arc<Buckets>>>);
 
 /// How often values were recorded, by bucket.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Distribution {
     /// The upper bounds of the buckets, ascending.
+    #[serde(rename = "le")]
     pub bounds: &'static [f64],
     /// One count for each bound, and one for values above all bounds. They are not cumulative.
     pub counts: Vec<u64>,

@@ -141,7 +141,8 @@ const MAX_BUFFERED_BYTES: usize = 256 * 1024;
 /// How long [`LogWriter::flush`] waits if nobody reads standard error.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A buffer of lines and the thread that writes them. Clones share both.
+/// A buffer of lines, and the thread that writes them: whoever logs does not wait for the reader, as
+/// long as there is room. Lines that come during a write go together with the next. Clones share both.
 #[derive(Clone, Debug, Default)]
 pub struct LogWriter(Arc<Shared>);
 

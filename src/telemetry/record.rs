@@ -86,17 +86,19 @@ fn zero(metric: &Metric) {
 
 /// Functions that record one metric each: they count one, or set a gauge, with these labels.
 macro_rules! recorded {
-    (@ count $metric:ident [$($label:expr),*]) => {
-        counter(&names::$metric, [$($label.into()),*]).increment(1)
+    (@ count $metric:ident $labels:expr) => {
+        counter(&names::$metric, $labels).increment(1)
     };
-    (@ set $metric:ident [$($label:expr),*], $value:expr) => {
-        gauge(&names::$metric, [$($label.into()),*]).set($value)
+    (@ set $metric:ident $labels:expr, $value:expr) => {
+        gauge(&names::$metric, $labels).set($value)
     };
     ($($(#[doc = $doc:literal])+ $kind:ident $name:ident($($argument:ident: $type:ty),*) = $metric:ident [$($label:expr),*] $(, $value:expr)?;)+) => {
         $(
             $(#[doc = $doc])+
             pub fn $name($($argument: $type),*) {
-                recorded!(@ $kind $metric [$($label),*] $(, $value)?);
+                const LABELS: &[&str] = &[$(stringify!($label)),*];
+                const { assert!(LABELS.len() == names::$metric.labels.len()) };
+                recorded!(@ $kind $metric [$($label.into()),*] $(, $value)?);
             }
         )+
     };
@@ -542,59 +544,5 @@ impl DeletionLag {
     /// The measurement of the current task.
     pub fn current() -> Option<Self> {
         CURRENT.try_with(Self::clone).ok()
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use tokio::time::Instant;
-
-    use super::*;
-
-    /// Calls every function that gives labels, and creates all series that start at zero.
-    pub(in crate::telemetry) fn record_everything() {
-        zeros();
-        comparison_zeros();
-        node_zeros();
-        for queue in Queue::ALL {
-            let metrics = QueueMetrics::new(queue);
-            metrics.waited_each(Duration::from_secs(1), 10);
-            metrics.worked_each(Duration::from_secs(1), 10);
-            metrics.sample(&QueueSample::default());
-        }
-        let pods = GroupResource::parse("pods");
-        request("get", &pods, "timeout", Duration::from_secs(1));
-        api_concurrency_cut(ApiSide::Kubernetes);
-        request_deferred("hanging");
-        monitors(MonitorState::Synced, 1);
-        graph(0, &GraphSize::default());
-        invalid_reference(InvalidReference::InvalidScope);
-        resource_synced("apps", "v1", "deployments", false);
-        resource_sync_error("apps", "v1", "deployments");
-        undiscovered("apps", None, true);
-        decision("keep", "parked", &pods);
-        delete_conflict("backoff");
-        denied_write("delete", &pods);
-        patch_conflict("finalizers", PatchConflict::Retry);
-        worker_restarted(Queue::AttemptToDelete);
-        stuck(StuckReason::Denied, 1, Duration::from_secs(1));
-        comparison("delete", "agreed");
-        brake_engaged_by("percent");
-        gate_refused("standby");
-        namespace_turn("gone");
-        http_refused("health", HttpRefusal::Busy);
-        http_connections("health", 1);
-        http_connection_evicted("health");
-        certificate_reloaded(false);
-        EventKind::ALL.into_iter().for_each(|kind| EventMetrics::new(&pods).came(kind, 1));
-        EventLag::new().took(Duration::from_millis(1), 1);
-        DeletionLag::since(Instant::now()).deletion_sent();
-        lease_transition(LeaseTransition::Acquired);
-        node_filesystem("free", 1);
-        node_image_collected("space");
-        node_removal("image", "I4", "removed");
-        runtime_operation("list_images", true, Duration::from_secs(1));
-        node_pass("images", Duration::from_secs(1), true);
-        build_info();
     }
 }

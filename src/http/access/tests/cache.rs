@@ -13,18 +13,6 @@ async fn get(cache: &Numbers, key: u32, value: u32, keep: Duration) -> u32 {
 }
 
 #[tokio::test]
-async fn an_answer_is_cached_for_its_lifetime() {
-    tokio::time::pause();
-    let cache = Numbers::new(2);
-    assert_eq!(get(&cache, 1, 10, MINUTE).await, 10);
-    tokio::task::yield_now().await;
-    tokio::time::advance(MINUTE - Duration::from_millis(1)).await;
-    assert_eq!(get(&cache, 1, 11, MINUTE).await, 10);
-    tokio::time::advance(Duration::from_millis(1)).await;
-    assert_eq!(get(&cache, 1, 12, MINUTE).await, 12);
-}
-
-#[tokio::test]
 async fn concurrent_equal_reviews_are_sent_once() {
     tokio::time::pause();
     let cache = Numbers::new(2);
