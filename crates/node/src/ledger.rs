@@ -20,7 +20,7 @@ const PRECISION: Duration = Duration::from_secs(300);
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Ledger {
     images: BTreeMap<String, Record>,
     /// How often something has changed that a state file has.
