@@ -94,10 +94,6 @@ impl GraphQueue {
 }
 
 impl Waiting {
-    pub const fn count(&self) -> usize {
-        self.count
-    }
-
     /// One more change waits.
     pub fn add(&mut self) {
         self.count += 1;

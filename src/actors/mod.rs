@@ -4,9 +4,11 @@
 //! Discovery ─▶ Monitor × type ─▶ Graph × partition ─▶ Delete pool, Orphan pool
 //! ```
 //!
-//! Each actor owns its state and communicates by messages. A question to a
-//! partition is a closure: see [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that spawned it notices its end.
-//! [`crate::worker`] contains the work that pools do on a key.
+//! Beside them, [`lifecycle`] opens and closes the pools, and [`metrics`] samples all of them.
+//!
+//! Each actor owns its state and communicates by messages. A question to a partition is a closure: see
+//! [`graph_handle`]. Long work (requests, decoding) runs as a task on the thread pool, and the actor that
+//! spawned it notices its end. [`crate::worker`] contains the work that pools do on a key.
 
 pub mod absent_owner_cache;
 pub mod batch;
@@ -16,6 +18,7 @@ pub mod graph_handle;
 pub mod graph_queue;
 pub mod lifecycle;
 pub mod messages;
+pub mod metrics;
 pub mod monitor;
 #[cfg(feature = "node")]
 pub mod node;

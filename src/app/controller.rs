@@ -18,13 +18,14 @@ use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lifecycle::{Lifecycle, LifecycleContext, Phase};
 use crate::actors::messages::StopMonitors;
+use crate::actors::metrics::MetricsActor;
 use crate::actors::monitor::MonitorContext;
 use crate::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
 use crate::actors::registry::{Registry, RoundTypes};
 use crate::actors::supervision::{GraphThreads, Placement, Threads};
 use crate::api::{Api, EventRecorder};
 use crate::config::Settings;
-use crate::introspect::status::{CollectorStatus, sample};
+use crate::introspect::status::{CollectorStatus, Sampler};
 use crate::introspect::stuck::warn;
 use crate::introspect::{CollectorIntrospection, DecisionLog};
 use crate::telemetry::{Exporter, Queue};
@@ -225,7 +226,7 @@ impl Controller {
             background("stuck events", warning, &ending);
         }
         // Like the actors, it ends with the thread.
-        tokio::task::spawn_local(sample(status.clone(), exporter));
+        MetricsActor(Sampler::new(status.clone(), exporter)).start();
         Ok(Self { status, discovery, threads, summaries, ending })
     }
 

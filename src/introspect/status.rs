@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::{Addr, MailboxError};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::sleep;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::discovery::{DiscoveryFailure, DiscoveryStatus};
@@ -16,10 +14,10 @@ use crate::actors::graph::PartitionStatus;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::lifecycle::Phase;
+use crate::actors::metrics::Sample;
 use crate::actors::pool::{AskPool, Pool, PoolStatus};
 use crate::actors::registry;
 use crate::actors::registry::Registry;
-use crate::actors::supervision::task;
 use crate::api::WriteGate;
 use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::telemetry::{
@@ -170,35 +168,37 @@ pub(crate) const fn counts(status: &PoolStatus) -> QueueCounts {
     QueueCounts { ready, processing, delayed, parked }
 }
 
-/// The interval at which gauges are set. Prometheus scrapes less often.
-const EVERY: Duration = Duration::from_secs(1);
-
 /// The number of samples after which the series of types that are gone are removed.
 const CLEANUP_INTERVAL: usize = 30;
 
 /// Types that are reported as not synced, with their versions.
 type Unsynced = BTreeSet<(GroupResource, Box<str>)>;
 
-/// Exports queue depths, the size of the graph and the state of the monitors, again and again.
-pub async fn sample(collector: CollectorStatus, exporter: Exporter) {
-    let queues: Arc<[_]> = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
-    let mut unsynced = Unsynced::new();
-    for samples in 1_usize.. {
-        // A delay, not a fixed schedule: samples that were missed during a pause are not made up for.
-        sleep(EVERY).await;
-        let (collector, exporter, queues) = (collector.clone(), exporter.clone(), Arc::clone(&queues));
-        let mut reported = std::mem::take(&mut unsynced);
-        let sampled = task(async move {
-            set_gauges(&collector, &queues, &mut reported).await;
-            if samples.is_multiple_of(CLEANUP_INTERVAL) {
-                keep_series(&collector, &exporter);
-            }
-            reported
-        });
-        unsynced = sampled.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot sample the metrics of queues, types and graph; kube-gc tries again");
-            Unsynced::new()
-        });
+/// Sets the gauges of the collector.
+#[derive(Clone, Debug)]
+pub struct Sampler {
+    collector: CollectorStatus,
+    exporter: Exporter,
+    queues: Arc<[(Queue, QueueMetrics)]>,
+    unsynced: Unsynced,
+    samples: usize,
+}
+
+impl Sampler {
+    /// Samples this collector.
+    pub fn new(collector: CollectorStatus, exporter: Exporter) -> Self {
+        let queues = Queue::POOLS.into_iter().map(|queue| (queue, QueueMetrics::new(queue))).collect();
+        Self { collector, exporter, queues, unsynced: Unsynced::new(), samples: 0 }
+    }
+}
+
+impl Sample for Sampler {
+    async fn sample(&mut self) {
+        set_gauges(&self.collector, &self.queues, &mut self.unsynced).await;
+        self.samples += 1;
+        if self.samples.is_multiple_of(CLEANUP_INTERVAL) {
+            keep_series(&self.collector, &self.exporter);
+        }
     }
 }
 
