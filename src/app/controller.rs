@@ -31,11 +31,12 @@ use crate::introspect::{CollectorIntrospection, DecisionLog};
 use crate::telemetry::{Exporter, Queue};
 use crate::worker::brake::{self, Brake};
 use crate::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
+use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLines, DecisionObserver, DecisionRecorder, Summaries};
-use crate::worker::delete::{Births, DeleteContext, DeleteWork, LARGE_WORKERS, large_backoff};
+use crate::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
 use crate::worker::namespace_check::NamespaceCheck;
 use crate::worker::namespaces::{FinishContext, finish};
-use crate::worker::orphan::{OrphanContext, OrphanWork, Releases, Rounds};
+use crate::worker::orphan::{OrphanWork, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
 use kube_gc_core::mailbox::Backoff;
@@ -137,31 +138,25 @@ impl Controller {
         let recorder = DecisionRecorder::new(api.clone(), decisions, summaries.clone());
         let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
         background("namespace check", checking, &ending);
-        let deletes = DeleteContext {
-            api: api.clone(),
-            graph: graph.clone(),
-            absent_owners: Arc::clone(&absent_owners),
-            births: Births::new(settings.birth_grace),
-            brake: brake.clone(),
-            decisions: recorder.clone(),
-            namespace_check,
-        };
-        let orphans = OrphanContext {
+        let context = WorkContext {
             api: api.clone(),
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
             registry: registry.clone(),
+            births: Births::new(settings.birth_grace),
+            brake: brake.clone(),
             releases: Releases::new(settings.releases),
             decisions: recorder,
+            namespace_check,
         };
         let held = vec![delete.clone().recipient()];
         let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::new(orphans.clone(), round_types, settings.orphan_wait);
+        let rounds = Rounds::new(context.clone(), round_types, settings.orphan_wait);
         let deciders = Deciders {
-            delete: Arc::new(DeleteWork::new(deletes)),
-            orphan: Arc::new(OrphanWork::new(orphans, rounds).paged(settings.orphan_page)),
+            delete: Arc::new(DeleteWork::new(context.clone())),
+            orphan: Arc::new(OrphanWork::new(context, rounds).paged(settings.orphan_page)),
         };
         let work = Arc::clone(&deciders.delete);
         let pool = Pool::new(work, settings.delete_workers, settings.backoff, settings.hash_seed);

@@ -123,8 +123,9 @@ impl Brake {
     /// Engages it for a reason from outside of the ledger, for one namespace or for everything.
     pub(crate) fn engage(&self, namespace: Option<Namespace>, engagement: Engagement) {
         let mut state = self.state();
-        if state.ledger.engage(namespace.clone(), engagement.clone()) {
-            self.has_engaged(&state.ledger, namespace.as_ref(), &engagement.why);
+        let (here, why) = (namespace.clone(), engagement.why.clone());
+        if state.ledger.engage(namespace, engagement) {
+            self.has_engaged(&state.ledger, here.as_ref(), &why);
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod brake;
 pub mod classified;
 pub mod comparison;
+pub mod context;
 pub mod decision;
 pub mod delete;
 pub mod interrupted;

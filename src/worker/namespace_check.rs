@@ -94,20 +94,17 @@ struct Located(HashMap<Digest, (Instant, Arc<[Namespace]>)>);
 impl Located {
     async fn find(&mut self, graph: &GraphHandle, uid: &Uid) -> Result<Arc<[Namespace]>, PartitionEnded> {
         let (now, key) = (Instant::now(), Digest::of(uid));
-        let is_recent = |at: &Instant| now.duration_since(*at) < LOCATED_FOR;
         if let Some((at, found)) = self.0.get(&key)
-            && is_recent(at)
+            && now.duration_since(*at) < LOCATED_FOR
         {
             return Ok(Arc::clone(found));
         }
         let found = graph.locate(uid).await?;
         let found: Arc<[Namespace]> = found.into_iter().filter_map(|object| object.namespace).collect();
         if self.0.len() >= LOCATED_AT_MOST {
-            self.0.retain(|_, (at, _)| is_recent(at));
+            self.0.clear();
         }
-        if self.0.len() < LOCATED_AT_MOST {
-            self.0.insert(key, (now, Arc::clone(&found)));
-        }
+        self.0.insert(key, (now, Arc::clone(&found)));
         Ok(found)
     }
 }

@@ -17,7 +17,7 @@ const DISAGREEMENTS_AT_MOST: usize = 1000;
 /// Disagreements that are remembered, so that each is reported once.
 const DISPUTED_AT_MOST: usize = 100_000;
 /// How often an object is looked at within the grace period, and the bounds of the pause in between.
-const LOOKS: u32 = 20;
+const LOOKS: u32 = 60;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 

@@ -16,16 +16,13 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
-use crate::api::{Api, ApiError, ErrorClass, RateLimiter};
+use crate::api::{ApiError, ErrorClass, RateLimiter};
 use crate::telemetry::{Queue, Structured, StuckReason};
-use crate::worker::brake::Brake;
 use crate::worker::classified::{Classified, Evidence};
-use crate::worker::decision::{DecisionLine, DecisionRecorder};
+use crate::worker::context::WorkContext;
+use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::{self, Interrupted, api_outcome};
-use crate::worker::namespace_check::NamespaceCheck;
 use kube_gc_core::graph::{ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::{Backoff, Completion};
 use kube_gc_core::mutation;
@@ -38,55 +35,10 @@ use self::look_ups::{Confirmations, LookUps};
 
 pub use self::look_ups::Births;
 
-/// What the workers of the delete pool share.
-#[derive(Clone, Debug)]
-pub struct DeleteContext {
-    /// The API server.
-    pub api: Api,
-    /// The graph.
-    pub graph: GraphHandle,
-    /// Owners that were proved absent, and owners whose dependents were orphaned.
-    pub absent_owners: Arc<AbsentOwnerCache>,
-    /// Owners that may still be in admission.
-    pub births: Births,
-    /// Limits how much is deleted.
-    pub brake: Brake,
-    /// Records decisions.
-    pub decisions: DecisionRecorder,
-    /// Warns about owners in another namespace.
-    pub namespace_check: NamespaceCheck,
-}
-
-impl DeleteContext {
-    /// The context of one decision, which begins now. It is void once watches break.
-    pub fn now(&self) -> Self {
-        let number = self.api.restore_fence().acknowledged();
-        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
-    }
-
-    /// A context that believes every look-up, without a brake and without observers.
-    #[cfg(test)]
-    pub(crate) fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
-        Self {
-            decisions: DecisionRecorder::new(
-                api.clone(),
-                Vec::new(),
-                crate::worker::decision::Summaries::off(),
-            ),
-            api,
-            graph,
-            absent_owners,
-            births: Births::new(std::time::Duration::ZERO),
-            brake: Brake::new(kube_gc_core::brake::Limits::default()),
-            namespace_check: NamespaceCheck::silent(),
-        }
-    }
-}
-
 /// Decides on objects whose owners may be gone, and on owners that are deleting dependents.
 #[derive(Clone, Debug)]
 pub struct DeleteWork {
-    context: DeleteContext,
+    context: WorkContext,
     look_ups: LookUps,
     confirmations: Confirmations,
     /// Limits how fast the owners of large objects are looked up.
@@ -109,7 +61,7 @@ impl Work for DeleteWork {
 
 impl DeleteWork {
     /// The work of the delete pool.
-    pub fn new(context: DeleteContext) -> Self {
+    pub fn new(context: WorkContext) -> Self {
         let look_ups =
             LookUps::new(context.api.clone(), Arc::clone(&context.absent_owners), context.births.clone());
         let confirmations = Confirmations::new(context.api.restore_fence().clone());

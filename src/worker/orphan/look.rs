@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, stream};
 
-use super::release::{OrphanContext, orphan_dependent};
+use super::release::orphan_dependent;
 use super::rounds::Stage;
 use crate::actors::registry::{Followed, Registry, RoundType};
 use crate::api::{ApiError, ErrorClass};
+use crate::worker::context::WorkContext;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::remove_reference::ReferenceRemoval;
 use kube_gc_core::object::{
@@ -64,7 +65,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug)]
 pub struct Looker<'a> {
     /// What releases late dependents.
-    pub context: &'a OrphanContext,
+    pub context: &'a WorkContext,
     /// Where; `None`: everywhere.
     pub namespace: Option<&'a Namespace>,
     /// Resolves references.

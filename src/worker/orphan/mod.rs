@@ -7,7 +7,6 @@ mod unlistable;
 
 use std::collections::BTreeSet;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -16,19 +15,20 @@ use tracing::Level;
 use crate::actors::pool::{Outcome, Work, WorkerSlot};
 use crate::api::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult};
 use crate::telemetry::{Queue, Structured, StuckReason};
+use crate::worker::context::WorkContext;
 use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_core::graph::{DependentId, DependentView, ObjectSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key, ResourceVersion};
+use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
 
 use self::look::Horizon;
 use self::release::orphan_dependent;
 use self::rounds::{Confirmed, Stage};
 
-pub use self::release::{OrphanContext, Releases};
+pub use self::release::Releases;
 pub use self::rounds::Rounds;
 
 /// The number of dependents of one owner that are taken from the graph at a time, by default.
@@ -38,13 +38,15 @@ pub const PAGE: usize = 128;
 const CATCH_UP_AT_MOST: Duration = Duration::from_secs(1);
 /// The reason of the event on an owner whose dependents were not looked for in all of the API.
 const NOT_LOOKED_FOR: &str = "DependentsNotLookedFor";
+/// Another deletion with another policy applies, or a restore has undone the deletion.
+const NO_LONGER: Interrupted = Interrupted::Changed("the owner no longer orphans its dependents");
 /// How long that event may take.
 const WARNING: Duration = Duration::from_secs(5);
 
 /// Orphans the dependents of objects that are deleted with the orphan policy.
 #[derive(Clone, Debug)]
 pub struct OrphanWork {
-    context: OrphanContext,
+    context: WorkContext,
     rounds: Rounds,
     page: usize,
 }
@@ -75,7 +77,7 @@ impl Work for OrphanWork {
 
 impl OrphanWork {
     /// The work of the orphan pool.
-    pub const fn new(context: OrphanContext, rounds: Rounds) -> Self {
+    pub const fn new(context: WorkContext, rounds: Rounds) -> Self {
         Self { context, rounds, page: PAGE }
     }
 
@@ -103,9 +105,7 @@ impl OrphanWork {
                 round = Some(self.rounds.begin(identity, Stage::Releasing));
             }
         };
-        let Some(mut released) = self.release_known(&owner, &mut on_released).await? else {
-            return Ok(Completion::Done);
-        };
+        let mut released = self.release_known(&owner, &mut on_released).await?;
         if round.is_none()
             && !is_dry_run
             && let Some(held) = self.rounds.hold_undiscovered(identity)
@@ -113,16 +113,15 @@ impl OrphanWork {
             return Ok(held);
         }
         let confirmed = if is_dry_run {
-            Some(Confirmed::default())
+            Confirmed::default()
         } else {
             // Otherwise a round would serve no more owners than there are workers.
             slot.release();
             match round {
                 Some(round) => self.confirm_many(&owner, &mut released, round.await?).await?,
-                None => Some(self.rounds.begin(identity, Stage::Released).await?),
+                None => self.rounds.begin(identity, Stage::Released).await?,
             }
         };
-        let Some(confirmed) = confirmed else { return Ok(Completion::Done) };
         // Lists that an outage fails say nothing of a part of the API.
         if let Some(deferred) = deferred(&self.context.api) {
             return Ok(deferred);
@@ -206,28 +205,25 @@ impl OrphanWork {
         }
         match self.context.api.look_up(&owner.identity).await? {
             LookupResult::Found(live) if live.deletion_state() == DeletionState::Orphaning => Ok(()),
-            LookupResult::Found(_) | LookupResult::Absent(_) => {
-                Err(Interrupted::Changed("the owner no longer orphans its dependents"))
-            }
+            LookupResult::Found(_) | LookupResult::Absent(_) => Err(NO_LONGER),
         }
     }
 
     /// The result of a round that began while dependents were being released, after they have been
     /// released. Once the graph knows everything that the round has seen and the releases have
-    /// changed, the dependents that it still has are late. `None` as in
-    /// [`release_known`](Self::release_known).
+    /// changed, the dependents that it still has are late.
     async fn confirm_many(
         &self,
         owner: &ObjectSnapshot,
         released: &mut Released,
         round: Confirmed,
-    ) -> Result<Option<Confirmed>, Interrupted> {
+    ) -> Result<Confirmed, Interrupted> {
         released.horizon.include_all(&round.shown);
         if !self.caught_up(&released.horizon).await? {
-            return Ok(Some(self.rounds.begin(&owner.identity, Stage::Released).await?));
+            return self.rounds.begin(&owner.identity, Stage::Released).await;
         }
         let late = self.release_known(owner, &mut |_| {}).await?;
-        Ok(late.map(|late| Confirmed { late: late.count, ..round }))
+        Ok(Confirmed { late: late.count, ..round })
     }
 
     /// Waits for a while until the graph knows all of this.
@@ -244,21 +240,22 @@ impl OrphanWork {
 
     /// Releases every dependent that the graph knows. Returns their number so far after each one,
     /// as long as none has failed. A failure does not stop the others, and what was released stays
-    /// released when the owner is retried. `None` if a second DELETE has changed the policy: the
-    /// remaining dependents must not be released.
+    /// released when the owner is retried.
     async fn release_known(
         &self,
         owner: &ObjectSnapshot,
         on_released: &mut (impl FnMut(usize) + Send),
-    ) -> Result<Option<Released>, Interrupted> {
-        let (mut released, mut failed, mut changed) = (Released::default(), None, false);
-        let dependents = self.dependents(owner.identity.key());
-        let release = |dependent: Result<_, Stopped>| async {
-            let dependent: DependentView = dependent?;
-            let resource = Arc::clone(&dependent.identity.resource);
-            let version = self.release_one(&owner.identity, dependent).await?;
-            Ok((resource, version))
+    ) -> Result<Released, Interrupted> {
+        let (mut released, mut failed) = (Released::default(), None::<Interrupted>);
+        let release = |dependent: Result<DependentView, Interrupted>| async {
+            let dependent = dependent?;
+            let removal = ReferenceRemoval::of_dependent(&dependent);
+            let DependentView { identity, .. } = dependent;
+            let version =
+                orphan_dependent(&self.context, &owner.identity, &identity, removal.references()).await?;
+            Ok::<_, Interrupted>((identity.resource, version))
         };
+        let dependents = self.dependents(owner.identity.key());
         let mut results = pin!(self.context.releases.each(dependents, release));
         while let Some(result) = results.next().await {
             match result {
@@ -272,33 +269,28 @@ impl OrphanWork {
                         on_released(released.count);
                     }
                 }
-                Err(Stopped::PolicyChanged) => changed = true,
                 // A deferred failure, which another object causes, is reported only if there is no
                 // other failure.
-                Err(Stopped::Interrupted(interrupted)) if failed.is_none() || !interrupted.is_deferred() => {
+                Err(interrupted) if failed.is_none() || !interrupted.is_deferred() => {
                     failed = Some(interrupted);
                 }
-                Err(Stopped::Interrupted(_)) => {}
+                Err(_) => {}
             }
         }
-        match failed {
-            _ if changed => Ok(None),
-            Some(interrupted) => Err(interrupted),
-            None => Ok(Some(released)),
-        }
+        failed.map_or(Ok(released), Err)
     }
 
     /// The dependents that the graph knows, page by page. Before each page but the first, the owner
     /// must still be orphaning its dependents. The next page is fetched when the last dependent of
     /// a page has been taken, so that a slow one does not delay the next page.
-    fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Stopped>> {
+    fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Interrupted>> {
         let pages = stream::try_unfold(None, move |left: Option<Vec<DependentId>>| {
             let owner = owner.clone();
             async move {
                 let mut page = match left {
                     None => self.context.graph.dependents(&owner).await?,
                     Some(left) if left.is_empty() => return Ok(None),
-                    Some(_) if self.orphaning(&owner).await?.is_none() => return Err(Stopped::PolicyChanged),
+                    Some(_) if self.orphaning(&owner).await?.is_none() => return Err(NO_LONGER),
                     Some(left) => left,
                 };
                 let left = page.split_off(page.len().min(self.page));
@@ -307,15 +299,6 @@ impl OrphanWork {
             }
         });
         pages.try_flatten()
-    }
-
-    async fn release_one(
-        &self,
-        owner: &Identity,
-        dependent: DependentView,
-    ) -> Result<Option<ResourceVersion>, Interrupted> {
-        let removal = ReferenceRemoval::of_dependent(&dependent);
-        orphan_dependent(&self.context, owner, &dependent.identity, removal.references()).await
     }
 }
 
@@ -350,21 +333,6 @@ struct Released {
     types: BTreeSet<GroupResource>,
     /// What this has changed.
     horizon: Horizon,
-}
-
-/// Why dependents of an owner are not released.
-#[derive(Debug)]
-enum Stopped {
-    /// The policy has changed.
-    PolicyChanged,
-    /// A dependent could not be released, or the dependents could not be read.
-    Interrupted(Interrupted),
-}
-
-impl<E: Into<Interrupted>> From<E> for Stopped {
-    fn from(error: E) -> Self {
-        Self::Interrupted(error.into())
-    }
 }
 
 /// Whether this collector may have removed the finalizer. An answer that denies it is about its own

@@ -5,39 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::{Stream, StreamExt as _};
 use tokio::sync::Semaphore;
 
-use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph_handle::GraphHandle;
-use crate::actors::registry::Registry;
-use crate::api::{Api, ErrorClass, HangHook, Patched, References};
-use crate::worker::decision::{DecisionLine, DecisionRecorder};
+use crate::api::{ErrorClass, HangHook, Patched, References};
+use crate::worker::context::WorkContext;
+use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::ExpectedChange;
 use kube_gc_core::object::{Identity, ObjectFacts, ResourceVersion};
-
-/// What the workers of the orphan pool and their confirmation rounds share.
-#[derive(Clone, Debug)]
-pub struct OrphanContext {
-    /// The API server.
-    pub api: Api,
-    /// The graph.
-    pub graph: GraphHandle,
-    /// Owners that were proved absent, and owners whose dependents were orphaned.
-    pub absent_owners: Arc<AbsentOwnerCache>,
-    /// How far each monitor is.
-    pub registry: Registry,
-    /// Limits how many dependents are patched at a time.
-    pub releases: Releases,
-    /// Records decisions.
-    pub decisions: DecisionRecorder,
-}
-
-impl OrphanContext {
-    /// The context of one decision, which begins now. It is void once watches break.
-    pub fn now(&self) -> Self {
-        let number = self.api.restore_fence().acknowledged();
-        Self { api: self.api.under(number), graph: self.graph.under(number), ..self.clone() }
-    }
-}
 
 /// How often one dependent is tried before its owner is retried.
 const TRIES: u32 = 3;
@@ -48,7 +21,7 @@ const TRIES: u32 = 3;
 /// # Errors
 /// When the API server denies the patch or fails. A dependent that is gone is no error.
 pub async fn orphan_dependent(
-    context: &OrphanContext,
+    context: &WorkContext,
     owner: &Identity,
     dependent: &Identity,
     references: References<'_>,

@@ -17,12 +17,12 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::look::{Found, Horizon, Looker, OrphaningOwner, Owners, Seen};
-use super::release::OrphanContext;
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::RoundTypes;
 use crate::actors::supervision::task;
 use crate::api::ApiError;
+use crate::worker::context::WorkContext;
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
@@ -57,7 +57,7 @@ struct RoundRequest {
 
 impl Rounds {
     /// Rounds for these types. A part of the API of which nothing is known holds owners for `wait`.
-    pub fn new(context: OrphanContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
+    pub fn new(context: WorkContext, types: watch::Receiver<Arc<RoundTypes>>, wait: Duration) -> Self {
         let lister = Lister { context, types, unlistable: Unlistable::new(wait) };
         Self { lister, running: Arc::default() }
     }
@@ -148,7 +148,7 @@ fn undiscovered(types: &RoundTypes) -> impl Iterator<Item = Unlisted> {
 /// What a round needs.
 #[derive(Clone, Debug)]
 struct Lister {
-    context: OrphanContext,
+    context: WorkContext,
     types: watch::Receiver<Arc<RoundTypes>>,
     unlistable: Unlistable,
 }

@@ -1,21 +1,21 @@
 //! Orphaning on a small graph, and what follows from the answer to its last request.
 
 use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 
 use tokio::task::yield_now;
 
 use kube_gc_core::graph::{Intake, WatchEvent};
-use kube_gc_core::object::{Catalog, Finalizers, ObjectFacts, ServedKind};
+use kube_gc_core::object::{Catalog, Finalizers, ObjectFacts, ResourceVersion, ServedKind};
 use tokio::sync::watch;
 
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::registry::{Registry, RoundTypes};
+use crate::actors::registry::RoundTypes;
 use crate::actors::supervision::Threads;
 use crate::actors::tests::{EPOCH, graph_on, identity, in_system, reference, seen};
 use crate::api::AbsenceProof;
 use crate::api::scripted::{Reply, Server};
-use crate::worker::decision::{DecisionRecorder, Summaries};
 
 fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
     let (action, target) = ("PATCH", "secrets a/b".into());
@@ -30,14 +30,7 @@ async fn work(objects: Vec<ObjectFacts>) -> OrphanWork {
     catalog.add(ServedKind { version: "v1".into(), resource });
     graph.use_catalog(&Arc::new(catalog.build())).await.unwrap();
     let server = Server::answering(|_| Reply::never());
-    let context = OrphanContext {
-        api: server.api(),
-        graph,
-        absent_owners: Arc::new(AbsentOwnerCache::new(10)),
-        registry: Registry::default(),
-        releases: Releases::new(4),
-        decisions: DecisionRecorder::new(server.api(), Vec::new(), Summaries::off()),
-    };
+    let context = WorkContext::bare(server.api(), graph, Arc::new(AbsentOwnerCache::new(10)));
     let (_, types) = watch::channel(Arc::new(RoundTypes::default()));
     let work = OrphanWork::new(context.clone(), Rounds::new(context, types, Duration::ZERO));
     work.see(objects).await;
@@ -75,7 +68,7 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
         }
         let version = Some(ResourceVersion::number(10));
         work.see(vec![ObjectFacts { resource_version: version, ..deleted }]).await;
-        assert!(matches!(dependents.next().await, Some(Err(Stopped::PolicyChanged))));
+        assert!(matches!(dependents.next().await, Some(Err(Interrupted::Changed(_)))));
     });
 }
 

@@ -86,12 +86,12 @@ impl fmt::Display for Engagement {
 /// Where the brake is engaged: for everything (`None`), or in single namespaces.
 pub type Engaged = BTreeMap<Option<Namespace>, Engagement>;
 
-/// The deletions that one limit counts. The limit of a namespace comes before all others, because it
-/// stops the least.
+/// The deletions that one limit counts, and the limit. That of a namespace comes before all others,
+/// because it stops the least.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Counted {
-    InNamespace(Namespace),
-    All,
+    InNamespace(Namespace, u64),
+    All(u64),
     OfType(GroupResource, Share),
 }
 
@@ -99,20 +99,28 @@ impl Counted {
     /// The name of the limit in metrics.
     const fn limit(&self) -> &'static str {
         match self {
-            Self::InNamespace(_) => "namespace_deletions_per_minute",
-            Self::All => "deletions_per_minute",
+            Self::InNamespace(..) => "namespace_deletions_per_minute",
+            Self::All(_) => "deletions_per_minute",
             Self::OfType(..) => "percent",
+        }
+    }
+
+    /// How many deletions are allowed in a window that began with so many objects.
+    fn allowed(&self, population: u64) -> u64 {
+        match self {
+            Self::InNamespace(_, limit) | Self::All(limit) => *limit,
+            Self::OfType(_, share) => share.of(population),
         }
     }
 
     fn why(&self, deleted: u64, of: u64) -> String {
         match self {
-            Self::InNamespace(namespace) => format!(
-                "{deleted} objects in the namespace {namespace} were deleted within a minute, as many as \
+            Self::InNamespace(namespace, limit) => format!(
+                "{limit} objects in the namespace {namespace} were deleted within a minute, as many as \
                  namespace_deletions_per_minute allows"
             ),
-            Self::All => format!(
-                "{deleted} objects were deleted within a minute, as many as deletions_per_minute allows"
+            Self::All(limit) => format!(
+                "{limit} objects were deleted within a minute, as many as deletions_per_minute allows"
             ),
             Self::OfType(resource, Share { percent, window, floor }) => format!(
                 "{deleted} of {of} {resource} were deleted within {}, as many as percent = {percent} and \
@@ -288,13 +296,13 @@ impl Ledger {
                 return Err(self.reached(&what, None, why, at));
             };
             window.present(now, population);
-            match self.windows[&what].headroom(earlier, |population| self.allowed(&what, population)) {
+            match self.windows[&what].headroom(earlier, |population| what.allowed(population)) {
                 Headroom::Free => {}
                 Headroom::Perhaps => may_be_full = true,
                 Headroom::Full { deleted, of } => {
                     let namespace = match &what {
-                        Counted::InNamespace(namespace) => Some(namespace.clone()),
-                        Counted::All | Counted::OfType(..) => None,
+                        Counted::InNamespace(namespace, _) => Some(namespace.clone()),
+                        Counted::All(_) | Counted::OfType(..) => None,
                     };
                     return Err(self.reached(&what, namespace, what.why(deleted, of), at));
                 }
@@ -318,27 +326,19 @@ impl Ledger {
     /// What the limits count about such an object.
     fn limited(&self, object: &Identity) -> impl Iterator<Item = Counted> + use<> {
         let Limits { per_minute, namespace_per_minute, share } = self.limits;
-        let of_namespace = object.namespace.clone().filter(|_| namespace_per_minute.is_some());
+        let [here, all] =
+            [namespace_per_minute, per_minute].map(|limit| limit.map(|limit| limit.get().into()));
+        let here = object.namespace.clone().zip(here);
+        let here = here.map(|(namespace, limit)| Counted::InNamespace(namespace, limit));
         let of_type = share.map(|share| Counted::OfType(object.resource.group_resource.clone(), share));
-        let all = per_minute.map(|_| Counted::All);
-        [of_namespace.map(Counted::InNamespace), all, of_type].into_iter().flatten()
-    }
-
-    /// How many deletions are allowed in a window that began with so many objects.
-    fn allowed(&self, what: &Counted, population: u64) -> u64 {
-        let per_minute = match what {
-            Counted::InNamespace(_) => self.limits.namespace_per_minute,
-            Counted::All => self.limits.per_minute,
-            Counted::OfType(_, share) => return share.of(population),
-        };
-        per_minute.map_or(u64::MAX, |limit| limit.get().into())
+        [here, all.map(Counted::All), of_type].into_iter().flatten()
     }
 
     /// The window that counts this; `None` if there are too many others with recent deletions.
     fn window(&mut self, what: &Counted, now: Duration) -> Option<&mut Window> {
         let (length, most) = match what {
-            Counted::InNamespace(_) => (MINUTE, NAMESPACES_AT_MOST),
-            Counted::All => (MINUTE, 1),
+            Counted::InNamespace(..) => (MINUTE, NAMESPACES_AT_MOST),
+            Counted::All(_) => (MINUTE, 1),
             Counted::OfType(_, share) => (share.window, TYPES_AT_MOST),
         };
         if !self.windows.contains_key(what) {

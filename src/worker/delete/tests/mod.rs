@@ -4,7 +4,6 @@ mod aggregated;
 mod birth;
 mod large;
 mod last_look;
-mod namespaces;
 mod scene;
 
 use std::time::Duration;

@@ -18,7 +18,8 @@ use crate::actors::tests::{EPOCH, Sink, identity, reference, seen};
 use crate::api::EventRecorder;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, WriteGate};
-use crate::worker::delete::{Births, DeleteContext, DeleteWork};
+use crate::worker::context::WorkContext;
+use crate::worker::delete::{Births, DeleteWork};
 use kube_gc_core::graph::{DeletesProve, Intake, Partition, PartitionId, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
@@ -134,7 +135,7 @@ impl Scene {
         let started = Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove };
         graph.take_in_everywhere(started).await.unwrap();
         let api = server.api_with(settings, WriteGate::open());
-        let context = DeleteContext::bare(api, graph.clone(), absent_owners);
+        let context = WorkContext::bare(api, graph.clone(), absent_owners);
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context)) };
         let mut list = vec![WatchEvent::Init { resource_version: None }];
         list.extend(things.iter().map(|thing| WatchEvent::Apply(thing.facts())));
