@@ -8,7 +8,6 @@ use crate::actors::pool::Outcome;
 use crate::api::{Api, ApiError, ErrorClass};
 use crate::telemetry::StuckReason;
 use kube_gc_core::mailbox::Completion;
-use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::text::bounded;
 
 /// Why a worker stopped before it had finished a key.
@@ -80,7 +79,6 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
             Completion::Retry { reason: StuckReason::Throttled, error: text }
         }
         ErrorClass::Denied => Completion::Retry { reason: StuckReason::Denied, error: text },
-        ErrorClass::Deferred { .. } if mutation::is(Mutation::ForgetDeferred) => Completion::Done,
         ErrorClass::Deferred { retry_after, .. } => {
             Completion::Defer { after: retry_after, reason: StuckReason::Deferred, error: text }
         }

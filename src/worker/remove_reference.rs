@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use crate::api::{FinalizerRemoval, MANY_REFERENCES, References};
 use kube_gc_core::graph::{DependentView, ExpectedChange};
-use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{ObjectFacts, OwnerReference, ResourceVersion, Uid};
 
 /// Which references a patch removes. A strategic merge patch identifies a reference by its uid.
@@ -25,7 +24,7 @@ impl ReferenceRemoval {
     pub fn of<'a>(all: impl IntoIterator<Item = &'a OwnerReference>, remove: Vec<OwnerReference>) -> Self {
         let mut seen = HashSet::new();
         let is_unique = all.into_iter().all(|reference| seen.insert(&reference.uid));
-        if !is_unique && !mutation::is(Mutation::PatchByUidAlone) {
+        if !is_unique {
             return Self::Exact(remove);
         }
         let uids = remove.into_iter().map(|reference| reference.uid).collect();

@@ -60,13 +60,8 @@ pub fn prove(options: &Options) -> bool {
 /// The other runs would take most of the time.
 fn can_show(mutation: Mutation, plan: &Plan) -> bool {
     match mutation {
-        Mutation::ConfirmBeforeWaiting => plan.includes(Action::ChangeOfMindInAQueue),
-        Mutation::OrphanBeforeCatchingUp => plan.includes(Action::LateAmongMany),
-        Mutation::TrustNodesOverLists => plan.includes(Action::RestoreRaised),
         Mutation::UnbornIsAbsent => plan.includes(Action::Birth),
         Mutation::BelieveAnswersToWrites => plan.includes(Action::DenyByAdmission),
-        Mutation::BelieveCodesOfPatches => plan.includes(Action::BringBack),
-        Mutation::PassOverUndiscovered => plan.includes(Action::GroupAway),
         _ => true,
     }
 }

@@ -90,50 +90,22 @@ mutations! {
     ResumeAfterGap,
     /// That an owner waits for its dependents is confirmed once and for all.
     ConfirmForEver,
-    /// That an owner waits for its dependents is looked at before the DELETE waits for its
-    /// turn.
-    ConfirmBeforeWaiting,
     /// Waiting references go without a live look at the solid owner.
     TrustSolidOwner,
     /// Every DELETE has the policy Background.
     AlwaysBackground,
-    /// The answer to a patch is not looked at.
-    BelieveCodesOfPatches,
     /// Owner references go at whatever version.
     PatchWithoutVersion,
-    /// Owner references always go by uid, also where two share one.
-    PatchByUidAlone,
-    /// A finalizer goes from whatever has the name.
-    FinalizeByName,
     /// The orphan finalizer goes without a look for late dependents.
     SkipOrphanRound,
-    /// The orphan finalizer of an owner of many goes before the graph knows what that look
-    /// has shown.
-    OrphanBeforeCatchingUp,
-    /// An API group that was never discovered does not hold owners that orphan their dependents.
-    PassOverUndiscovered,
     /// That an owner was orphaned is not remembered.
     ForgetOrphaned,
     /// An owner is not queued when its last blocking dependent is gone.
     DropUnblockWakeUp,
-    /// Rings of foreground deletions are left to themselves.
-    WaitInRings,
-    /// A DELETE that failed is not tried again.
-    ForgetFailedDelete,
-    /// An owner that could not be looked up is not looked up again.
-    ForgetFailedLookUp,
-    /// A key whose request was held back because others hang is not tried again.
-    ForgetDeferred,
     /// What was proved absent before watches broke still counts as absent.
     KeepAbsences,
-    /// A list that shows an object at a lower version than was seen of it is not believed.
-    TrustNodesOverLists,
     /// A type that is missing in one discovery answer counts as removed.
     RetireAtOnce,
-    /// A key that is queued while it is worked on is not worked on again.
-    DropSecondRun,
-    /// Of an object with many owners only the first 16 are looked at.
-    ClassifyTheFirst,
 }
 
 /// The variable that names an object over which workers panic. It is the only mistake that a whole

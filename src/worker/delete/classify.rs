@@ -18,9 +18,8 @@ use crate::worker::classified::{Classified, Evidence};
 use crate::worker::interrupted::{Interrupted, api_outcome};
 use kube_gc_core::graph::{LARGE, ObjectSnapshot, OwnerState, Snapshot, Verification, VirtualSnapshot};
 use kube_gc_core::mailbox::Completion;
-use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::Identity;
-use kube_gc_core::text::{LISTED, bounded};
+use kube_gc_core::text::bounded;
 use kube_gc_core::verdict::{ReferenceClass, from_live, from_state, named};
 
 /// Owners of one object that are looked up before the next object has its turn. The pool takes its
@@ -60,10 +59,6 @@ impl DeleteWork {
         for (index, seen) in item.references.iter().enumerate() {
             if (index + 1).is_multiple_of(REFERENCES_A_TURN) {
                 tokio::task::yield_now().await;
-            }
-            if mutation::is(Mutation::ClassifyTheFirst) && index >= LISTED {
-                classified.push(Classified::new(ReferenceClass::Absent, Evidence::Graph));
-                continue;
             }
             let (identity, state) = match named(&seen.owner) {
                 Err(class) => {
@@ -266,7 +261,6 @@ impl DeleteWork {
 /// listed again, but not before the time that the API server asked for.
 fn not_looked_up(error: &ApiError) -> Outcome {
     match (error.class, api_outcome(error)) {
-        _ if mutation::is(Mutation::ForgetFailedLookUp) => Completion::Done,
         (ErrorClass::Throttled { .. } | ErrorClass::Deferred { .. }, outcome) => outcome,
         (_, Completion::Retry { error, .. }) => Completion::Retry { reason: StuckReason::Unresolved, error },
         (_, outcome) => outcome,

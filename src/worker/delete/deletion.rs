@@ -19,7 +19,6 @@ use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
-use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
 use kube_gc_core::verdict::{
     AfterConflict, Basis, Confirmation, Dependents, ReferenceClass, after_conflict, after_patch, from_live,
@@ -41,9 +40,6 @@ impl DeleteWork {
         let deleted = self.try_delete(item, classified, policy, stop_blocking_first).await;
         line.finish(&deleted);
         self.check_owner_namespaces(item, classified);
-        if deleted.is_err() && mutation::is(Mutation::ForgetFailedDelete) {
-            return Ok(Completion::Done);
-        }
         let (identity, key) = (&item.identity, item.identity.key());
         match deleted? {
             Done::Answered(Deleted::Removed) => self.context.graph.expect(&key, ExpectedChange::Removed),
@@ -115,13 +111,9 @@ impl DeleteWork {
     ) -> Result<Done, Interrupted> {
         let api = &self.context.api;
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
-        let mut turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
+        let turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         if let Some(why) = self.last_look(&turn, item, basis, owners, precondition).await? {
             return Ok(why);
-        }
-        if mutation::is(Mutation::ConfirmBeforeWaiting) {
-            drop(turn);
-            turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
         }
         reservation.sending();
         let answer = turn.delete(&item.identity, policy, precondition.as_ref()).await;

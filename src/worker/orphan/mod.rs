@@ -228,9 +228,6 @@ impl OrphanWork {
 
     /// Waits for a while until the graph knows all of this.
     async fn caught_up(&self, horizon: &Horizon) -> Result<bool, Interrupted> {
-        if mutation::is(Mutation::OrphanBeforeCatchingUp) {
-            return Ok(true);
-        }
         let reached = horizon.reached(&self.context.registry);
         let reached = tokio::time::timeout(CATCH_UP_AT_MOST, reached).await.unwrap_or(false);
         // The links between partitions must have arrived, too.

@@ -129,7 +129,7 @@ impl Partition {
             return true;
         }
         // Watches repeat events, and a list may be older than the node.
-        if entry.listing() != Listing::UpToDate || mutation::is(Mutation::TrustNodesOverLists) {
+        if entry.listing() != Listing::UpToDate {
             return false;
         }
         // The versions of an object only grow, so the store was restored.

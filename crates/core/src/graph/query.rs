@@ -236,7 +236,7 @@ impl Partition {
             ForegroundProgress::PerhapsBlocked
         } else if blocking.is_empty() {
             ForegroundProgress::Unblocked
-        } else if active.is_empty() && self.is_in_cycle(id) && !mutation::is(Mutation::WaitInRings) {
+        } else if active.is_empty() && self.is_in_cycle(id) {
             ForegroundProgress::Deadlocked
         } else {
             ForegroundProgress::Blocked(blocking.len())

@@ -25,7 +25,6 @@ use errors::Errors;
 use indexmap::IndexMap;
 
 use crate::arena::is_sparse;
-use crate::mutation::{self, Mutation};
 use crate::object::{HashSeed, Key, Keyed, KeyedMap, Namespace};
 
 /// A work queue of keys `K`, whose retries have reasons `R` (a small enum).
@@ -139,7 +138,6 @@ impl<K: Clone + Eq + Hash + FlowKey, R: Copy + Ord> Mailbox<K, R> {
         };
         match &mut entry.state {
             State::Ready | State::Delayed(_, Delay::RetryAfter) => {}
-            State::Running { .. } if mutation::is(Mutation::DropSecondRun) => {}
             State::Running { again, .. } => {
                 self.adds_total += u64::from(!*again);
                 *again = true;
