@@ -66,40 +66,6 @@ fn each_change_of_what_is_shown_wakes_the_follower() {
     }
 }
 
-#[test]
-fn what_is_only_counted_counts_too() {
-    let root = config("root");
-    let pods: Vec<Obj> = (0..6).map(|n| pod(&format!("p{n}")).owned(&root)).collect();
-    let mut world = World::new(1);
-    world.see(&[&root]);
-    world.see(&pods.iter().collect::<Vec<_>>());
-    for limited in [Reader::limited(&root, 200, 2), Reader::limited(&root, 3, 20)] {
-        let mut reader = limited;
-        assert!(reader.look(&mut world).nodes.len() <= 3);
-        // Not shown, since it is the last by name.
-        let version = 20 + world.partitions[0].stats().nodes as u64;
-        let hidden = pods[5].clone();
-        assert!(reader.notices(&mut world, |world| world.delete(&hidden)));
-        assert!(reader.notices(&mut world, |world| world.see(&[&hidden.clone().at(version)])));
-    }
-}
-
-/// An owner that is here, and one in another partition than its dependents.
-#[test]
-fn the_state_of_what_is_only_counted_counts_too() {
-    for root in [config("root"), node("root")] {
-        // The reference to the root is not the first one.
-        let first = config("first");
-        let pods: Vec<Obj> = (0..6).map(|n| pod(&format!("p{n}")).owned(&first).owned(&root)).collect();
-        let mut world = World::new(2);
-        world.see(&[&first, &root]);
-        world.see(&pods.iter().collect::<Vec<_>>());
-        let mut reader = Reader::limited(&root, 200, 2);
-        let hidden = pods[5].clone().terminating().at(20);
-        assert!(reader.notices(&mut world, |world| world.see(&[&hidden])), "{}", root.resource.kind);
-    }
-}
-
 /// The partition of a cluster-scoped owner learns of its dependents from other partitions.
 #[test]
 fn what_another_partition_tells_later_counts_too() {
@@ -183,15 +149,6 @@ fn what_a_partition_does_not_have_is_followed() {
         world.see(&[&late]);
         assert!(reader.is_outdated(&mut world));
     }
-}
-
-#[test]
-fn an_object_that_is_not_there_yet_is_followed() {
-    let mut world = World::new(2);
-    let late = pod("late");
-    let mut reader = Reader::of(&late);
-    assert!(!reader.notices(&mut world, |world| world.see(&[&pod("other")])));
-    assert!(reader.notices(&mut world, |world| world.see(&[&late])));
 }
 
 #[test]
