@@ -62,23 +62,6 @@ async fn a_second_pass_finds_nothing_to_do() {
 }
 
 #[tokio::test]
-async fn an_idle_pass_takes_four_calls_and_a_container_two() {
-    let mut node = Node::new();
-    let living = node.pod().await;
-    node.containers(&living, 5, ContainerState::ContainerRunning);
-    let mut collector = node.collector().await;
-    node.server.clear_journal();
-    let look = collector.look(now()).await.unwrap();
-    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
-    // Three of four dead ones go. How much these have written is asked for once.
-    assert_eq!(node.server.journal().len(), 4 + 1 + 3 * 2);
-    node.server.clear_journal();
-    let look = collector.look(now()).await.unwrap();
-    collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
-    assert_eq!(node.server.journal().len(), 4);
-}
-
-#[tokio::test]
 async fn what_containers_mount_is_asked_once() {
     let mut node = Node::with(mounts_images());
     node.knows_pods = false;
