@@ -162,7 +162,7 @@ mod tests {
         let mut waiting = queue.waiting();
         (0..5).for_each(|_| waiting.add());
         let first = waiting.split(3);
-        assert_eq!((first.count(), waiting.count(), queue.len()), (3, 2, 5));
+        assert_eq!((first.count, waiting.count, queue.len()), (3, 2, 5));
         let applying = first.begin(PartitionId(0), &changes(3));
         assert_eq!(queue.len(), 5);
         drop(applying);
