@@ -18,7 +18,9 @@ use crate::config::{Listeners, Settings, available_cores};
 use crate::http::{
     Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
 };
-use crate::introspect::{CollectorIntrospection, debug_router};
+#[cfg(feature = "demo")]
+use crate::introspect::CollectorIntrospection;
+use crate::introspect::debug_router;
 use crate::leader::LeaseAnnotations;
 use crate::telemetry::Exporter;
 use crate::worker::DecisionObserver;

@@ -17,7 +17,9 @@ mod view;
 
 pub use crate::config::Listener;
 pub use access::{Answer, Authorizer, Cache};
-pub use health::{Check, ComparisonCounts, Facts, Readiness, health_router};
+#[cfg(feature = "node")]
+pub use health::Check;
+pub use health::{ComparisonCounts, Facts, Readiness, health_router};
 pub use middleware::Hosts;
 pub use page::{
     CausesQuery, DEFAULT_LIMIT, DecisionQuery, ExplainQuery, FindQuery, GraphQuery, IdleQuery, MOST_PAGED,
