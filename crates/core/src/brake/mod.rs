@@ -348,7 +348,7 @@ impl Ledger {
             if is_full(&self.windows) {
                 self.windows.retain(|_, window| {
                     window.advance(now);
-                    window.pending > 0 || !window.slots.is_empty()
+                    window.pending > 0 || window.slots.iter().any(|slot| slot.deleted > 0)
                 });
                 if is_full(&self.windows) {
                     return None;
