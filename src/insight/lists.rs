@@ -294,5 +294,5 @@ async fn list(
         })
         .await;
     send(batch);
-    Listed { resource, result: listed.map(|meta| meta.resource_version) }
+    Listed { resource, result: listed }
 }
