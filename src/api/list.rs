@@ -12,13 +12,6 @@ use kube_gc_decode::{Encoding, FactsReader, ListReader};
 /// A list that expires this often before its last page is too large to be read.
 const ATTEMPTS: u32 = 3;
 
-/// The metadata of a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListMeta {
-    /// The version of the first page, for which the whole list stands.
-    pub resource_version: Option<ResourceVersion>,
-}
-
 /// What is listed.
 #[derive(Clone, Copy)]
 pub(super) struct Selection<'a> {
@@ -59,8 +52,8 @@ impl<'a> Selection<'a> {
 }
 
 impl Api {
-    /// Lists a type, consistently and in pages, and calls `visit` for every object. For
-    /// confirmations; [`watch`](Self::watch) follows a type. If a part of the list must be read
+    /// Lists a type, consistently and in pages, and calls `visit` for every object. Returns the version of
+    /// the first page, for which the whole list stands. For confirmations; [`watch`](Self::watch) follows a type. If a part of the list must be read
     /// again, objects are visited again.
     ///
     /// # Errors
@@ -71,7 +64,7 @@ impl Api {
         resource: &ResourceType,
         namespace: Option<&Namespace>,
         visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<ListMeta, ApiError> {
+    ) -> Result<Option<ResourceVersion>, ApiError> {
         self.list_selected(resource, namespace, None, visit).await
     }
 
@@ -86,7 +79,7 @@ impl Api {
         namespace: Option<&Namespace>,
         selector: Option<&str>,
         mut visit: impl FnMut(ObjectFacts) + Send,
-    ) -> Result<ListMeta, ApiError> {
+    ) -> Result<Option<ResourceVersion>, ApiError> {
         let namespace = namespace.map(Namespace::as_str);
         let selector = selector.map(|selector| ("labelSelector", selector));
         let mut reader = FactsReader::default();
@@ -103,7 +96,7 @@ impl Api {
         &self,
         selection: Selection<'_>,
         visit: &mut (dyn FnMut(Encoding, &[u8]) -> Result<(), String> + Send),
-    ) -> Result<ListMeta, ApiError> {
+    ) -> Result<Option<ResourceVersion>, ApiError> {
         let resource = &selection.resource.group_resource;
         let mut page_size = self.settings().page_size.max(1);
         let mut pages = Pagination::default();
@@ -168,7 +161,7 @@ impl Api {
                 });
             }
             if envelope.next.is_empty() {
-                return Ok(ListMeta { resource_version: first_version });
+                return Ok(first_version);
             }
             token = envelope.next;
         }
@@ -294,7 +287,7 @@ mod tests {
         let namespace = Namespace::parse("ns");
         let listed =
             server.api().list(&widgets(), namespace.as_ref(), |facts| names.push(facts.name)).await.unwrap();
-        assert_eq!(listed.resource_version, Some(ResourceVersion::number(5)));
+        assert_eq!(listed, Some(ResourceVersion::number(5)));
         assert_eq!(names.iter().map(|name| &**name).collect::<Vec<_>>(), ["a", "a", "b"]);
         let path = "GET /apis/example.com/v1/namespaces/ns/widgets?limit=500";
         assert_eq!(

@@ -189,13 +189,17 @@ impl Api {
             }
             Err(error) => return Err(error),
         };
-        let Lease { metadata, spec, .. } = serde_json::from_slice(&answer.body)
-            .map_err(|error| unusable("GET", target, json_fault(&error), answer.code))?;
+        let unusable = |why| unusable("GET", target.clone(), why, answer.code);
+        let Lease { metadata, spec, .. } =
+            serde_json::from_slice(&answer.body).map_err(|error| unusable(json_fault(&error)))?;
+        // The type takes anything for an empty Lease.
+        let version =
+            metadata.resource_version.ok_or_else(|| unusable("the response is not a Lease".to_owned()))?;
         let spec = spec.unwrap_or_default();
         Ok(Some(LeaderRecord {
             holder: spec.holder_identity.unwrap_or_default(),
             renewed: spec.renew_time.map(|time| time.0.into()),
-            version: metadata.resource_version.unwrap_or_default(),
+            version,
         }))
     }
 

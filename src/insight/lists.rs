@@ -132,7 +132,7 @@ impl<'a> Lists<'a> {
                         graph().add(&resource, std::mem::take(&mut batch));
                     }
                 });
-                let listed = listed.await.map(|meta| meta.resource_version);
+                let listed = listed.await;
                 graph().add(&resource, batch);
                 (resource, listed)
             })

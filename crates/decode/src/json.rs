@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 
 /// A struct that is read only from a JSON object.
 ///
@@ -71,30 +71,11 @@ impl Deref for Text<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
+        #[derive(serde::Deserialize)]
+        struct Borrowed<'a>(#[serde(borrow)] Cow<'a, str>);
 
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-
-            fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
-                Ok(Text::default())
-            }
-        }
-
-        // Only `deserialize_any` passes `null` to `visit_unit`.
-        deserializer.deserialize_any(TextVisitor)
+        let text = Option::deserialize(deserializer)?;
+        Ok(Self(text.map(|Borrowed(text)| text).unwrap_or_default()))
     }
 }
 

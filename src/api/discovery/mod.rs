@@ -82,60 +82,67 @@ pub struct Watchable {
 /// delete, list and watch it. If there is none, they use the first version that can get it,
 /// because an owner may be of any kind.
 fn select(groups: &[Group], services: &Services, previous: Option<&Catalog>) -> (Catalog, Vec<Watchable>) {
-    let mut deletable = Vec::new();
-    let mut others = Vec::new();
-    let mut watchable = Vec::new();
+    let (mut deletable, mut others, mut watchable) = (Vec::new(), Vec::new(), Vec::new());
     let mut builder = Catalog::builder();
-    // A group may be listed twice. Its versions are merged, so that no type appears twice.
-    let mut versions_of: BTreeMap<&str, Vec<&Version>> = BTreeMap::new();
     for group in groups {
-        versions_of.entry(&group.name).or_default().extend(&group.versions);
-    }
-    for (group, versions) in versions_of {
-        let mut resources: BTreeMap<&str, Vec<(&str, &Served)>> = BTreeMap::new();
-        for version in versions {
-            if version.is_unread() {
-                builder.unread(group, &version.name);
-            }
-            for served in version.resources.iter() {
-                resources.entry(&served.resource).or_default().push((&version.name, served));
-            }
-        }
-        for (resource, versions) in resources {
-            let by = |fits: fn(&Served) -> bool| versions.iter().find(|(_, served)| fits(served));
-            let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
-            let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
-            let describe = |served: &Served| ResourceType {
-                group_resource: GroupResource::new(group, resource),
-                version: version.into(),
-                kind: served.kind.clone(),
-                scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
-            };
-            let described = describe(served);
-            let known = previous.and_then(|catalog| catalog.resource(&described.group_resource));
-            let chosen = match known {
-                Some(known) if **known == described => Arc::clone(known),
-                _ => Arc::new(described),
-            };
-            if served.watchable {
-                let aggregated = services.is_aggregated(group, version);
-                watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
-            }
-            let kinds = if served.can_delete { &mut deletable } else { &mut others };
-            kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
-            for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
-                // The kind of a resource may differ between versions.
-                let resource =
-                    if other.kind == chosen.kind { Arc::clone(&chosen) } else { Arc::new(describe(other)) };
-                kinds.push(ServedKind { version: other_version.into(), resource });
-            }
+        for version in group.versions.iter().filter(|version| version.is_unread()) {
+            builder.unread(&group.name, &version.name);
         }
     }
-    watchable.sort_by(|a, b| a.resource.group_resource.cmp(&b.resource.group_resource));
+    for (group_resource, versions) in by_type(groups) {
+        let by = |fits: fn(&Served) -> bool| versions.iter().find(|(_, served)| fits(served));
+        let chosen = by(|served| served.watchable).or_else(|| by(|served| served.can_get));
+        let Some(&(version, served)) = chosen.or(versions.first()) else { continue };
+        let described = describe(&group_resource, version, served);
+        let known = previous.and_then(|catalog| catalog.resource(&group_resource));
+        let chosen = match known {
+            Some(known) if **known == described => Arc::clone(known),
+            _ => Arc::new(described),
+        };
+        if served.watchable {
+            let aggregated = services.is_aggregated(&group_resource.group, version);
+            watchable.push(Watchable { resource: Arc::clone(&chosen), aggregated });
+        }
+        let kinds = if served.can_delete { &mut deletable } else { &mut others };
+        kinds.push(ServedKind { version: version.into(), resource: Arc::clone(&chosen) });
+        for &(other_version, other) in versions.iter().filter(|(name, _)| *name != version) {
+            // The kind of a resource may differ between versions.
+            let resource = if other.kind == chosen.kind {
+                Arc::clone(&chosen)
+            } else {
+                Arc::new(describe(&group_resource, version, other))
+            };
+            kinds.push(ServedKind { version: other_version.into(), resource });
+        }
+    }
     for served in deletable.into_iter().chain(others) {
         builder.add(served);
     }
     (builder.build(), watchable)
+}
+
+/// What is served of each type, by version in the group's order of preference. A group may be listed
+/// twice. Its versions are merged, so that no type appears twice.
+fn by_type(groups: &[Group]) -> BTreeMap<GroupResource, Vec<(&str, &Served)>> {
+    let mut types: BTreeMap<GroupResource, Vec<(&str, &Served)>> = BTreeMap::new();
+    for group in groups {
+        for version in &group.versions {
+            for served in version.resources.iter() {
+                let of = GroupResource::new(&group.name, &served.resource);
+                types.entry(of).or_default().push((&version.name, served));
+            }
+        }
+    }
+    types
+}
+
+fn describe(group_resource: &GroupResource, version: &str, served: &Served) -> ResourceType {
+    ResourceType {
+        group_resource: group_resource.clone(),
+        version: version.into(),
+        kind: served.kind.clone(),
+        scope: if served.namespaced { Scope::Namespaced } else { Scope::Cluster },
+    }
 }
 
 impl Discovered {
@@ -146,33 +153,25 @@ impl Discovered {
     pub fn type_named(&self, name: &str) -> Option<&Arc<ResourceType>> {
         let name = name.to_lowercase();
         let (own, rest) = name.split_once('.').map_or((name.as_str(), None), |(own, rest)| (own, Some(rest)));
-        for group in &self.groups {
-            for version in &group.versions {
-                let fits = rest.is_none_or(|rest| {
-                    let group = group.name.to_lowercase();
-                    rest == group
-                        || rest
-                            .strip_prefix(&*version.name)
-                            .is_some_and(|rest| rest.strip_prefix('.').unwrap_or(rest) == group)
-                });
-                if !fits {
-                    continue;
-                }
-                let mut named = version.resources.iter().filter(|served| {
-                    *served.resource == *own
-                        || *served.singular == *own
-                        || served.kind.to_lowercase() == own
-                        || served.short_names.iter().any(|short| **short == *own)
-                });
-                let found = named.find_map(|served| {
-                    self.catalog.resource(&GroupResource::new(&group.name, &served.resource))
-                });
-                if found.is_some() {
-                    return found;
-                }
-            }
-        }
-        None
+        let fits = |group: &str, version: &str| {
+            let group = group.to_lowercase();
+            let after_version = |rest: &str| {
+                rest.strip_prefix(version).is_some_and(|rest| rest.strip_prefix('.').unwrap_or(rest) == group)
+            };
+            rest.is_none_or(|rest| rest == group || after_version(rest))
+        };
+        let is_named = |served: &&Served| {
+            *served.resource == *own
+                || *served.singular == *own
+                || served.kind.to_lowercase() == own
+                || served.short_names.iter().any(|short| **short == *own)
+        };
+        let of_group = |group: &Group| {
+            let versions = group.versions.iter().filter(|version| fits(&group.name, &version.name));
+            let mut named = versions.flat_map(|version| version.resources.iter().filter(is_named));
+            named.find_map(|served| self.catalog.resource(&GroupResource::new(&group.name, &served.resource)))
+        };
+        self.groups.iter().find_map(of_group)
     }
 }
 
@@ -226,32 +225,25 @@ impl Api {
 
 /// One version of each type: the first that can be listed, in the group's order of preference.
 fn content_types(groups: &[Group]) -> (Vec<ContentType>, Vec<String>) {
+    // A version with a slash would be read as a group and a version.
+    let is_valid = |group: &Group, version: &Version| {
+        !group.name.contains('/') && !version.name.contains('/') && !version.name.is_empty()
+    };
+    let mut valid = groups.to_vec();
     let mut unparsed = Vec::new();
-    let mut found: BTreeMap<GroupResource, Vec<(&str, &Served)>> = BTreeMap::new();
-    for group in groups {
-        for version in &group.versions {
-            // A version with a slash would be read as a group and a version.
-            if group.name.contains('/') || version.name.contains('/') || version.name.is_empty() {
-                unparsed.push(format!("{}/{}", group.name, version.name));
-                continue;
-            }
-            for served in version.resources.iter().filter(|served| served.namespaced && served.can_delete) {
-                let resource = GroupResource::new(&group.name, &served.resource);
-                found.entry(resource).or_default().push((&version.name, served));
-            }
-        }
+    for group in &mut valid {
+        let (kept, invalid) = std::mem::take(&mut group.versions)
+            .into_iter()
+            .partition::<Vec<_>, _>(|version| is_valid(group, version));
+        unparsed.extend(invalid.into_iter().map(|version| format!("{}/{}", group.name, version.name)));
+        group.versions = kept;
     }
-    let chosen = found.into_iter().filter_map(|(group_resource, versions)| {
+    let chosen = by_type(&valid).into_iter().filter_map(|(group_resource, mut versions)| {
+        versions.retain(|(_, served)| served.namespaced && served.can_delete);
         let listed = versions.iter().find(|(_, served)| served.can_list);
         let &(version, served) = listed.or(versions.first())?;
-        let resource = ResourceType {
-            group_resource,
-            version: version.into(),
-            kind: served.kind.clone(),
-            scope: Scope::Namespaced,
-        };
         Some(ContentType {
-            resource: Arc::new(resource),
+            resource: Arc::new(describe(&group_resource, version, served)),
             can_list: served.can_list,
             can_delete_collection: served.can_delete_collection,
         })

@@ -1,10 +1,6 @@
 //! Reads a complete document: slow, simple, and strict about shapes. `null` equals a missing
 //! field.
 
-use std::collections::BTreeSet;
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::fuzzing::Event;
@@ -19,7 +15,7 @@ pub struct Misshapen;
 /// What was read, unless something in it is misshapen.
 pub type Read<T> = Result<T, Misshapen>;
 
-pub(super) fn text(of: &Map<String, Value>, field: &str) -> Read<String> {
+fn text(of: &Map<String, Value>, field: &str) -> Read<String> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
@@ -36,7 +32,7 @@ fn flag(of: &Map<String, Value>, field: &str) -> Read<bool> {
 }
 
 /// The elements of a list that may be missing.
-pub fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
+fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(elements)) => Ok(elements),
@@ -45,12 +41,12 @@ pub fn elements<'a>(of: &'a Map<String, Value>, field: &str) -> Read<&'a [Value]
 }
 
 /// The fields of an object.
-pub fn fields(value: &Value) -> Read<&Map<String, Value>> {
+fn fields(value: &Value) -> Read<&Map<String, Value>> {
     value.as_object().ok_or(Misshapen)
 }
 
 /// The fields of a part that may be missing.
-pub fn part(of: &Map<String, Value>, field: &str) -> Read<Map<String, Value>> {
+fn part(of: &Map<String, Value>, field: &str) -> Read<Map<String, Value>> {
     match of.get(field) {
         None | Some(Value::Null) => Ok(Map::new()),
         Some(value) => fields(value).cloned(),
@@ -178,65 +174,4 @@ fn status(status: &Value) -> Read<Event> {
     }
     let code = u16::try_from(number(status, "code")?).map_err(|_| Misshapen)?;
     Ok(Event::Error { code, message: text(status, "message")? })
-}
-
-/// Whether some object of a document has a key twice.
-pub(super) fn has_duplicates(json: &[u8]) -> bool {
-    struct NoDuplicates;
-    struct TreeVisitor;
-
-    impl<'de> Deserialize<'de> for NoDuplicates {
-        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            deserializer.deserialize_any(TreeVisitor)
-        }
-    }
-
-    impl<'de> Visitor<'de> for TreeVisitor {
-        type Value = NoDuplicates;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("JSON")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<NoDuplicates, A::Error> {
-            let mut keys = BTreeSet::new();
-            while let Some((key, _)) = map.next_entry::<String, NoDuplicates>()? {
-                if !keys.insert(key) {
-                    return Err(A::Error::custom("a key comes twice"));
-                }
-            }
-            Ok(NoDuplicates)
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<NoDuplicates, A::Error> {
-            while list.next_element::<NoDuplicates>()?.is_some() {}
-            Ok(NoDuplicates)
-        }
-
-        fn visit_str<E>(self, _: &str) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-
-        fn visit_bool<E>(self, _: bool) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-
-        fn visit_u64<E>(self, _: u64) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-
-        fn visit_i64<E>(self, _: i64) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-
-        fn visit_f64<E>(self, _: f64) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-
-        fn visit_unit<E>(self) -> Result<NoDuplicates, E> {
-            Ok(NoDuplicates)
-        }
-    }
-
-    serde_json::from_slice::<NoDuplicates>(json).is_err()
 }
