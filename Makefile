@@ -2,7 +2,7 @@
 # All you need is Rust and, on Debian, apt-get.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard page-pictures deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
+.PHONY: help demo run check test nightly soak mutations image install-envtest release lint fmt docs docs-man docs-metrics docs-schemas dashboard deny bench-e2e bench-node bench-scale bench-small bench-insight ci clean prerequisites control-plane node-oracle
 
 CARGO ?= cargo
 
@@ -82,10 +82,6 @@ deny: ## check licences, bans and sources of the dependencies (needs cargo-deny)
 
 dashboard: prerequisites ## generate grafana/kube-gc.json from grafana/dashboard.toml
 	KUBE_GC_WRITE=dashboard $(CARGO) test --locked --test monitoring -- the_dashboard_is
-
-page-pictures: prerequisites ## write docs/pictures/page-*.png again, after the page was changed
-	@tests/prerequisites.sh browser
-	KUBE_GC_PAGE_PICTURES=1 KUBE_GC_BROWSER=required $(CARGO) test --locked --test page -- the_pictures_can_be_taken
 
 bench-e2e: prerequisites ## compare with kube-controller-manager on a real API server, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench end_to_end -- $(ARGS)

@@ -8,8 +8,6 @@ use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Verb};
 
 kube_gc_testkit::scenarios! {
-    a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is_removed,
-    a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace,
     a_dependent_that_appears_after_the_owner_is_gone_loses_its_reference,
     an_orphaned_owner_is_remembered_while_another_finalizer_keeps_it,
     an_orphaned_owner_is_remembered_when_the_watch_repeats_events,
@@ -18,57 +16,6 @@ kube_gc_testkit::scenarios! {
 
 /// A finalizer of another client.
 const HOLD: &str = "example.com/hold";
-
-/// The dependent was created before the DELETE was sent, and its watch event is late
-/// (rules 5.5 and 10.3). Fails without the confirming lists: the finalizer is removed,
-/// and the dependent is deleted when its event arrives.
-async fn a_dependent_whose_event_is_late_is_found_before_the_orphan_finalizer_is_removed() -> Result<()> {
-    let stage = Stage::set().await?;
-    let ns = &stage.ns;
-    let collector = stage.collector().await?;
-    let owner = ns.secret("owner").create().await?;
-    let known = ns.configmap("known").owned_by(&owner).create().await?;
-    stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(ns.name()).named("late"));
-    let late = ns.configmap("late").owned_by(&owner).create().await?;
-    events.caught().await?;
-    stage.cluster.delete(&owner, Policy::Orphan).await?;
-    stage.gone(&owner).await?;
-
-    // The owner is removed only after its last reference, even before the dependent's event
-    // arrives.
-    stage.assert_owners(&late, &[]).await?;
-    events.release();
-    stage.cluster.settled(&collector).await?;
-    stage.assert_owners(&late, &[]).await?;
-    stage.assert_owners(&known, &[]).await?;
-    ensure!(stage.of(Verb::Delete, &late).is_empty());
-    collector.log_line(r#""late_dependents":1"#).await?;
-    collector.stop().await
-}
-
-/// The same for a cluster-scoped owner with dependents in many namespaces.
-async fn a_late_dependent_of_a_cluster_scoped_owner_is_found_in_any_namespace() -> Result<()> {
-    let stage = Stage::set().await?;
-    let collector = stage.collector().await?;
-    let owner = stage.cluster.node(format!("owner-{}", stage.ns.name())).create().await?;
-    let other = stage.cluster.namespace().await?;
-    let known = stage.ns.configmap("known").owned_by(&owner).create().await?;
-    stage.cluster.settled(&collector).await?;
-    let events = stage.proxy.hold_events(Matcher::resource("configmaps").within(other.name()));
-    let late = other.configmap("late").owned_by(&owner).create().await?;
-    events.caught().await?;
-    stage.cluster.delete(&owner, Policy::Orphan).await?;
-    stage.gone(&owner).await?;
-
-    stage.assert_owners(&late, &[]).await?;
-    events.release();
-    stage.cluster.settled(&collector).await?;
-    for dependent in [&late, &known] {
-        stage.assert_owners(dependent, &[]).await?;
-    }
-    collector.stop().await
-}
 
 /// The orphaned identity is remembered (rules 5.11 and 10.3). The dependent is created
 /// after the round, is in no list, and is observed only when the owner is gone. Fails

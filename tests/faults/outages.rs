@@ -6,13 +6,12 @@ use anyhow::{Result, ensure};
 
 use crate::faults::stage::Stage;
 use kube_gc_testkit::cluster::{create_all, poll};
-use kube_gc_testkit::proxy::{Exchange, Matcher, Request, Verb, WatchEnd};
+use kube_gc_testkit::proxy::{Exchange, Matcher, Verb, WatchEnd};
 use kube_gc_testkit::{Collector, Obj, Options, Policy, Server};
 
 kube_gc_testkit::scenarios! {
     a_cascade_continues_after_the_api_server_restarts,
     a_compaction_costs_every_type_one_list,
-    watches_cut_at_random_in_the_middle_of_a_cascade_do_no_harm,
 }
 
 /// The number of dependents of the deleted owner.
@@ -151,34 +150,5 @@ async fn a_compaction_costs_every_type_one_list() -> Result<()> {
         Ok(stage.assert_lists_were_needed(mark)?.is_superset(&watched))
     })
     .await?;
-    collector.stop().await
-}
-
-/// Watches are cut at random, one or all, cleanly or not, in the middle of a cascade. All
-/// are resumed, and none starts anew (rules 1.19 and 10.2).
-async fn watches_cut_at_random_in_the_middle_of_a_cascade_do_no_harm() -> Result<()> {
-    const CUTS: usize = 25;
-    let stage = Stage::set().await?;
-    let collector = stage.collector_with(Options::config(SOON)).await?;
-    let crowd = Crowd::make(&stage).await?;
-    stage.cluster.settled(&collector).await?;
-    let mark = stage.proxy.mark();
-    stage.cluster.delete(&crowd.owner, Policy::Foreground).await?;
-    // Any seed will do, as long as it is fixed.
-    let mut random = 0x2545_f491_4f6c_dd1d_u64;
-    let mut cuts = 0;
-    for number in 1..=CUTS {
-        crowd.progress(&stage, number * DEPENDENTS / (CUTS + 5)).await?;
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        let resource = [None, Some("configmaps"), Some("secrets"), Some("pods")][(random % 4) as usize];
-        let end = if random & 0x100 == 0 { WatchEnd::Cleanly } else { WatchEnd::Abruptly };
-        cuts += stage.proxy.cut(resource, end);
-    }
-    ensure!(cuts >= CUTS, "only {cuts} watches were cut");
-    crowd.is_over(&stage, &collector).await?;
-    let lists = stage.proxy.since(mark, &Matcher::verb(Verb::List).when(Request::is_full_list));
-    ensure!(lists.is_empty(), "{lists:#?}");
     collector.stop().await
 }

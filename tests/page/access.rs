@@ -69,9 +69,7 @@ async fn the_page_asks_for_a_token_and_keeps_it_in_memory() -> Result<()> {
     browser.until("the refusal", "document.querySelector('#token').open && document.querySelector('#token-why').textContent.includes('does not know this token')").await?;
     browser.press(&token).await?;
     browser.press(ENTER).await?;
-    browser
-        .until("the data", "document.querySelector('#health').textContent.includes('types synced')")
-        .await?;
+    browser.says("#health", "types synced").await?;
     ensure!(browser.js("return document.querySelector('#token').open").await? == false);
 
     let kept = "return [document.cookie, localStorage.length, sessionStorage.length, history.state, document.documentElement.outerHTML.includes('.eyJ')]";

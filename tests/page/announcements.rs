@@ -14,7 +14,7 @@ async fn a_cascade_is_one_announcement_per_5_seconds() -> Result<()> {
     let stage = Stage::start().await?;
     let shop = stage.shop(30).await?;
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser.until("the drawing", "document.querySelectorAll('#drawing .mark').length === 30").await?;
+    browser.counts("#drawing .mark", 30).await?;
     browser.js("window.said = []; new MutationObserver(() => window.said.push([performance.now(), document.querySelector('#announcer').textContent])) \
         .observe(document.querySelector('#announcer'), { childList: true, characterData: true, subtree: true })").await?;
     for parts in shop.parts.chunks(10) {

@@ -131,9 +131,27 @@ impl Browser {
         waited
     }
 
-    /// A picture of the window, as PNG.
-    pub async fn screenshot(&self) -> Result<Vec<u8>> {
-        Ok(self.0.client.screenshot().await?)
+    /// Waits until this many elements match a selector.
+    pub async fn counts(&self, selector: &str, count: usize) -> Result<()> {
+        let expression = format!("document.querySelectorAll({selector:?}).length === {count}");
+        self.until(&format!("{count} of {selector}"), &expression).await
+    }
+
+    /// Waits until an element matches a selector.
+    pub async fn has(&self, selector: &str) -> Result<()> {
+        self.until(selector, &format!("document.querySelector({selector:?})")).await
+    }
+
+    /// Waits until the text of the first element of a selector contains this.
+    pub async fn says(&self, selector: &str, text: &str) -> Result<()> {
+        let expression = format!("document.querySelector({selector:?})?.textContent.includes({text:?})");
+        self.until(&format!("{selector} to say {text:?}"), &expression).await
+    }
+
+    /// Waits until the text of the first element of a selector is this.
+    pub async fn reads(&self, selector: &str, text: &str) -> Result<()> {
+        let expression = format!("document.querySelector({selector:?})?.textContent === {text:?}");
+        self.until(&format!("{selector} to be {text:?}"), &expression).await
     }
 
     /// Fails if the page broke its own rules: it asked another server, ran into its policy, or had

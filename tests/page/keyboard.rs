@@ -28,7 +28,7 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     let stage = Stage::start().await?;
     let shop = stage.shop(3).await?;
     browser.goto(&stage.url()).await?;
-    browser.until("the summary", "document.querySelector('#health b')").await?;
+    browser.has("#health b").await?;
     browser.press("/shop").await?;
     browser
         .until("the answer", "document.querySelector('#found-0')?.getAttribute('aria-selected') === 'true'")
@@ -37,11 +37,10 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     browser.until("the list to close", "document.querySelector('#found').hidden").await?;
     browser.press("p").await?;
     browser.press("\u{e003}").await?;
-    browser
-        .until("the answer again", "!document.querySelector('#found').hidden && document.querySelector('#found-0')?.textContent.includes('shop')")
+    browser.until("the answer again", "!document.querySelector('#found').hidden && document.querySelector('#found-0')?.textContent.includes('shop')")
         .await?;
     browser.press(ENTER).await?;
-    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 5").await?;
+    browser.counts("#drawing .card", 5).await?;
 
     browser.press("l").await?;
     browser.until("the tree", "document.activeElement.role === 'treeitem'").await?;
@@ -50,13 +49,9 @@ async fn everything_can_be_reached_with_the_keyboard_alone() -> Result<()> {
     let outline = "return getComputedStyle(document.activeElement).outlineStyle";
     ensure!(browser.js(outline).await? == "solid", "the focus cannot be seen");
     browser.press(LEFT).await?;
-    browser
-        .until("the tree to fold", "document.querySelectorAll('#list [role=treeitem]').length === 1")
-        .await?;
+    browser.counts("#list [role=treeitem]", 1).await?;
     browser.press(RIGHT).await?;
-    browser
-        .until("the tree to open", "document.querySelectorAll('#list [role=treeitem]').length === 5")
-        .await?;
+    browser.counts("#list [role=treeitem]", 5).await?;
     browser.press(RIGHT).await?;
     let first = focused(&browser).await?;
     browser.press(DOWN).await?;

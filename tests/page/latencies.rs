@@ -27,7 +27,7 @@ async fn latencies_are_drawn_as_histograms() -> Result<()> {
     let shop = stage.shop(20).await?;
     stage.cluster.settled(&stage.collector).await?;
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser.until("a live page", "document.querySelector('#connection').textContent === 'Live'").await?;
+    browser.reads("#connection", "Live").await?;
     let shown = |place: usize| format!("document.querySelectorAll('#pulse .latency')[{place}]");
     ensure!(browser.count("#pulse .latency").await? == LATENCIES.len() as u64);
     // What was before is not known, so nothing is drawn of it.

@@ -25,45 +25,18 @@ async fn a_cascade_can_be_watched_as_it_runs() -> Result<()> {
     // The root stays until a person lets it go, so that its end can be seen, too.
     let held = stage.cluster.set_finalizers(&shop.parts[7], &["example.com/held"]).await?;
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser
-        .until(
-            "all alike in one fold",
-            "document.querySelectorAll('#drawing .mark[data-state=live]').length === 40",
-        )
-        .await?;
+    browser.counts("#drawing .mark[data-state=live]", 40).await?;
     browser.js(WATCH).await?;
     stage.cluster.delete(&shop.root, Policy::Foreground).await?;
-    browser
-        .until(
-            "the last one",
-            "document.querySelectorAll('#drawing [data-state=terminating]:is(.mark, .card)').length === 1",
-        )
-        .await?;
-    browser
-        .until(
-            "what holds everything",
-            "document.querySelector('#explanation').textContent.includes('example.com/held')",
-        )
-        .await?;
+    browser.counts("#drawing [data-state=terminating]:is(.mark, .card)", 1).await?;
+    browser.says("#explanation", "example.com/held").await?;
     ensure!(browser.js("return window.states.has('gone')").await? == true, "nothing was seen to go");
-    browser
-        .until(
-            "those that are gone to fade",
-            "document.querySelectorAll('#drawing [data-state=gone]').length === 0",
-        )
-        .await?;
-    browser
-        .until("the stuck list", "document.querySelector('#stuck-body').textContent.includes('shop')")
-        .await?;
+    browser.counts("#drawing [data-state=gone]", 0).await?;
+    browser.says("#stuck-body", "shop").await?;
 
     stage.cluster.set_finalizers(&held, &[]).await?;
-    browser.until("the end", "document.querySelector('#object-head [data-state=gone]')").await?;
-    browser
-        .until(
-            "why it went",
-            "document.querySelector('#explanation .badge')?.textContent.includes('finalizer removed')",
-        )
-        .await?;
+    browser.has("#object-head [data-state=gone]").await?;
+    browser.says("#explanation .badge", "finalizer removed").await?;
     let decided = "document.querySelector('#decisions-body').textContent.includes('part-000')";
     browser.until("the decisions", decided).await?;
     ensure!(browser.js("return [...document.querySelectorAll('#pulse .trace')].every((line) => line.getAttribute('d').length > 20)").await? == true);
@@ -79,25 +52,15 @@ async fn never_more_than_200_objects_are_drawn() -> Result<()> {
     let stage = Stage::start().await?;
     let shop = stage.shop(450).await?;
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser
-        .until(
-            "the fold",
-            "document.querySelector('#drawing .header')?.textContent.includes('450 ConfigMaps')",
-        )
-        .await?;
+    browser.says("#drawing .header", "450 ConfigMaps").await?;
     browser.js(WATCH).await?;
     browser.click("#drawing .header.link").await?;
     browser
         .until("each by its name", "document.querySelectorAll('#drawing .members .card').length > 100")
         .await?;
     stage.cluster.delete(&shop.root, Policy::Background).await?;
-    browser
-        .until(
-            "the end",
-            "document.querySelector('#object-head [data-state=gone], #object-head [data-state=absent]')",
-        )
-        .await?;
-    browser.until("nothing left", "document.querySelectorAll('#drawing .members > *').length === 0").await?;
+    browser.has("#object-head [data-state=gone], #object-head [data-state=absent]").await?;
+    browser.counts("#drawing .members > *", 0).await?;
     let most = browser.js("return window.most").await?;
     ensure!(most.as_u64().is_some_and(|most| (100..=200).contains(&most)), "{most} were drawn");
     browser.close().await?;
@@ -112,24 +75,17 @@ async fn a_lost_connection_is_said_and_comes_back_by_itself() -> Result<()> {
     browser.goto(&stage.page_of(&shop.root)).await?;
     let is_connected = "['live', 'polling'].includes(document.querySelector('#connection').dataset.mode)";
     browser.until("a connection", is_connected).await?;
-    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 3").await?;
+    browser.counts("#drawing .card", 3).await?;
     stage.gate.shut();
-    browser
-        .until("a word about it", "document.querySelector('#connection').textContent === 'Not connected'")
-        .await?;
+    browser.reads("#connection", "Not connected").await?;
     let notice = browser.text("#notice").await?;
     ensure!(notice.contains("does not answer") && notice.contains("What you see is from"), "{notice}");
     ensure!(browser.count("#drawing .card").await? == 3, "what was known is still shown");
-    browser
-        .until(
-            "the announcement",
-            "document.querySelector('#announcer').textContent.includes('does not answer')",
-        )
-        .await?;
+    browser.says("#announcer", "does not answer").await?;
     stage.namespace.configmap("late").owned_by(&shop.root).create().await?;
     stage.gate.reopen();
     browser.until("the connection", is_connected).await?;
-    browser.until("what was missed", "document.querySelectorAll('#drawing .card').length === 4").await?;
+    browser.counts("#drawing .card", 4).await?;
     ensure!(browser.js("return document.querySelector('#notice').hidden").await? == true);
     browser.close().await?;
     stage.end().await
@@ -144,11 +100,11 @@ async fn nothing_moves_for_those_who_prefer_that() -> Result<()> {
     let stage = Stage::start().await?;
     let shop = stage.shop(8).await?;
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser.until("the fold", "document.querySelectorAll('#drawing .mark').length === 8").await?;
+    browser.counts("#drawing .mark", 8).await?;
     stage.cluster.delete(&shop.parts[0], Policy::Background).await?;
-    browser.until("one that is gone", "document.querySelector('#drawing .mark[data-state=gone]')").await?;
+    browser.has("#drawing .mark[data-state=gone]").await?;
     ensure!(browser.js("return document.getAnimations().length").await? == json!(0));
-    browser.until("its end", "document.querySelectorAll('#drawing .mark').length === 7").await?;
+    browser.counts("#drawing .mark", 7).await?;
     browser.close().await?;
     stage.end().await
 }
@@ -171,16 +127,14 @@ async fn without_a_stream_the_page_asks_and_says_so() -> Result<()> {
         taken.push(stream);
     }
     browser.goto(&stage.page_of(&shop.root)).await?;
-    browser
-        .until("a word about it", "document.querySelector('#connection').textContent === 'Every 2 s'")
-        .await?;
-    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 3").await?;
+    browser.reads("#connection", "Every 2 s").await?;
+    browser.counts("#drawing .card", 3).await?;
     stage.namespace.configmap("late").owned_by(&shop.root).create().await?;
-    browser.until("the change", "document.querySelectorAll('#drawing .card').length === 4").await?;
+    browser.counts("#drawing .card", 4).await?;
     let why = browser.js("return document.querySelector('#connection').title").await?;
     ensure!(why.as_str().is_some_and(|why| why.contains("too many")), "{why}");
     drop(taken);
-    browser.until("a stream", "document.querySelector('#connection').textContent === 'Live'").await?;
+    browser.reads("#connection", "Live").await?;
     browser.close().await?;
     stage.end().await
 }

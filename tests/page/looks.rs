@@ -17,7 +17,7 @@ async fn it_fits_each_screen() -> Result<()> {
         let shop = stage.shop(12).await?;
         for address in [stage.url(), stage.page_of(&shop.root), stage.page_of(&shop.root) + "&view=list"] {
             browser.goto(&address).await?;
-            browser.until("the summary", "document.querySelector('#health b')").await?;
+            browser.has("#health b").await?;
             let fits = "[...document.querySelectorAll('main, header, .panel, .head, #search')].every((of) => of.hidden || of.getBoundingClientRect().right <= innerWidth + 0.5) && document.documentElement.scrollWidth <= innerWidth";
             browser.until(&format!("{address} to fit {width} pixels"), fits).await?;
             if address.contains("uid=") {
@@ -67,7 +67,7 @@ async fn axe_finds_no_violation() -> Result<()> {
             browser.until("the page", ready).await?;
             browser.press(act).await?;
             if act == "/shop" {
-                browser.until("the answer", "document.querySelector('#found-0')").await?;
+                browser.has("#found-0").await?;
             }
             browser.js(&axe).await?;
             let found = browser.js_later("const done = arguments[arguments.length - 1]; axe.run(document, { resultTypes: ['violations'] }).then( \

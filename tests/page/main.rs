@@ -13,7 +13,6 @@ mod keyboard;
 mod latencies;
 mod live;
 mod looks;
-mod pictures;
 mod search;
 mod stage;
 mod tools;

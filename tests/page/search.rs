@@ -14,24 +14,17 @@ async fn a_search_leads_to_an_object_and_the_address_holds_the_state() -> Result
     let stage = Stage::start().await?;
     let shop = stage.shop(3).await?;
     browser.goto(&stage.url()).await?;
-    browser.until("the summary", "document.querySelector('#health b')").await?;
+    browser.has("#health b").await?;
     ensure!(browser.js("return document.querySelector('#object').hidden").await? == true);
 
     browser.press("/configmap/shop").await?;
-    browser
-        .until("the answer", "document.querySelector('#found [id=found-0]')?.textContent.includes('shop')")
-        .await?;
+    browser.says("#found [id=found-0]", "shop").await?;
     ensure!(browser.query().await?.contains("q=configmap%2Fshop"), "{}", browser.query().await?);
     browser.press(ENTER).await?;
-    browser.until("the drawing", "document.querySelectorAll('#drawing .card').length === 5").await?;
+    browser.counts("#drawing .card", 5).await?;
     ensure!(browser.query().await? == query_of(&shop.root), "{}", browser.query().await?);
     ensure!(browser.text("#object-title").await?.contains("shop"));
-    browser
-        .until(
-            "the explanation",
-            "document.querySelector('#explanation .verdict')?.textContent.includes('stays')",
-        )
-        .await?;
+    browser.says("#explanation .verdict", "stays").await?;
 
     // Owners are left of the object, dependents right; blocking references are solid, others dashed.
     let lines = "return [...document.querySelectorAll('#drawing .line')].map((line) => line.dataset.blocking).sort().join()";
@@ -44,9 +37,7 @@ async fn a_search_leads_to_an_object_and_the_address_holds_the_state() -> Result
     ensure!(browser.query().await? == query_of(&shop.key));
 
     browser.back().await?;
-    browser
-        .until("the object before", "document.querySelector('#object-title').textContent.includes('shop')")
-        .await?;
+    browser.says("#object-title", "shop").await?;
     browser.press("l").await?;
     browser
         .until(
@@ -56,9 +47,7 @@ async fn a_search_leads_to_an_object_and_the_address_holds_the_state() -> Result
         .await?;
     ensure!(browser.query().await?.ends_with("view=list"));
     browser.reload().await?;
-    browser
-        .until("the same state", "document.querySelectorAll('#list [role=treeitem]').length === 5")
-        .await?;
+    browser.counts("#list [role=treeitem]", 5).await?;
     browser.press("h").await?;
     browser.until("the overview", "document.querySelector('#object').hidden").await?;
     browser.close().await?;

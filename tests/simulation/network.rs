@@ -44,7 +44,7 @@ pub enum EventEnd {
     Gone,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     random: Random,
     rates: Rates,
@@ -93,7 +93,7 @@ pub enum Refusal {
 }
 
 /// What happens to one request.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Fate {
     /// The number of the request.
     pub number: u64,
@@ -131,26 +131,8 @@ pub enum Kind {
 impl Network {
     /// A network without faults.
     pub fn new(trace: Trace) -> Self {
-        let shared = Shared {
-            random: Random::new(0),
-            rates: Rates::default(),
-            requests: 0,
-            in_step: 0,
-            life: 0,
-            denied: BTreeSet::new(),
-            webhooks: BTreeMap::new(),
-            unlistable: BTreeMap::new(),
-            expired: BTreeSet::new(),
-            stalled: BTreeMap::new(),
-            omitted: BTreeMap::new(),
-            away: BTreeMap::new(),
-            dark_until: None,
-            stops: 0,
-            is_stopped: false,
-            runaway: None,
-        };
         let (cuts, _) = broadcast::channel(64);
-        Self { shared: Arc::new(Mutex::new(shared)), cuts, trace }
+        Self { shared: Arc::default(), cuts, trace }
     }
 
     fn with<T>(&self, look: impl FnOnce(&mut Shared) -> T) -> T {
@@ -356,16 +338,7 @@ impl Shared {
 
     fn fate(&mut self, kind: Kind, plural: &str) -> Fate {
         let Self { random, rates, .. } = self;
-        let mut fate = Fate {
-            number: self.requests,
-            there: Duration::ZERO,
-            before: None,
-            back: Duration::ZERO,
-            after: None,
-            delay: None,
-            gone: false,
-            repeated: 0,
-        };
+        let mut fate = Fate { number: self.requests, ..Fate::default() };
         if random.chance(rates.slow) {
             fate.there = random.millis(0, 40);
             fate.back = random.millis(0, 40);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A stream of random numbers (SplitMix64). Streams are split by name and number, so that a run
 /// without one of its steps draws the same numbers for all others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Random(u64);
 
 impl Random {
