@@ -109,7 +109,8 @@ async fn call<C: Answer>(shared: &Shared, api: ApiVersion, request: C) -> Result
         std::future::pending::<()>().await;
     }
     let (messages, limit) = (outcome?, shared.settings.message_limit);
-    match messages.iter().map(Message::encoded_len).find(|size| *size > limit) {
+    let is_too_long = |size: &usize| *size > limit && !rpc.is_streamed();
+    match messages.iter().map(Message::encoded_len).find(is_too_long) {
         Some(size) => Err(Status::resource_exhausted(format!("{size} bytes are more than {limit}"))),
         None => Ok(messages),
     }
