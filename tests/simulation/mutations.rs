@@ -62,6 +62,8 @@ fn can_show(mutation: Mutation, plan: &Plan) -> bool {
     match mutation {
         Mutation::UnbornIsAbsent => plan.includes(Action::Birth),
         Mutation::BelieveAnswersToWrites => plan.includes(Action::DenyByAdmission),
+        Mutation::BelieveCodesOfPatches => plan.includes(Action::BringBack),
+        Mutation::PassOverUndiscovered => plan.includes(Action::GroupAway),
         _ => true,
     }
 }

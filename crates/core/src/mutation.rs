@@ -94,10 +94,16 @@ mutations! {
     TrustSolidOwner,
     /// Every DELETE has the policy Background.
     AlwaysBackground,
+    /// The answer to a patch is not looked at.
+    BelieveCodesOfPatches,
     /// Owner references go at whatever version.
     PatchWithoutVersion,
+    /// A finalizer goes from whatever has the name.
+    FinalizeByName,
     /// The orphan finalizer goes without a look for late dependents.
     SkipOrphanRound,
+    /// An API group that was never discovered does not hold owners that orphan their dependents.
+    PassOverUndiscovered,
     /// That an owner was orphaned is not remembered.
     ForgetOrphaned,
     /// An owner is not queued when its last blocking dependent is gone.

@@ -141,7 +141,8 @@ async fn rounds(lister: Lister, scope: Option<Namespace>, running: Weak<Mutex<Ru
 }
 
 fn undiscovered(types: &RoundTypes) -> impl Iterator<Item = Unlisted> {
-    types.undiscovered.iter().map(Unlisted::undiscovered)
+    let all = if mutation::is(Mutation::PassOverUndiscovered) { &[] } else { &*types.undiscovered };
+    all.iter().map(Unlisted::undiscovered)
 }
 
 /// What a round needs.
