@@ -36,7 +36,7 @@ labels! {
         GraphChanges = "garbage_collector_graph_changes",
         /// The queue of the delete pool.
         AttemptToDelete = "garbage_collector_attempt_to_delete",
-        /// The queue of the delete pool for objects with very many owners.
+        /// The class of the delete pool for objects with very many owners.
         AttemptToDeleteLarge = "garbage_collector_attempt_to_delete_large",
         /// The queue of the orphan pool.
         AttemptToOrphan = "garbage_collector_attempt_to_orphan",

@@ -122,7 +122,7 @@ fn the_look_ups_of_many_objects_with_many_absent_owners_share_one_rate() {
     });
 }
 
-/// Rule 7.10. The pool for all other objects leaves such an object to that for large ones.
+/// Rule 7.10. The workers for all other objects leave such an object to those for large ones.
 #[test]
 fn an_object_with_nine_owners_is_large() {
     in_system(async {
