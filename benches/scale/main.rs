@@ -24,7 +24,7 @@ use self::common::{kube_gc, progress};
 ///
 /// A feeder inside this program replaces the API server. It serves any number of objects in the
 /// shape of a real cluster, and stores none of them. The table goes to standard output, progress
-/// to standard error. docs/scale.md explains how to read it. The exit code is 0 if everything
+/// to standard error. docs/benchmarks.md explains how to read it. The exit code is 0 if everything
 /// was measured, whether or not the goals are met.
 #[derive(Debug, Parser)]
 #[command(name = "scale", bin_name = "cargo bench --bench scale --")]

@@ -26,7 +26,7 @@ pub use page::{
     ObjectQuery, PlanRequest, StuckQuery,
 };
 pub use serve::{Listening, Protection, bind};
-pub use stream::{CONCURRENT_QUESTIONS, Follow, Streamed, routes as stream_routes};
+pub use stream::{CONCURRENT_QUESTIONS, Streamed, routes as stream_routes};
 pub use tls::{Certificates, TlsFiles};
 pub use ui::routes as page_routes;
 pub use view::{

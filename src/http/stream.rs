@@ -35,7 +35,7 @@ pub const CONCURRENT_QUESTIONS: usize = 4;
 /// The time between two summaries, which all streams share.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(1);
 /// The least time between two looks at an object.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 /// A look that takes long is followed by a pause of this many times its duration, so that a stream
 /// takes less than two percent of the graph's time.
 const PAUSE_FACTOR: u32 = 64;
@@ -57,18 +57,8 @@ pub trait Streamed: Send + Sync + 'static {
     /// The collector at a glance.
     fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>>;
 
-    /// The owners and dependents of an object again and again, whenever they may have changed.
-    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow>;
-}
-
-/// An object that somebody follows.
-pub trait Follow: Send + Sync {
-    /// Its owners and dependents now; `None` if it is not in the graph.
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>>;
-
-    /// Resolves when another look may show something else than the last one. Who waits for this has
-    /// to give up and ask again each second. Cancel safe.
-    fn outdated(&self) -> BoxFuture<'_, ()>;
+    /// The owners and dependents of an object now; `None` if it is not in the graph.
+    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>>;
 }
 
 /// The page. Its questions take turns with others.
@@ -101,7 +91,7 @@ impl Streams {
             closing: closing.map(|Extension(Closing(token))| token).unwrap_or_default(),
             ends: now + LONGEST_STREAM,
             summary_due: now,
-            object: query.map(|query| Followed::new(self.shown.follow(query), now)),
+            object: query.map(|query| Followed { query, due: now, sent: None }),
             streams: self,
         };
         let events = unfold(following, async |following| {
@@ -172,7 +162,7 @@ impl Following {
                 return Some((Event::default().event("summary").retry(RECONNECT).data(&*summary), self));
             }
             let mut due = self.summary_due;
-            if let Some(object) = self.object.as_mut().filter(|object| object.is_outdated) {
+            if let Some(object) = &mut self.object {
                 if object.due <= now {
                     match object.look(&self.streams).await? {
                         Some(page) => {
@@ -185,48 +175,29 @@ impl Following {
             }
             tokio::select! {
                 () = sleep_until(due) => {}
-                () = outdated(self.object.as_mut()) => {}
                 () = self.closing.cancelled() => return None,
             }
         }
     }
 }
 
-/// Notes that an object may have changed. Never resolves if that is known already.
-async fn outdated(object: Option<&mut Followed>) {
-    match object.filter(|object| !object.is_outdated) {
-        Some(object) => {
-            object.object.outdated().await;
-            object.is_outdated = true;
-        }
-        None => std::future::pending().await,
-    }
-}
-
 /// The object that a stream follows.
 struct Followed {
-    object: Box<dyn Follow>,
-    /// Whether it may have changed since the last look began.
-    is_outdated: bool,
-    /// The time before which it is not looked at again.
+    query: ObjectQuery,
+    /// When it is looked at again.
     due: Instant,
     /// The hash of what was sent last.
     sent: Option<u64>,
 }
 
 impl Followed {
-    const fn new(object: Box<dyn Follow>, now: Instant) -> Self {
-        Self { object, is_outdated: true, due: now, sent: None }
-    }
-
     /// The new state, if it is another than the last one. The outer `None` ends the stream.
     async fn look(&mut self, streams: &Streams) -> Option<Option<String>> {
         let page = {
             // The semaphore is never closed, so this cannot fail.
             let _permit = streams.questions.acquire().await;
             let began = Instant::now();
-            self.is_outdated = false;
-            let page = in_time(self.object.look()).await?;
+            let page = in_time(streams.shown.look(&self.query)).await?;
             let now = Instant::now();
             self.due = now + (PAUSE_FACTOR * (now - began)).clamp(LOOK_INTERVAL, LONGEST_PAUSE);
             page

@@ -6,13 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::time::{Instant, sleep_until};
 
 use super::introspection::CollectorIntrospection;
 use super::questions::Freshness;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::http::{
-    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, Follow, MOST_PAGED,
+    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, MOST_PAGED,
     NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
 };
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
@@ -235,9 +234,6 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
     Ok(walk)
 }
 
-/// The time after which somebody who follows an object looks at it again.
-const EVERY: Duration = Duration::from_millis(500);
-
 impl CollectorIntrospection {
     /// The owners and dependents of an object; `None` if it is not in the graph.
     pub(super) async fn neighbourhood_of(
@@ -263,30 +259,5 @@ impl CollectorIntrospection {
         shown.truncated |= next.is_some_and(|next| next > MOST_PAGED);
         let next = next.filter(|next| *next <= MOST_PAGED).map(|next| next.to_string());
         Ok(Some(NeighbourhoodPage { shown, incomplete, next }))
-    }
-}
-
-/// An object that somebody follows.
-#[derive(Debug)]
-pub(super) struct FollowedObject {
-    collector: CollectorIntrospection,
-    query: ObjectQuery,
-    due: Instant,
-}
-
-impl FollowedObject {
-    pub(super) fn new(collector: CollectorIntrospection, query: ObjectQuery) -> Self {
-        Self { collector, query, due: Instant::now() }
-    }
-}
-
-impl Follow for FollowedObject {
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        self.due = Instant::now() + EVERY;
-        async move { Ok(self.collector.neighbourhood_of(&self.query).await?) }.boxed()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        sleep_until(self.due).boxed()
     }
 }

@@ -10,12 +10,11 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::PoolStatus;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
-    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, Follow,
+    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery,
     FoundObject, FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery,
     ObjectView, QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage,
     Timestamp, Undiscovered,
 };
-use crate::introspect::answers::FollowedObject;
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};
 use crate::introspect::questions::Questions;
@@ -255,7 +254,7 @@ impl Streamed for CollectorIntrospection {
         self.at_a_glance().boxed()
     }
 
-    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
-        Box::new(FollowedObject::new(self.clone(), query))
+    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>> {
+        async move { Ok(self.neighbourhood_of(query).await?) }.boxed()
     }
 }

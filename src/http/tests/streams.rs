@@ -80,11 +80,10 @@ async fn a_stream_begins_with_the_whole_state_and_goes_on_with_summaries() {
     }
     let expected = [("summary", 0), ("neighbourhood", 0), ("summary", 1000), ("summary", 2000)];
     assert_eq!(came, expected.map(|(event, at)| (event.to_owned(), at)));
-    assert_eq!(live.looks(), 1, "nothing has changed, so nothing is asked");
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_joined_to_four_a_second() {
+async fn an_object_is_looked_at_twice_a_second_and_a_look_that_shows_nothing_new_is_no_event() {
     let live = Live::new();
     let mut stream = Open::begin(&pages(&live), &of_object()).await;
     assert_eq!(stream.neighbourhood().await, (json!(0), 0));
@@ -96,21 +95,14 @@ async fn changes_are_joined_to_four_a_second() {
         }
     });
     for number in 1..=8 {
-        assert_eq!(stream.neighbourhood().await.1, number * 250);
+        assert_eq!(stream.neighbourhood().await.1, number * 500);
     }
     changes.abort();
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_look_that_shows_nothing_new_is_no_event() {
-    let live = Live::new();
-    let mut stream = Open::begin(&pages(&live), &of_object()).await;
     stream.neighbourhood().await;
-    live.change(0);
-    while stream.began.elapsed() < Duration::from_secs(3) {
+    while stream.began.elapsed() < Duration::from_secs(8) {
         assert_eq!(stream.next().await.unwrap().0, "summary");
     }
-    assert_eq!(live.looks(), 2);
+    assert!((16..=17).contains(&live.looks()), "{}", live.looks());
 }
 
 /// A look shows the state at its beginning, so a change during it needs another one.
@@ -124,20 +116,6 @@ async fn a_change_during_a_look_is_shown() {
     };
     let ((before, _), ()) = tokio::join!(stream.neighbourhood(), during);
     assert_eq!((before, stream.neighbourhood().await.0), (json!(0), json!(5)));
-}
-
-/// A change after a quiet time is not held back.
-#[tokio::test(start_paused = true)]
-async fn a_change_is_shown_at_once() {
-    let live = Live::new();
-    let mut stream = Open::begin(&pages(&live), &of_object()).await;
-    stream.neighbourhood().await;
-    let changing = Arc::clone(&live);
-    tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(1777)).await;
-        changing.change(3);
-    });
-    assert_eq!(stream.neighbourhood().await, (json!(3), 1777));
 }
 
 /// The pause begins when the look ends, and is two seconds at most.

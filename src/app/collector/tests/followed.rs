@@ -1,6 +1,4 @@
-//! An object of a running collector is followed, as a stream does.
-
-use std::time::Duration;
+//! An object of a running collector is looked at again and again, as a stream does.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Endpoints};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -8,14 +6,10 @@ use kube::api::{Api, ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
 
 use super::{Collector, Settings, server};
-use crate::http::{Follow, NeighbourhoodPage, ObjectQuery, Streamed as _};
+use crate::http::{NeighbourhoodPage, ObjectQuery, Streamed as _};
 use kube_gc_core::object::{GroupResource, Uid};
-
-/// Far longer than anything that a stream waits for.
-const LONG: Duration = Duration::from_secs(3600);
 
 /// The collector does not watch these.
 const UNWATCHED: &str = "endpoints";
@@ -56,10 +50,16 @@ impl Stage {
         self.collector.wait_idle().await.unwrap();
     }
 
-    fn follow(&self, root: &ConfigMap) -> Followed {
+    async fn look(&self, root: &ConfigMap) -> Option<NeighbourhoodPage> {
         let uid = Uid::parse(&root.uid().unwrap()).unwrap();
         let query = ObjectQuery { uid, resource: None, up: 8, down: 8, max: 20, limit: 200, after: 0 };
-        Followed(self.collector.introspection.follow(query))
+        self.collector.introspection.look(&query).await.unwrap()
+    }
+
+    /// How many objects there are, and how many types could not be looked at.
+    async fn counts(&self, root: &ConfigMap) -> (usize, usize) {
+        let page = self.look(root).await.unwrap();
+        (page.shown.nodes.len(), page.incomplete.len())
     }
 
     /// Creates an object that the collector has seen then.
@@ -70,32 +70,6 @@ impl Stage {
     }
 }
 
-/// An object that is followed.
-struct Followed(Box<dyn Follow>);
-
-impl Followed {
-    async fn look(&mut self) -> Option<NeighbourhoodPage> {
-        self.0.look().await.unwrap()
-    }
-
-    /// How many objects there are, and how many types could not be looked at.
-    async fn counts(&mut self) -> (usize, usize) {
-        let page = self.look().await.unwrap();
-        (page.shown.nodes.len(), page.incomplete.len())
-    }
-
-    /// When it is told to look again, if nothing more happens in the cluster.
-    async fn told_after(&self) -> Option<Duration> {
-        // Time passes only while nothing is left to do.
-        tokio::time::pause();
-        let began = Instant::now();
-        let is_told = timeout(LONG, self.0.outdated()).await.is_ok();
-        let after = began.elapsed();
-        tokio::time::resume();
-        is_told.then_some(after)
-    }
-}
-
 fn named(name: &str, owner: Option<OwnerReference>) -> ConfigMap {
     let owner_references = owner.map(|owner| vec![owner]);
     let metadata = ObjectMeta { name: Some(name.to_owned()), owner_references, ..ObjectMeta::default() };
@@ -103,31 +77,17 @@ fn named(name: &str, owner: Option<OwnerReference>) -> ConfigMap {
 }
 
 #[tokio::test]
-async fn a_new_object_below_is_told_of_and_nothing_else() {
+async fn an_object_shows_what_is_new_below_once_the_graph_has_it() {
     let (stage, root) = Stage::holding("configmaps", named("root", None)).await;
+    assert_eq!(stage.look(&root).await, None);
     stage.open().await;
-    let mut followed = stage.follow(&root);
-    assert_eq!(followed.counts().await, (1, 0));
+    assert_eq!(stage.counts(&root).await, (1, 0));
     stage.create(&named("other", None)).await;
-    assert_eq!(followed.told_after().await, None);
-    let mut last = root;
+    let mut last = root.clone();
     for (name, count) in [("child", 2), ("grandchild", 3)] {
         last = stage.create(&named(name, last.owner_ref(&()))).await;
-        assert_eq!(followed.told_after().await, Some(Duration::ZERO), "{name}");
-        assert_eq!(followed.counts().await, (count, 0));
-        assert_eq!(followed.told_after().await, None, "it has looked since");
+        assert_eq!(stage.counts(&root).await, (count, 0), "{name}");
     }
-    stage.collector.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn an_object_that_the_graph_does_not_have_yet_is_followed() {
-    let (stage, root) = Stage::holding("configmaps", named("root", None)).await;
-    let mut followed = stage.follow(&root);
-    assert_eq!(followed.look().await, None);
-    stage.open().await;
-    assert_eq!(followed.told_after().await, Some(Duration::ZERO));
-    assert_eq!(followed.counts().await, (1, 0));
     stage.collector.stop().await.unwrap();
 }
 
@@ -135,19 +95,16 @@ async fn an_object_that_the_graph_does_not_have_yet_is_followed() {
 async fn a_type_that_is_not_listed_yet_is_named_until_it_is() {
     let (stage, root) = Stage::holding("secrets", named("root", None)).await;
     stage.collector.wait_seen("configmaps", &root.resource_version().unwrap()).await.unwrap();
-    let mut followed = stage.follow(&root);
-    let page = followed.look().await.unwrap();
+    let page = stage.look(&root).await.unwrap();
     assert!(page.incomplete.iter().any(|unseen| unseen.what == "secrets"), "{page:?}");
     stage.open().await;
-    assert_eq!(followed.told_after().await, Some(Duration::ZERO));
-    assert_eq!(followed.counts().await, (1, 0));
-    assert_eq!(followed.told_after().await, None, "it knows");
+    assert_eq!(stage.counts(&root).await, (1, 0));
     stage.collector.stop().await.unwrap();
 }
 
 /// An owner that the collector does not watch is read from the server.
 #[tokio::test]
-async fn what_was_read_live_counts_for_ten_seconds() {
+async fn what_is_read_live_is_shown() {
     let (stage, _) = Stage::holding("configmaps", named("other", None)).await;
     stage.open().await;
     let owner = Endpoints { metadata: named("owner", None).metadata, subsets: None };
@@ -155,10 +112,6 @@ async fn what_was_read_live_counts_for_ten_seconds() {
     let owner = owners.create(&PostParams::default(), &owner).await.unwrap();
     let root = stage.create(&named("root", owner.owner_ref(&()))).await;
     stage.collector.wait_idle().await.unwrap();
-    let mut followed = stage.follow(&root);
-    assert_eq!(followed.counts().await, (2, 0));
-    let after = followed.told_after().await.unwrap();
-    // The look was a moment before, and the clock has milliseconds.
-    assert!((1..=10).contains(&after.as_secs()), "{after:?}");
+    assert_eq!(stage.counts(&root).await, (2, 0));
     stage.collector.stop().await.unwrap();
 }

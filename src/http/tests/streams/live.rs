@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::sync::watch;
 
 use super::super::*;
 use kube_gc_insight::{Neighbourhood, ObjectName, Shown, State};
@@ -18,38 +17,11 @@ pub struct Live {
 }
 
 pub struct Graph {
-    /// Notified when the object may have changed.
-    changed: watch::Sender<()>,
     /// The dependents that the object waits for.
     waits_for: AtomicUsize,
     /// How long an answer takes.
     takes: Duration,
     looks: AtomicUsize,
-}
-
-/// Somebody follows the object, if it is the one in the graph.
-struct Eye {
-    graph: Arc<Graph>,
-    changed: watch::Receiver<()>,
-    is_known: bool,
-}
-
-impl Follow for Eye {
-    fn look(&mut self) -> BoxFuture<'_, Result<Option<NeighbourhoodPage>, Ended>> {
-        self.changed.mark_unchanged();
-        async {
-            let page = self.graph.page();
-            tokio::time::sleep(self.graph.takes).await;
-            self.graph.looks.fetch_add(1, Ordering::Relaxed);
-            Ok(self.is_known.then_some(page))
-        }
-        .boxed()
-    }
-
-    fn outdated(&self) -> BoxFuture<'_, ()> {
-        let mut changed = self.changed.clone();
-        async move { changed.changed().await.unwrap() }.boxed()
-    }
 }
 
 impl Live {
@@ -59,14 +31,13 @@ impl Live {
 
     pub fn slow(takes: Duration) -> Self {
         let [waits_for, summaries, looks] = [(); 3].map(|()| AtomicUsize::new(0));
-        let graph = Graph { changed: watch::Sender::default(), waits_for, takes, looks };
+        let graph = Graph { waits_for, takes, looks };
         Self { graph: Arc::new(graph), summary_takes: Duration::ZERO, summaries }
     }
 
     /// The object changes, perhaps.
     pub fn change(&self, waits_for: usize) {
         self.graph.waits_for.store(waits_for, Ordering::Relaxed);
-        self.graph.changed.send_replace(());
     }
 
     pub fn looks(&self) -> usize {
@@ -98,9 +69,14 @@ impl Streamed for Live {
         tokio::time::sleep(self.summary_takes).map(|()| Ok(summary)).boxed()
     }
 
-    fn follow(&self, query: ObjectQuery) -> Box<dyn Follow> {
+    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>> {
         let is_known = query.uid == Uid::parse(UID).unwrap();
-        let changed = self.graph.changed.subscribe();
-        Box::new(Eye { graph: Arc::clone(&self.graph), changed, is_known })
+        async move {
+            let page = self.graph.page();
+            tokio::time::sleep(self.graph.takes).await;
+            self.graph.looks.fetch_add(1, Ordering::Relaxed);
+            Ok(is_known.then_some(page))
+        }
+        .boxed()
     }
 }
