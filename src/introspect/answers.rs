@@ -4,8 +4,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 
 use super::introspection::CollectorIntrospection;
 use super::questions::Freshness;
