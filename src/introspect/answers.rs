@@ -4,7 +4,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
-
 use super::introspection::CollectorIntrospection;
 use super::questions::Freshness;
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};

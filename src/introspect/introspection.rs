@@ -10,10 +10,10 @@ use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::PoolStatus;
 use crate::api::{Api, ReplicaRole};
 use crate::http::{
-    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery,
-    FoundObject, FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery,
-    ObjectView, QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage,
-    Timestamp, Undiscovered,
+    DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, FoundObject,
+    FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
+    QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage, Timestamp,
+    Undiscovered,
 };
 use crate::introspect::decision_log::DecisionLog;
 use crate::introspect::graph_export::{component, whole};

@@ -27,8 +27,7 @@ async fn b1_dead_containers_of_gone_pods_go_although_no_list_fits_into_a_message
 
 #[tokio::test]
 async fn b1_streamed_lists_are_whole() {
-    let settings =
-        server::Settings { message_limit: 4_000, stream: Some(10), ..server::Settings::default() };
+    let settings = server::Settings { message_limit: 4_000, stream: Some(10), ..server::Settings::default() };
     let mut node = Node::with(settings);
     for _ in 0..10 {
         let gone = node.gone_pod();

@@ -1,4 +1,4 @@
-//! Tables, for `kubectl get` and `kube-gc tree`: names, ages, and the state of what runs.
+//! Tables, for `kubectl get` and `kube-gc tree`: names, ages, the state of what runs, and events.
 
 use std::time::SystemTime;
 
@@ -16,6 +16,12 @@ fn columns(resource: &ResourceName) -> &'static [Column] {
     match (&*resource.group, &*resource.plural) {
         ("", "pods") => &[("Ready", ready_containers), ("Status", status)],
         ("", "namespaces") => &[("Status", status)],
+        ("", "events") => &[
+            ("Type", |event| text(event, "/type").to_owned()),
+            ("Reason", |event| text(event, "/reason").to_owned()),
+            ("Object", involved),
+            ("Message", |event| text(event, "/message").to_owned()),
+        ],
         ("apps", "deployments" | "replicasets" | "statefulsets") => &[("Ready", ready_replicas)],
         _ => &[],
     }
@@ -62,6 +68,10 @@ fn ready_containers(pod: &Value) -> String {
 fn ready_replicas(object: &Value) -> String {
     let count = |pointer| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"))
+}
+
+fn involved(event: &Value) -> String {
+    format!("{}/{}", text(event, "/involvedObject/kind").to_lowercase(), text(event, "/involvedObject/name"))
 }
 
 /// The time since a moment, in its largest unit.
