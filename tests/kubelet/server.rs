@@ -49,7 +49,9 @@ fn stored(pod: &Pod) -> Value {
             object["spec"]["nodeName"] = json!("node-2");
         }
         PodState::Static => {
-            object["metadata"]["uid"] = json!(format!("{}-4000-8000-000000000000", &pod.uid[..13]));
+            // Static pods have uids without dashes, which differ at their ends.
+            let number = &pod.uid[pod.uid.len() - 4..];
+            object["metadata"]["uid"] = json!(format!("eeeeeeee-{number}-4000-8000-000000000000"));
             object["metadata"]["annotations"] = json!({ "kubernetes.io/config.mirror": pod.uid });
         }
     }
