@@ -22,7 +22,12 @@ fn columns(resource: &ResourceName) -> &'static [Column] {
             ("Object", involved),
             ("Message", |event| text(event, "/message").to_owned()),
         ],
-        ("apps", "deployments" | "replicasets" | "statefulsets") => &[("Ready", ready_replicas)],
+        ("apps", "replicasets") => &[
+            ("Desired", |set| count(set, "/spec/replicas").to_string()),
+            ("Current", |set| count(set, "/status/replicas").to_string()),
+            ("Ready", |set| count(set, "/status/readyReplicas").to_string()),
+        ],
+        ("apps", "deployments" | "statefulsets") => &[("Ready", ready_replicas)],
         _ => &[],
     }
 }
@@ -65,9 +70,12 @@ fn ready_containers(pod: &Value) -> String {
     format!("{ready}/{}", list("/spec/containers").count())
 }
 
+fn count(object: &Value, pointer: &str) -> i64 {
+    object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default()
+}
+
 fn ready_replicas(object: &Value) -> String {
-    let count = |pointer| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
-    format!("{}/{}", count("/status/readyReplicas"), count("/spec/replicas"))
+    format!("{}/{}", count(object, "/status/readyReplicas"), count(object, "/spec/replicas"))
 }
 
 fn involved(event: &Value) -> String {
