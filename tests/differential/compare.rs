@@ -12,6 +12,7 @@
 //! - The order of finalizers and owner references.
 //! - The values of uids, generated names, versions and times: see
 //!   [`Mapping`](super::mapping::Mapping).
+//! - A `creationTimestamp` that is null, which 1.20 sends in bookmarks.
 //! - The content of continue tokens, only whether there is one, and how many items remain.
 //! - The order of lists from a watch cache, which is random in 1.20.
 //! - Bookmarks, which depend on the time. One script compares them, except for how often one is
@@ -69,13 +70,12 @@ pub fn compare_events(
     let reduce = |events: &[Value]| -> Value {
         let mut shown: Vec<Value> = Vec::new();
         for event in events {
-            let is_bookmark = event["type"] == "BOOKMARK";
-            if is_bookmark && (!bookmarks || shown.last() == Some(event)) {
-                continue;
-            }
             let mut event = event.clone();
             event["object"] = reduced(&event["object"], Order::Kept);
-            shown.push(event);
+            let is_bookmark = event["type"] == "BOOKMARK";
+            if !is_bookmark || bookmarks && shown.last() != Some(&event) {
+                shown.push(event);
+            }
         }
         shown.into()
     };
@@ -131,7 +131,6 @@ fn reduced(body: &Value, order: Order) -> Value {
         }
         if let Some(metadata) = body["metadata"].as_object_mut() {
             metadata.remove("remainingItemCount");
-            metadata.retain(|field, value| field != "continue" || *value != "");
         }
         return body;
     }
@@ -174,6 +173,7 @@ fn strip(object: &mut Value, but: &[&str]) {
     });
     if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("selfLink");
+        metadata.retain(|field, value| field != "creationTimestamp" || !value.is_null());
         for list in ["finalizers", "ownerReferences"] {
             if let Some(entries) = metadata.get_mut(list).and_then(Value::as_array_mut) {
                 entries.sort_by_key(Value::to_string);

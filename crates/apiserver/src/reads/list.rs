@@ -109,6 +109,10 @@ pub fn listed(server: &Server, read: &Read<'_>) -> Result<(Reply, Vec<Object>), 
             metadata.insert("remainingItemCount".to_owned(), rest.count().into());
         }
     }
+    if read.resource.custom && form == Form::Full {
+        // Lists of types that are not Go types contain an empty token.
+        metadata.entry("continue").or_insert_with(|| "".into());
+    }
     let reply = reply_list(&objects, metadata, form, read);
     Ok((reply, objects.into_iter().cloned().collect()))
 }

@@ -1,5 +1,6 @@
 //! Deletes objects and collections: DELETE.
 
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -246,7 +247,8 @@ fn begin_namespace_deletion(namespace: &Value, options: &DeleteOptions, now: Sys
     let policies = [("orphan", orphan), ("foregroundDeletion", foreground)];
     let kept = finalizers(fields).filter(|one| !matches!(*one, "orphan" | "foregroundDeletion"));
     let added = policies.iter().filter(|(_, wanted)| *wanted).map(|(finalizer, _)| *finalizer);
-    let wanted: Vec<String> = kept.chain(added).map(str::to_owned).collect();
+    // A change removes duplicates.
+    let wanted: BTreeSet<String> = kept.chain(added).map(str::to_owned).collect();
     metadata::set_finalizers(fields, wanted.iter().map(String::as_str).collect());
     new
 }

@@ -42,8 +42,12 @@ pub(super) fn merge(
     let Some(fields) = original.as_object_mut() else { return Ok(()) };
     for (field, value) in patch {
         if let Some(field) = field.strip_prefix(DELETE_FROM) {
-            if let (Some(Value::Array(entries)), Value::Array(gone)) = (fields.get_mut(field), value) {
-                entries.retain(|entry| !gone.contains(entry));
+            match (fields.get_mut(field), value) {
+                (Some(Value::Array(entries)), Value::Array(gone)) => {
+                    entries.retain(|entry| !gone.contains(entry));
+                }
+                (None, value) if literal => _ = fields.insert(field.to_owned(), value),
+                _ => {}
             }
         } else if field.starts_with('$') {
             // `$setElementOrder` and `$retainKeys`.
@@ -72,14 +76,19 @@ fn merge_list(
     literal: bool,
 ) -> Result<(), String> {
     let mut entries = original.as_array_mut().map(std::mem::take).unwrap_or_default();
+    if key.is_empty() {
+        // A set loses the duplicates that it had, too.
+        let mut merged: Vec<Value> = Vec::new();
+        for entry in entries.into_iter().chain(patch) {
+            if !merged.contains(&entry) {
+                merged.push(entry);
+            }
+        }
+        *original = merged.into();
+        return Ok(());
+    }
     for entry in patch {
         let Value::Object(fields) = &entry else {
-            if key.is_empty() {
-                if !entries.contains(&entry) {
-                    entries.push(entry);
-                }
-                continue;
-            }
             return Err(format!("list element types are not identical: {entry}"));
         };
         let identity = fields
