@@ -44,17 +44,6 @@ metadata: {name: ball}
 spec: {colour: red}
 ";
 
-const HOME: &str = "
-apiVersion: v1
-kind: Namespace
-metadata: {name: home}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings, namespace: home}
-data: {a: b}
-";
-
 struct Kubectl {
     stage: Stage,
     binary: PathBuf,
@@ -135,10 +124,13 @@ async fn works(release: Release, scheme: Scheme) {
     let gone = kubectl.refused("get deployment web").await;
     assert!(gone.contains("(NotFound)"), "{gone}");
 
-    // `kubectl delete` waits for the end of the deletion with a watch.
-    let home = kubectl.stage.file("home.yaml", HOME);
-    kubectl.run(&format!("apply -f {}", home.display())).await;
+    // kubectl sends these objects in protobuf.
+    kubectl.run("create namespace home").await;
+    kubectl.run("create configmap settings --namespace home --from-literal=a=b").await;
+    kubectl.run("create secret generic key --namespace home --from-literal=a=b").await;
+    kubectl.run("create serviceaccount worker --namespace home").await;
     assert_eq!(kubectl.rows("get configmaps -A").await[0][..2], ["home", "settings"]);
+    // `kubectl delete` waits for the end of the deletion with a watch.
     kubectl.run("delete namespace home").await;
     assert!(kubectl.refused("get namespace home").await.contains("(NotFound)"));
 }
@@ -192,8 +184,7 @@ async fn kubectl_shows_changes_as_they_happen() {
         line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
     };
     while next().await != ["kube-system", "Active"] {}
-    let home = kubectl.stage.file("home.yaml", HOME);
-    kubectl.run(&format!("apply -f {}", home.display())).await;
+    kubectl.run("create namespace home").await;
     assert_eq!(next().await, ["home", "Active"]);
     kubectl.run("delete namespace home --wait=false").await;
     assert_eq!(next().await, ["home", "Terminating"]);

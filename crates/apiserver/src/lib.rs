@@ -38,6 +38,7 @@ mod documents;
 pub mod guards;
 pub mod http;
 pub mod object;
+mod protobuf;
 pub mod reads;
 pub mod resources;
 pub mod server;

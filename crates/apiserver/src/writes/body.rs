@@ -3,17 +3,17 @@
 use serde_json::Value;
 
 use crate::call::Call;
-use crate::reads;
 use crate::resources::Resource;
 use crate::status::Status;
 use crate::writes::{Write, metadata};
+use crate::{protobuf, reads};
 
 /// Rejects a body that is not JSON.
 pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
     match &*call.content_type {
         "" | "application/json" => Ok(()),
         // A real server accepts these.
-        other @ ("application/yaml" | "application/vnd.kubernetes.protobuf") => {
+        other @ ("application/yaml" | protobuf::MEDIA_TYPE) => {
             let message = format!(
                 "the embedded API server does not read {other} here: send application/json \
                  (kubectl: with --dry-run=client -o yaml, piped into kubectl apply -f -)"
@@ -31,9 +31,15 @@ pub(super) fn check_content_type(call: &Call) -> Result<(), Status> {
 
 /// Parses the object of a create or an update, in the storage version.
 pub(super) fn read(write: &Write<'_>) -> Result<Value, Status> {
-    check_content_type(write.call)?;
-    let mut object: Value =
-        serde_json::from_slice(&write.call.body).map_err(|error| unreadable(write, &error.to_string()))?;
+    let Call { content_type, body, .. } = write.call;
+    let decoded = (content_type == protobuf::MEDIA_TYPE).then(|| protobuf::read(body)).flatten();
+    let mut object: Value = match decoded {
+        Some(object) => object,
+        None => {
+            check_content_type(write.call)?;
+            serde_json::from_slice(body).map_err(|error| unreadable(write, &error.to_string()))?
+        }
+    };
     if !object.is_object() {
         return Err(unreadable(write, "it is no object"));
     }
