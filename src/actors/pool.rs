@@ -250,34 +250,34 @@ impl<W: Work> Pool<W> {
             DeletionLag::scope(measured, work).await
         });
         ctx.spawn(
-            work.into_actor(self).map(move |ended, pool, ctx| pool.finished(class, key, ended, lag, ctx)),
+            work.into_actor(self).map(move |ended, pool, ctx| pool.finished(class, &key, ended, lag, ctx)),
         );
     }
 
     fn finished(
         &mut self,
         class: usize,
-        key: Key,
+        key: &Key,
         ended: Result<Outcome, JoinError>,
         lag: Option<DeletionLag>,
         ctx: &mut Context<Self>,
     ) {
         let (now, epoch) = (self.now(), self.epoch);
         let class = &mut self.classes[class];
-        let outcome = ended.unwrap_or_else(|error| broken(class.queue, &key, error));
+        let outcome = ended.unwrap_or_else(|error| broken(class.queue, key, error));
         // The key is not deleted yet, so the time since the deletion of its owner keeps running.
         if !matches!(outcome, Completion::Done)
             && let Some(at) = lag.and_then(|lag| lag.open_since())
         {
-            class.mailbox.note_trigger(&key, at.saturating_duration_since(epoch));
+            class.mailbox.note_trigger(key, at.saturating_duration_since(epoch));
         }
-        let tries = class.mailbox.failure_of(&key).map_or(0, |failure| failure.attempts);
+        let tries = class.mailbox.failure_of(key).map_or(0, |failure| failure.attempts);
         let outcome = after_conflicts(outcome, tries, class.backoff);
-        if let Some(took) = class.mailbox.finish(&key, outcome, now) {
+        if let Some(took) = class.mailbox.finish(key, outcome, now) {
             class.metrics.worked(took);
         }
-        class.with_slot.remove(&key);
-        class.without_slot.remove(&key);
+        class.with_slot.remove(key);
+        class.without_slot.remove(key);
         self.pump(ctx);
     }
 

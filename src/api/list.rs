@@ -51,6 +51,9 @@ impl<'a> Selection<'a> {
     }
 }
 
+/// Called for every object of a list as it was sent.
+type Visit<'a> = &'a mut (dyn FnMut(Encoding, &[u8]) -> Result<(), String> + Send);
+
 impl Api {
     /// Lists a type, consistently and in pages, and calls `visit` for every object. Returns the version of
     /// the first page, for which the whole list stands. For confirmations; [`watch`](Self::watch) follows a type. If a part of the list must be read
@@ -95,7 +98,7 @@ impl Api {
     pub(super) async fn list_items(
         &self,
         selection: Selection<'_>,
-        visit: &mut (dyn FnMut(Encoding, &[u8]) -> Result<(), String> + Send),
+        visit: Visit<'_>,
     ) -> Result<Option<ResourceVersion>, ApiError> {
         let resource = &selection.resource.group_resource;
         let mut page_size = self.settings().page_size.max(1);
