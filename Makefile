@@ -93,7 +93,7 @@ bench-node: prerequisites node-oracle ## compare node collection with the kubele
 bench-insight: prerequisites control-plane ## measure what answers about 1,000,000 objects cost, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench insight -- $(ARGS)
 
-bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/benchmarks.md (ARGS=--quick, --full, --help)
+bench-scale: prerequisites ## measure 10,000 to 1,000,000 objects, see docs/benchmarks.md (ARGS=--quick, --help)
 	$(CARGO) bench --locked --bench scale -- $(ARGS)
 
 bench-small: prerequisites control-plane ## measure one and eight small collectors on one API server (ARGS="--collectors N")
