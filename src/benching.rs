@@ -1,5 +1,4 @@
-//! What the benchmarks measure and nobody else outside calls: reading the bodies
-//! of lists and watches. Public for `benches/` alone; it promises nothing to
-//! anybody else.
+//! Reads the body of a list as the collector does, for the test of the memory of the graph. It
+//! promises nothing to anybody else.
 
-pub use kube_gc_decode::benching::{list, watch, watch_protobuf};
+pub use kube_gc_decode::benching::list;
