@@ -4,11 +4,11 @@
 #![allow(missing_docs, reason = "each item is documented where it is defined")]
 
 pub mod actors {
-    pub use crate::actors::{DiscoverySettings, Placement, on_fatal};
+    pub use crate::actors::{Placement, on_fatal};
 }
 
 pub mod app {
-    pub use crate::app::controller::{Controller, ControllerSettings};
+    pub use crate::app::controller::{Controller, Setup};
 }
 
 pub mod api {
@@ -34,10 +34,6 @@ pub mod introspect {
 #[cfg(feature = "node")]
 pub mod node {
     pub use crate::node::{NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now};
-}
-
-pub mod worker {
-    pub use crate::worker::DecisionLines;
 }
 
 pub mod telemetry {

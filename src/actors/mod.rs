@@ -30,5 +30,4 @@ pub mod supervision;
 #[cfg(test)]
 pub mod tests;
 
-pub use discovery::DiscoverySettings;
 pub use supervision::{GraphThreads, Placement, on_fatal};

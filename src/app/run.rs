@@ -101,11 +101,13 @@ async fn collect(
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
-    let (ready, annotations) = (collector.collects(), collector.lease_annotations());
-    let mut election = Election::join(candidate, &threads.lease, ready, annotations);
+    let status = collector.controller.status();
+    let annotations = Arc::new(status.brake.clone());
+    let mut election = Election::join(candidate, &threads.lease, status.collects(), annotations);
     let runs = async {
-        collector.collects().await;
-        let written = ready_file.as_ref().map(|file| file.write(collector.health(), collector.debug()));
+        status.collects().await;
+        let serving = &collector.serving;
+        let written = ready_file.as_ref().map(|file| file.write(serving.health, serving.debug));
         match written {
             Some(Err(error)) => error,
             // From now on, only the other branches end it.
@@ -115,7 +117,7 @@ async fn collect(
     let ended = tokio::select! {
         name = terminated => Ok(name),
         error = runs => Err(error),
-        error = collector.fails() => Err(error),
+        error = collector.serving.fails() => Err(error),
         error = election.fails() => Err(error),
     };
     let grace = match &ended {

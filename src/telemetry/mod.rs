@@ -14,6 +14,7 @@ pub mod record;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use crate::config::DecisionLines;
 pub use exporter::Exporter;
 pub use histogram::Distribution;
 pub use kube_gc_core::text::escape::Escaped;

@@ -36,7 +36,7 @@ impl Discovery {
             Ok(result) => discovery.answered(result, ctx),
             Err(error) => {
                 tracing::error!(%error, "discovery failed unexpectedly; it is retried");
-                discovery.discovery_ended(Some(discovery.settings.interval), ctx);
+                discovery.discovery_ended(Some(discovery.context.interval), ctx);
             }
         }));
     }
@@ -58,7 +58,7 @@ impl Discovery {
         if std::mem::take(&mut self.again) {
             self.discover(ctx);
         } else {
-            self.discover_later(wait.unwrap_or(self.settings.interval), ctx);
+            self.discover_later(wait.unwrap_or(self.context.interval), ctx);
         }
     }
 
@@ -80,10 +80,10 @@ impl Discovery {
         }
         let wait = match (self.pending.discovery_failed(), &self.discovered) {
             (Some(wait), _) => wait,
-            (None, Some(_)) => self.settings.interval,
+            (None, Some(_)) => self.context.interval,
             (None, None) => {
                 let wait = self.retry;
-                self.retry = (self.retry * 2).min(self.settings.interval);
+                self.retry = (self.retry * 2).min(self.context.interval);
                 wait
             }
         };
@@ -184,13 +184,20 @@ mod tests {
 
     #[test]
     fn discovery_is_repeated_until_it_shows_the_type() {
-        let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::Served(widgets()), Some(&without));
-        assert_eq!(pending.discovered(Some(&without), &without), Some(DELAYS[0]));
-        assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
-        assert_eq!(pending.discovered(Some(&without), &with), None);
-        assert!(pending.is_empty());
+        let (without, with, both) = (catalog(&[]), catalog(&["v1"]), catalog(&["v1", "v2"]));
+        for (expected, before, after) in [
+            (ExpectedDiscovery::Served(widgets()), &without, &with),
+            (ExpectedDiscovery::NotServed(widgets()), &with, &without),
+            // A change of a served type is seen in any difference of its group.
+            (ExpectedDiscovery::Served(widgets()), &with, &both),
+        ] {
+            let mut pending = PendingDiscovery::default();
+            pending.add(expected, Some(before));
+            assert_eq!(pending.discovered(Some(before), before), Some(DELAYS[0]));
+            assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
+            assert_eq!(pending.discovered(Some(before), after), None);
+            assert!(pending.is_empty());
+        }
     }
 
     #[test]
@@ -203,23 +210,5 @@ mod tests {
         }
         assert_eq!(pending.discovered(Some(&without), &without), None);
         assert!(pending.is_empty());
-    }
-
-    #[test]
-    fn a_change_of_a_served_type_is_seen_in_any_difference_of_its_group() {
-        let (one, two) = (catalog(&["v1"]), catalog(&["v1", "v2"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::Served(widgets()), Some(&one));
-        assert_eq!(pending.discovered(Some(&one), &one), Some(DELAYS[0]));
-        assert_eq!(pending.discovered(Some(&one), &two), None);
-    }
-
-    #[test]
-    fn a_removed_type_is_expected_to_be_missing() {
-        let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::NotServed(widgets()), Some(&with));
-        assert!(pending.discovered(Some(&with), &with).is_some());
-        assert!(pending.discovered(Some(&with), &without).is_none());
     }
 }

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::{EPOCH, graph_on, identity, in_system, reference};
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::batch::Batches;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::supervision::Threads;
@@ -22,7 +25,8 @@ fn facts(number: usize, references: usize) -> ObjectFacts {
 /// Batches for a small graph that knows the monitor.
 async fn start() -> Batches {
     // The partitions share a thread, so neither answers all its messages before the other begins.
-    let graph = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
+    let thread = Threads::default().start("graph partitions").unwrap();
+    let graph = graph_on(Some(&thread), &Arc::new(AbsentOwnerCache::new(10))).await;
     Batches::new(graph, identity("a", "any").resource, EPOCH, &GraphQueue::new())
 }
 

@@ -14,16 +14,19 @@ use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph::{EffectSinks, GraphActor};
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::Enqueue;
-use crate::actors::supervision::Threads;
+use crate::actors::supervision::on_fatal;
 use crate::api::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
-    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceVersion, config_map,
+    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
+    config_map,
 };
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
 /// task waits.
 pub(crate) fn in_system<F: Future>(test: F) -> F::Output {
+    // A failed assertion is reported by the test, not by the end of the process.
+    on_fatal(|_| {});
     let runtime =
         || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     System::with_tokio_rt(runtime).block_on(test)
@@ -37,39 +40,38 @@ pub(crate) fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
 
-/// The smallest sharding.
-pub(crate) fn sharding() -> Sharding {
-    Sharding::new(NonZeroU16::MIN, HashSeed::new(1))
-}
-
-/// A partition of a small graph, on its own thread.
-pub(crate) fn start_partition(id: PartitionId) -> Addr<GraphActor> {
-    let thread = Threads::default().start(&format!("graph partition {}", id.0)).unwrap();
-    start_partition_on(&thread, id)
-}
-
-/// A partition of a small graph, on this thread.
-pub(crate) fn start_partition_on(thread: &ArbiterHandle, id: PartitionId) -> Addr<GraphActor> {
-    let sharding = sharding();
-    let partition = Partition::new(id, sharding, Arc::new(Catalog::default()));
+/// A partition of a small graph, on this thread or on another one. It knows ConfigMaps.
+pub(crate) fn start_partition(
+    thread: Option<&ArbiterHandle>,
+    id: PartitionId,
+    absent_owners: Arc<AbsentOwnerCache>,
+) -> Addr<GraphActor> {
+    let mut catalog = Catalog::builder();
+    catalog.add(ServedKind { version: "v1".into(), resource: identity("a", "any").resource });
+    let partition = Partition::new(id, sharding(), Arc::new(catalog.build()));
     let sink = Sink.start();
     let sinks = EffectSinks {
         delete: sink.clone().recipient(),
         orphan: sink.recipient(),
-        absent_owners: Arc::new(AbsentOwnerCache::new(10)),
+        absent_owners,
         event_recorder: EventRecorder::silent(),
         restore_fence: None,
     };
-    GraphActor::start(id, partition, sinks, Some(thread))
+    GraphActor::start(id, partition, sinks, thread)
+}
+
+/// The smallest sharding.
+fn sharding() -> Sharding {
+    Sharding::new(NonZeroU16::MIN, HashSeed::new(1))
 }
 
 /// The epoch of the monitor of a small graph.
 pub(crate) const EPOCH: Epoch = Epoch(1);
 
-/// A small graph with a monitor of ConfigMaps, whose partitions share this thread.
-pub(crate) async fn graph_on(thread: &ArbiterHandle) -> GraphHandle {
-    let graph =
-        GraphHandle::new(sharding(), sharding().all().map(|id| start_partition_on(thread, id)).collect());
+/// A small graph with a monitor of ConfigMaps, whose partitions share this thread or another one.
+pub(crate) async fn graph_on(thread: Option<&ArbiterHandle>, absent: &Arc<AbsentOwnerCache>) -> GraphHandle {
+    let partitions = sharding().all().map(|id| start_partition(thread, id, Arc::clone(absent)));
+    let graph = GraphHandle::new(sharding(), partitions.collect());
     let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
     graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
     graph
@@ -102,7 +104,7 @@ pub(crate) fn reference(owner: &Identity) -> OwnerReference {
 }
 
 /// Accepts keys and does nothing.
-pub(crate) struct Sink;
+struct Sink;
 
 impl Actor for Sink {
     type Context = Context<Self>;

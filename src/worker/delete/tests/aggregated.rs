@@ -1,9 +1,10 @@
 //! Objects that another API server answers for: it may ignore what a DELETE is bound to.
 
+use crate::actors::tests::in_system;
 use crate::api::scripted::{Reply, Server};
 use crate::api::{ApiSettings, Watchable};
 use crate::telemetry::StuckReason;
-use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing, in_system};
+use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing};
 use kube_gc_core::mailbox::Completion;
 
 /// Decides on an object of an owner that is gone, while a GET shows the object in another state.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::scene::{Scene, Thing, in_system};
+use super::scene::{Scene, Thing};
 use crate::actors::pool::Outcome;
+use crate::actors::tests::in_system;
 use crate::api::ApiSettings;
 use crate::api::scripted::{Reply, Server};
 use crate::telemetry::StuckReason;

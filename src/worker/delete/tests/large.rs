@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::scene::{Scene, Thing, in_system};
+use super::scene::{Scene, Thing};
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
-use crate::actors::tests::{identity, reference};
+use crate::actors::tests::{identity, in_system, reference};
 use crate::api::ApiSettings;
 use crate::api::scripted::{Reply, Server};
 use crate::telemetry::StuckReason;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
+use super::scene::{FOREGROUND, ORPHAN, Scene, Thing};
+use crate::actors::tests::in_system;
 use crate::api::ApiSettings;
 use crate::api::scripted::{ReceivedRequest, Reply, Server};
 use crate::telemetry::StuckReason;
