@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 use self::server::{Delivery, Server};
@@ -109,7 +109,8 @@ async fn the_lease_of_a_killed_leader_is_taken_when_it_has_expired() {
     sleep(30 * SECOND).await;
     one.killed();
     let took = two.leads().await;
-    assert!(took > TIMING.renew_deadline && took <= TIMING.lease_duration + LOOKS, "{took:?}");
+    let expires = TIMING.lease_duration - TIMING.retry_period..=TIMING.lease_duration + LOOKS;
+    assert!(expires.contains(&took), "{took:?}");
     assert!(!one.writes(), "its gate has closed by itself");
     assert_eq!(two.server.record().transitions, 1);
 }
@@ -198,17 +199,6 @@ async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     let server = two.server.clone();
     two.ended().await;
     assert_eq!(server.record().holder, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_was_frozen_resumes_behind_a_closed_gate() {
-    let one = Replica::start("one", Server::default());
-    one.leads().await;
-    // No task of the process runs, including the elector.
-    one.killed();
-    advance(TIMING.renew_deadline).await;
-    assert!(!one.writes());
-    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "nobody could tell it so far");
 }
 
 #[tokio::test(start_paused = true)]
