@@ -98,24 +98,10 @@ fn dependent_of(link: &Link) -> Key {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
-
-    fn key(uid: &str, namespace: &str) -> Key {
-        let resource = ResourceType {
-            group_resource: GroupResource::parse("nodes"),
-            version: "v1".into(),
-            kind: "Node".into(),
-            scope: Scope::Cluster,
-        };
-        Key {
-            uid: Uid::parse(uid).unwrap(),
-            resource: Arc::new(resource),
-            namespace: Namespace::parse(namespace),
-        }
-    }
+    use crate::actors::tests::key;
 
     fn unlink(dependent: &str) -> PeerMessage {
-        PeerMessage::Unlink { dependent: key(dependent, "a"), owner: key("owner", "") }
+        PeerMessage::Unlink { dependent: key("a", dependent), owner: key("b", "owner") }
     }
 
     #[test]

@@ -162,19 +162,3 @@ impl Threads {
         self.ending.store(true, Ordering::Release);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::rc::Rc;
-
-    use super::*;
-
-    #[test]
-    fn a_fatal_failure_is_reported_to_the_listener_of_its_thread() {
-        let heard = Rc::new(RefCell::new(Vec::new()));
-        let note = Rc::clone(&heard);
-        on_fatal(move |words| note.borrow_mut().push(words.to_owned()));
-        die("discovery panicked");
-        assert_eq!(*heard.borrow(), ["discovery panicked"]);
-    }
-}

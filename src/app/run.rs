@@ -321,13 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn replicas_wait_for_the_lease_and_a_single_collector_does_not() {
+    fn replicas_wait_for_the_lease_and_neither_a_single_collector_nor_a_dry_run_does() {
         assert!(gate(&settings(false, false)).permit().is_ok());
         assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
-    }
-
-    #[test]
-    fn a_dry_run_takes_no_part_in_the_election() {
         let gate = gate(&settings(true, true));
         assert_eq!(gate.permit(), Err(GateClosed::DryRun));
         assert!(!gate.needs_lease(), "it would write the lease");

@@ -159,27 +159,16 @@ impl ExpectedDiscovery {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use kube_gc_core::object::{GroupResource, ResourceType, Scope, ServedKind};
+    use crate::actors::tests;
+    use kube_gc_core::object::GroupResource;
 
-    fn catalog(versions: &[&str]) -> Catalog {
-        let mut builder = Catalog::builder();
-        for version in versions {
-            let resource = Arc::new(ResourceType {
-                group_resource: widgets(),
-                version: "v1".into(),
-                kind: "Widget".into(),
-                scope: Scope::Namespaced,
-            });
-            builder.add(ServedKind { version: (*version).into(), resource });
-        }
-        builder.build()
+    fn catalog(versions: &[&'static str]) -> Catalog {
+        tests::catalog(versions.iter().map(|version| (*version, tests::widgets())))
     }
 
     fn widgets() -> GroupResource {
-        GroupResource::parse("widgets.example.com")
+        tests::widgets().group_resource.clone()
     }
 
     #[test]

@@ -111,40 +111,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_failure_outlives_the_application_of_its_list() {
+    fn a_list_is_applied_with_the_failure_of_its_own_watch_unless_a_later_list_has_failed() {
         let mut progress = Progress::default();
         assert_eq!(progress.list_applied(), None);
-        progress.list_ended(None);
-        progress.watched(Some("forbidden".into()));
-        assert_eq!(progress.list_applied(), Some(Listed { failure: Some("forbidden".into()) }));
-        assert!(progress.listed);
-        assert_eq!(progress.list_applied(), None, "a list is returned once");
-    }
-
-    #[test]
-    fn a_watch_that_recovers_has_no_failure() {
-        let mut progress = Progress::default();
-        progress.list_ended(None);
-        progress.watched(Some("reset".into()));
-        progress.watched(None);
-        assert_eq!(progress.list_applied(), Some(Listed { failure: None }));
-        progress.list_ended(None);
-        progress.watched(Some("expired".into()));
-        progress.list_ended(None);
-        assert_eq!(
-            progress.list_applied(),
-            Some(Listed { failure: None }),
-            "the failure belonged to an earlier list"
-        );
-    }
-
-    #[test]
-    fn a_failed_list_is_not_synced_by_an_earlier_one() {
-        let mut progress = Progress::default();
-        progress.list_ended(None);
-        progress.watched(Some("expired".into()));
-        progress.list_failed();
-        assert_eq!(progress.list_applied(), None);
-        assert!(!progress.listed);
+        for (failures, expected) in [
+            (&[Some("forbidden")][..], Some("forbidden")),
+            (&[Some("reset"), None], None),
+            // The failure of an earlier list.
+            (&[], None),
+        ] {
+            progress.list_ended(None);
+            progress.watched(Some("expired".into()));
+            progress.list_ended(None);
+            failures.iter().for_each(|failure| progress.watched(failure.map(str::to_owned)));
+            let failure = expected.map(str::to_owned);
+            assert_eq!(progress.list_applied(), Some(Listed { failure }));
+            assert_eq!(progress.list_applied(), None, "a list is returned once");
+        }
+        let mut failed = Progress::default();
+        failed.list_ended(None);
+        failed.list_failed();
+        assert_eq!((failed.list_applied(), failed.listed), (None, false));
     }
 }

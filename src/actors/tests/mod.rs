@@ -18,8 +18,8 @@ use crate::actors::supervision::on_fatal;
 use crate::api::EventRecorder;
 use kube_gc_core::graph::{DeletesProve, Epoch, Intake, Partition, PartitionId, Sharding};
 use kube_gc_core::object::{
-    Catalog, Finalizers, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
-    config_map,
+    Catalog, Finalizers, GroupResource, HashSeed, Identity, Key, ObjectFacts, OwnerReference, ResourceType,
+    ResourceVersion, Scope, ServedKind, config_map,
 };
 
 /// Runs a test on its own actix system, in one thread, with a paused clock: it advances when every
@@ -46,9 +46,8 @@ pub(crate) fn start_partition(
     id: PartitionId,
     absent_owners: Arc<AbsentOwnerCache>,
 ) -> Addr<GraphActor> {
-    let mut catalog = Catalog::builder();
-    catalog.add(ServedKind { version: "v1".into(), resource: identity("a", "any").resource });
-    let partition = Partition::new(id, sharding(), Arc::new(catalog.build()));
+    let catalog = catalog([("v1", identity("a", "any").resource)]);
+    let partition = Partition::new(id, sharding(), Arc::new(catalog));
     let sink = Sink.start();
     let sinks = EffectSinks {
         delete: sink.clone().recipient(),
@@ -75,6 +74,25 @@ pub(crate) async fn graph_on(thread: Option<&ArbiterHandle>, absent: &Arc<Absent
     let (resource, deletes_prove) = (identity("a", "any").resource, DeletesProve::Absence);
     graph.take_in_everywhere(Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove }).await.unwrap();
     graph
+}
+
+/// A custom type.
+pub(crate) fn widgets() -> Arc<ResourceType> {
+    Arc::new(ResourceType {
+        group_resource: GroupResource::parse("widgets.example.com"),
+        version: "v1".into(),
+        kind: "Widget".into(),
+        scope: Scope::Namespaced,
+    })
+}
+
+/// What discovery shows of these types, each with the version that serves it.
+pub(crate) fn catalog(types: impl IntoIterator<Item = (&'static str, Arc<ResourceType>)>) -> Catalog {
+    let mut catalog = Catalog::builder();
+    for (version, resource) in types {
+        catalog.add(ServedKind { version: version.into(), resource });
+    }
+    catalog.build()
 }
 
 /// An object as a watch shows it.

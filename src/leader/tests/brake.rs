@@ -68,23 +68,6 @@ async fn engaged() -> (Braked, Braked) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_annotation_resumes_deletion_and_is_then_removed() {
-    let (one, two) = engaged().await;
-    for round in 0..3 {
-        // The same text each time will do.
-        one.annotate(RESUME, "now");
-        sleep(SOON).await;
-        assert!(!one.is_engaged(), "round {round}");
-        assert_eq!((one.says(RESUME), one.says(ENGAGED)), (None, None));
-        one.engage();
-        sleep(AT_ONCE).await;
-        assert!(one.says(ENGAGED).is_some());
-    }
-    assert!(one.replica.writes() && !two.replica.writes(), "and the lease was held all the time");
-    assert_eq!(one.replica.role(), ReplicaRole::Leading { term: 1 });
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_annotation_from_before_the_engagement_has_no_effect() {
     let one = Braked::start("one", Server::default());
     one.replica.leads().await;

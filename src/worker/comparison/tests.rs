@@ -9,32 +9,23 @@ use super::ledger::{
     ComparisonResult, Ledger, Next, ObjectState, PredictedAction, Progress, Subject, Tally, progress,
 };
 
+use crate::actors::tests;
 use crate::api::Finalizer;
 use crate::worker::classified::Evidence;
 use crate::worker::decision::{DecisionRecord, JudgedOwner, Occurrence, ReferenceDigest};
 use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::object::{
-    DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy, Uid, config_map,
-};
+use kube_gc_core::object::{DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::verdict::ReferenceClass;
 
 const GRACE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn identity(name: &str) -> Identity {
-    config_map("a", name, &format!("uid-of-{name}"))
+    tests::identity("a", name)
 }
 
 fn reference(owner: &str) -> OwnerReference {
-    let owner = identity(owner);
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: owner.name.into(),
-        uid: owner.uid,
-        controller: false,
-        block_owner_deletion: false,
-    }
+    tests::reference(&identity(owner))
 }
 
 fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
@@ -268,18 +259,6 @@ fn a_changed_object_is_decided_at_once_and_gets_the_whole_grace_period() {
     assert_eq!(book.decided(true, &changed), Next::Later, "the same, but not yet late");
     assert_eq!(book.look_until(GRACE - SECOND, &changed), Next::Later);
     assert_eq!(book.look_until(GRACE, &changed), Next::Decide);
-}
-
-#[test]
-fn predictions_beyond_the_bound_are_counted_and_not_compared() {
-    let (mut ledger, now) = (Ledger::with_room(GRACE, 1), (Duration::ZERO, SystemTime::UNIX_EPOCH));
-    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::First, None));
-    let reborn = Identity { uid: Uid::parse("other").unwrap(), ..identity("x") };
-    let other = DecisionRecord { object: reborn, ..deletion() };
-    let dropped = (Occurrence::First, Some(PredictedAction::Delete));
-    assert_eq!(ledger.hear(&other, now), dropped, "another object of the same name is another object");
-    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::Repeated, None), "what is in stays in");
-    assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
 }
 
 proptest! {

@@ -316,14 +316,4 @@ mod tests {
         assert!(all.lost(&name("pods"), "no list".into()));
         assert!(!horizon(&[("pods", Some("9"))]).reached(&all).await, "its monitor has lost track");
     }
-
-    #[test]
-    fn horizons_can_be_merged() {
-        let mut sum = horizon(&[("pods", Some("7")), ("secrets", Some("3"))]);
-        sum.include_all(&horizon(&[("pods", Some("9")), ("secrets", Some("2"))]));
-        assert_eq!(sum, horizon(&[("pods", Some("9")), ("secrets", Some("3"))]));
-        sum.include_all(&horizon(&[("pods", None)]));
-        sum.include(&name("pods"), Some(&ResourceVersion::number(10)));
-        assert_eq!(sum, horizon(&[("pods", None), ("secrets", Some("3"))]));
-    }
 }

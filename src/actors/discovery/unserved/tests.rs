@@ -1,19 +1,9 @@
 use super::*;
-use kube_gc_core::object::{Scope, ServedKind};
-
-fn widgets() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("widgets.example.com"),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        scope: Scope::Namespaced,
-    })
-}
+use crate::actors::tests::{catalog, widgets};
+use kube_gc_core::object::Scope;
 
 fn with_widgets() -> Catalog {
-    let mut builder = Catalog::builder();
-    builder.add(ServedKind { version: "v1".into(), resource: widgets() });
-    builder.build()
+    catalog([("v1", widgets())])
 }
 
 /// The missing types, and whether they count as gone from now on.
@@ -100,22 +90,18 @@ async fn a_type_without_its_definition_is_removed() {
 
 #[test]
 fn a_version_that_discovery_omits_entirely_is_still_watched() {
-    let catalog = |kinds: &[(&str, &str, &str)]| {
-        let mut builder = Catalog::builder();
-        for (version, name, kind) in kinds {
-            let resource = ResourceType {
-                group_resource: GroupResource::parse(name),
-                version: (*version).into(),
-                kind: (*kind).into(),
-                scope: Scope::Namespaced,
-            };
-            builder.add(ServedKind { version: (*version).into(), resource: Arc::new(resource) });
-        }
-        builder.build()
+    let of = |version: &'static str, name: &str, kind: &str| {
+        let resource = ResourceType {
+            group_resource: GroupResource::parse(name),
+            version: version.into(),
+            kind: kind.into(),
+            scope: Scope::Namespaced,
+        };
+        (version, Arc::new(resource))
     };
-    let older = ("v1beta1", "widgets.example.com", "Widget");
-    let without = catalog(&[older]);
-    let with_others = catalog(&[older, ("v1", "gadgets.example.com", "Gadget")]);
+    let older = || of("v1beta1", "widgets.example.com", "Widget");
+    let without = catalog([older()]);
+    let with_others = catalog([older(), of("v1", "gadgets.example.com", "Gadget")]);
     let kept = with_widgets();
     assert!(is_version_kept(&widgets(), &without, &kept));
     assert!(!is_version_kept(&widgets(), &with_others, &kept), "the version is shown, without the kind");
@@ -131,13 +117,10 @@ fn thousands_of_types_of_one_version_are_one_short_error() {
             Arc::new(ResourceType { group_resource, ..(*widgets()).clone() })
         })
         .collect();
-    let mut builder = Catalog::builder();
-    for resource in &missing {
-        builder.add(ServedKind { version: "v1".into(), resource: Arc::clone(resource) });
-    }
+    let before = catalog(missing.iter().map(|resource| ("v1", Arc::clone(resource))));
     let mut unserved = Unserved::default();
     let absences = Absences { missing, ..Absences::default() };
-    unserved.apply(&builder.build(), &Catalog::default(), absences, true, Instant::now());
+    unserved.apply(&before, &Catalog::default(), absences, true, Instant::now());
     let failing = unserved.failing();
     assert_eq!(failing.len(), 1);
     let error = &failing[0].failure.error;

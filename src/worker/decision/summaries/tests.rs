@@ -68,15 +68,6 @@ fn a_decision_has_a_line_until_there_are_too_many_and_again_when_there_are_few()
 }
 
 #[test]
-fn a_pause_ends_the_summaries_although_nobody_looks() {
-    let (mut period, began) = (Period::new(DecisionLines::Auto), Instant::now());
-    shown(&mut period, began, 100);
-    let (shown_as, finished) = period.add(began + 60 * SECOND, || decision("web"));
-    assert_eq!((shown_as, finished.as_ref().map(|(lasted, _)| *lasted)), (LoggedAs::Line, Some(60 * SECOND)));
-    assert_eq!(finished_total(finished), 80);
-}
-
-#[test]
 fn the_setting_decides_without_a_rate() {
     for (lines, expected, after) in [
         (DecisionLines::All, [1000, 0], [1, 0]),
