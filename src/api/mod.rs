@@ -59,7 +59,7 @@ pub use read::{AbsenceProof, LookupResult};
 #[cfg(any(test, feature = "internals"))]
 pub use restore_fence::HighWater;
 pub use restore_fence::RestoreFence;
-pub use review::{Access, Bearer, ReviewError, Reviews, User};
+pub use review::Reviews;
 pub(crate) use settings::Jitter;
 #[cfg(any(test, feature = "internals"))]
 pub use settings::WallClock;

@@ -3,11 +3,12 @@
 //! Both requests create an object that is not stored. Nothing in the cluster changes, so they
 //! need no write permit: a dry run and a standby send them, too.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::Request;
 use http::header::{CONTENT_TYPE, USER_AGENT as USER_AGENT_HEADER};
 use http_body_util::{BodyExt as _, Limited};
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 
 use super::connection_error::error_chain;
 use super::{ConnectError, Connection, USER_AGENT};
+use crate::http::{Access, Bearer, ReviewError, Reviewer, Token, User};
 
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
@@ -30,51 +32,6 @@ const CONCURRENT: usize = 8;
 
 /// The longest answer, far more than any review needs.
 const LONGEST_ANSWER: usize = 1 << 20;
-
-/// A user, as the API server describes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(default)]
-pub struct User {
-    /// The name, such as `system:serviceaccount:monitoring:prometheus`.
-    pub username: String,
-    /// Distinguishes the user from an earlier one of the same name.
-    pub uid: String,
-    /// The groups.
-    pub groups: Vec<String>,
-    /// Further attributes from the authenticator.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
-/// The owner of a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bearer {
-    /// The token of this user.
-    Known(Arc<User>),
-    /// An invalid token, with the server's reason, which may be empty.
-    Unknown(String),
-}
-
-/// Whether a user may do something.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Yes.
-    Allowed,
-    /// No, with the server's reason, which may be empty.
-    Denied(String),
-}
-
-/// A review got no usable answer.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the API server does not answer the review: {0}")]
-pub struct ReviewError(String);
-
-impl ReviewError {
-    /// An error with this reason.
-    #[cfg(test)]
-    pub fn new(reason: impl Into<String>) -> Self {
-        Self(reason.into())
-    }
-}
 
 /// Sends reviews, with its own client, so that reviews and deletions do not delay each
 /// other.
@@ -108,6 +65,16 @@ struct TokenStatus {
 #[derive(Deserialize)]
 struct ErrorBody {
     message: String,
+}
+
+impl Reviewer for Reviews {
+    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
+        Self::identify(self, token.reveal()).boxed()
+    }
+
+    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
+        Self::may_get(self, user, path).boxed()
+    }
 }
 
 impl Reviews {
@@ -181,7 +148,7 @@ impl Reviews {
         };
         timeout(self.limit, exchange)
             .await
-            .unwrap_or_else(|_| Err(ReviewError(format!("no answer within {:?}", self.limit))))
+            .unwrap_or_else(|_| Err(ReviewError::new(format!("no answer within {:?}", self.limit))))
     }
 
     async fn exchange<S: serde::de::DeserializeOwned>(
@@ -193,20 +160,19 @@ impl Reviews {
             .header(USER_AGENT_HEADER, USER_AGENT)
             .header(CONTENT_TYPE, "application/json")
             .body(Body::from(review.to_string().into_bytes()))
-            .map_err(|error| ReviewError(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| ReviewError(error_chain(&error)))?;
+            .map_err(|error| ReviewError::new(error.to_string()))?;
+        let answer =
+            self.client.send(request).await.map_err(|error| ReviewError::new(error_chain(&error)))?;
         let (parts, body) = answer.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await;
-        let body = body.map_err(|error| ReviewError(error_chain(&*error)))?.to_bytes();
+        let body = body.map_err(|error| ReviewError::new(error_chain(&*error)))?.to_bytes();
         if !parts.status.is_success() {
             let message = serde_json::from_slice(&body).map(|refusal: ErrorBody| refusal.message);
-            return Err(ReviewError(format!("{}: {}", parts.status, message.unwrap_or_default())));
+            return Err(ReviewError::new(format!("{}: {}", parts.status, message.unwrap_or_default())));
         }
         // serde's message could quote the answer.
         let answer = serde_json::from_slice(&body);
-        answer
-            .map(|Answer { status }| status)
-            .map_err(|_| ReviewError("the response is not a review".to_owned()))
+        answer.map(|Answer { status }| status).map_err(|_| ReviewError::new("the response is not a review"))
     }
 }
 

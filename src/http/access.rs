@@ -1,6 +1,6 @@
 //! Authentication and authorization of requests, through the API server.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
+use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::connections::Source;
-use crate::api::{Access, Bearer, ReviewError, Reviews, User};
 
 /// How long an approval is cached: the user of a token, and the permission of a user. A
 /// token or permission that was revoked keeps working for this long.
@@ -30,6 +30,50 @@ const CAPACITY: usize = 1024;
 /// the cache stores each path that was reviewed.
 const MAX_PATH_LENGTH: usize = 128;
 
+/// A user, as the API server describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(default)]
+pub struct User {
+    /// The name, such as `system:serviceaccount:monitoring:prometheus`.
+    pub username: String,
+    /// Distinguishes the user from an earlier one of the same name.
+    pub uid: String,
+    /// The groups.
+    pub groups: Vec<String>,
+    /// Further attributes from the authenticator.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The owner of a token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// The token of this user.
+    Known(Arc<User>),
+    /// An invalid token, with the server's reason, which may be empty.
+    Unknown(String),
+}
+
+/// Whether a user may do something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Yes.
+    Allowed,
+    /// No, with the server's reason, which may be empty.
+    Denied(String),
+}
+
+/// A review got no usable answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server does not answer the review: {0}")]
+pub struct ReviewError(String);
+
+impl ReviewError {
+    /// An error with this reason.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
 /// Authenticates tokens and authorizes users.
 pub trait Reviewer: Send + Sync + 'static {
     /// Finds the user of a token.
@@ -37,16 +81,6 @@ pub trait Reviewer: Send + Sync + 'static {
 
     /// Checks whether a user may `get` a path.
     fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>>;
-}
-
-impl Reviewer for Reviews {
-    fn identify<'a>(&'a self, token: &'a Token) -> BoxFuture<'a, Result<Bearer, ReviewError>> {
-        Self::identify(self, token.reveal()).boxed()
-    }
-
-    fn may_get<'a>(&'a self, user: &'a User, path: &'a str) -> BoxFuture<'a, Result<Access, ReviewError>> {
-        Self::may_get(self, user, path).boxed()
-    }
 }
 
 /// A bearer token. Its [`Debug`](fmt::Debug) output does not contain it.

@@ -10,7 +10,6 @@ use axum::routing::get;
 
 use super::page::{TEXT, not_found, page, text};
 use super::view::{MonitorStatus, Timestamp, Undiscovered};
-use crate::api::ReplicaRole;
 use crate::telemetry::{Escaped, Exporter};
 
 const INDEX: &str = "\
@@ -120,8 +119,8 @@ pub struct Facts<'a> {
     pub brake: Option<&'a str>,
     /// Since when the API server has refused the credentials, and why; `None` if it accepts them.
     pub refused: Option<(Timestamp, String)>,
-    /// Whether this replica writes.
-    pub role: &'a ReplicaRole,
+    /// Whether this replica leads, in words; `None` without an election.
+    pub leadership: Option<String>,
     /// `None` unless this is a dry run.
     pub compared: Option<ComparisonCounts>,
 }
@@ -149,14 +148,7 @@ impl Readiness {
             )
         });
         // A standby is ready. Otherwise, a rolling update would wait for it forever.
-        checks.extend(match facts.role {
-            ReplicaRole::Alone => None,
-            ReplicaRole::Leading { .. } => Some(Check::fine("leadership: leader")),
-            ReplicaRole::Standby { holder: Some(leader) } => {
-                Some(Check::fine(format!("leadership: standby of {leader}")))
-            }
-            ReplicaRole::Standby { holder: None } => Some(Check::fine("leadership: standby, leader unknown")),
-        });
+        checks.extend(facts.leadership.as_ref().map(|role| Check::fine(format!("leadership: {role}"))));
         checks.extend(
             facts
                 .refused
@@ -297,7 +289,7 @@ mod tests {
             refused: None,
             brake: Some("deletion is paused since noon"),
             compared: None,
-            role: &ReplicaRole::Alone,
+            leadership: None,
         });
         assert!(readiness.ready());
         let page = readiness.verbose("readyz");

@@ -16,7 +16,7 @@ mod ui;
 mod view;
 
 pub use crate::config::Listener;
-pub use access::{Answer, Authorizer, Cache};
+pub use access::{Access, Answer, Authorizer, Bearer, Cache, ReviewError, Reviewer, Token, User};
 #[cfg(feature = "node")]
 pub use health::Check;
 pub use health::{ComparisonCounts, Facts, Readiness, health_router};

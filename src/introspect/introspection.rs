@@ -218,7 +218,12 @@ impl CollectorIntrospection {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered();
-        let role = self.status.gate.role().borrow().clone();
+        let leadership = match &*self.status.gate.role().borrow() {
+            ReplicaRole::Alone => None,
+            ReplicaRole::Leading { .. } => Some("leader".to_owned()),
+            ReplicaRole::Standby { holder: Some(leader) } => Some(format!("standby of {leader}")),
+            ReplicaRole::Standby { holder: None } => Some("standby, leader unknown".to_owned()),
+        };
         Readiness::assess(&Facts {
             discovery,
             started: self.status.is_collecting(),
@@ -230,7 +235,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
-            role: &role,
+            leadership,
         })
     }
 }
