@@ -8,9 +8,9 @@ use super::connect::{self, rejected};
 use super::process::{block_on, termination};
 use super::run::Target;
 use super::{Error, ErrorKind, settings};
-use crate::api::WriteGate;
-use crate::config::Settings;
 use crate::insight::{InsightError, Session};
+use kube_gc_client::WriteGate;
+use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
 
 /// What to do without the right to get an object.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
-use crate::config::{self, Settings};
-use crate::telemetry::record;
+use kube_gc_client::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
+use kube_gc_config::{self as config, Settings};
 use kube_gc_core::object::GroupResource;
+use kube_gc_observe::telemetry::record;
 
 /// The settings of the API client.
 pub fn api(settings: &Settings) -> ApiSettings {

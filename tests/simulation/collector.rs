@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use kube_gc::internals::actors::Placement;
-use kube_gc::internals::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::internals::app::{Controller, Setup};
-use kube_gc::internals::http::{IdleQuery, IdleReport};
 use kube_gc::internals::introspect::CollectorStatus;
-use kube_gc::internals::telemetry::Exporter;
-use kube_gc::settings::{DecisionLines, Settings};
+use kube_gc_client::{Api, ApiSettings, WallClock, WatchSettings};
+use kube_gc_config::{DecisionLines, Settings};
+use kube_gc_controller::actors::Placement;
 use kube_gc_core::object::{GroupResource, HashSeed};
+use kube_gc_observe::http::{IdleQuery, IdleReport};
+use kube_gc_observe::telemetry::Exporter;
 use tokio::time::Instant;
 
 use super::random::Random;
