@@ -65,9 +65,9 @@ pub async fn check(api: &Api, server: &str, settings: &Settings) -> Result<(), E
 
 /// Fails if another controller finalizes namespaces (rule 11.8).
 async fn check_alone(api: &Api, server: &str) -> Result<(), Error> {
-    match find_rival(api).await {
-        Ok(None) => Ok(()),
-        Ok(Some(rival)) => Err(Error::new(
+    match find_rival(api, None).await {
+        Ok((None, _)) => Ok(()),
+        Ok((Some(rival), _)) => Err(Error::new(
             ErrorKind::Settings,
             format!(
                 "`finish_namespaces` is set, but {rival} on {server}, and kube-controller-manager finalizes namespaces \

@@ -28,14 +28,14 @@ use kube_gc_controller::actors::metrics::MetricsActor;
 use kube_gc_controller::actors::monitor::MonitorContext;
 use kube_gc_controller::actors::pool::{Close, Enqueue, Pool, PoolRecipients};
 use kube_gc_controller::actors::registry::{Registry, RoundTypes};
-use kube_gc_controller::actors::supervision::{GraphThreads, Placement, Threads};
+use kube_gc_controller::actors::supervision::{Placement, Threads};
 use kube_gc_controller::worker::brake::{self, Brake};
-use kube_gc_controller::worker::comparison::{Comparison, ComparisonContext, Deciders, compare};
+use kube_gc_controller::worker::comparison::{Comparison, ComparisonContext, compare};
 use kube_gc_controller::worker::context::WorkContext;
 use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecorder, Summaries};
 use kube_gc_controller::worker::delete::{Births, DeleteWork, LARGE_WORKERS, large_backoff};
 use kube_gc_controller::worker::namespace_check::NamespaceCheck;
-use kube_gc_controller::worker::namespaces::{FinishContext, finish};
+use kube_gc_controller::worker::namespaces::finish;
 use kube_gc_controller::worker::orphan::{OrphanWork, PAGE as ORPHAN_PAGE, Releases, Rounds};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{Partition, Sharding};
@@ -78,7 +78,7 @@ pub struct Controller {
 
 impl Controller {
     /// Starts all actors. To be called on the system's arbiter; or, with
-    /// [`Placement::CallersThread`], in a `LocalSet` of any runtime, and dropping that
+    /// the default [`Placement`], in a `LocalSet` of any runtime, and dropping that
     /// `LocalSet` ends them as a crash of the process would.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Controller {
         let threads = Threads::default();
         let absent_owners = Arc::new(AbsentOwnerCache::new(settings.graph.absent_owner_capacity));
         let registry = Registry::default();
-        let graph_queue = GraphQueue::new();
+        let graph_queue = GraphQueue::default();
         let (event_recorder, recording) = EventRecorder::new(api.clone(), ending.clone());
         background("event recorder", recording, &ending);
 
@@ -117,12 +117,12 @@ impl Controller {
         decisions.extend(comparison.clone().map(|comparison| Arc::new(comparison) as Arc<_>));
         // A dry run deletes nothing.
         let brake = Brake::new(if is_dry_run { Limits::default() } else { settings.brake.limits() });
-        let (summaries, summing) = Summaries::new(settings.log.decisions, ending.clone());
-        background("decision summaries", summing, &ending);
+        let summaries = Summaries::new(settings.log.decisions);
+        background("decision summaries", summaries.clone().run(), &ending);
         let recorder = DecisionRecorder::new(api.clone(), decisions, summaries.clone());
-        let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder, ending.clone());
+        let (namespace_check, checking) = NamespaceCheck::new(graph.clone(), event_recorder);
         background("namespace check", checking, &ending);
-        let context = WorkContext {
+        let work_context = WorkContext {
             api: api.clone(),
             graph: graph.clone(),
             absent_owners: Arc::clone(&absent_owners),
@@ -134,18 +134,15 @@ impl Controller {
             namespace_check,
         };
         let held = vec![delete.clone().recipient()];
-        let telling = brake::tell(brake.clone(), api.clone(), held, ending.clone());
+        let telling = brake::tell(brake.clone(), api.clone(), held);
         background("brake", telling, &ending);
         let (types, round_types) = watch::channel(Arc::new(RoundTypes::default()));
-        let rounds = Rounds::new(context.clone(), round_types, settings.discovery.orphan_wait);
-        let deciders = Deciders {
-            delete: Arc::new(DeleteWork::new(context.clone())),
-            orphan: Arc::new(OrphanWork::new(context, rounds, orphan_page)),
-        };
-        let work = Arc::clone(&deciders.delete);
-        let pool = Pool::new(work, settings.workers.delete, backoff, hash_seed);
+        let rounds = Rounds::new(work_context.clone(), round_types, settings.discovery.orphan_wait);
+        let delete_work = Arc::new(DeleteWork::new(work_context.clone()));
+        let orphan_work = Arc::new(OrphanWork::new(work_context.clone(), rounds, orphan_page));
+        let pool = Pool::new(Arc::clone(&delete_work), settings.workers.delete, backoff, hash_seed);
         delete_context.run(pool.and(Queue::AttemptToDeleteLarge, LARGE_WORKERS, large_backoff(backoff)));
-        let work = Arc::clone(&deciders.orphan);
+        let work = Arc::clone(&orphan_work);
         orphan_context.run(Pool::new(work, settings.workers.orphan, backoff, hash_seed));
 
         let (status, discovery_status) = watch::channel(Discovery::initial_status());
@@ -161,7 +158,6 @@ impl Controller {
             graph_queue: graph_queue.clone(),
             registry: registry.clone(),
             placement,
-            restored: lifecycle.address().recipient(),
         };
         let progress = lifecycle.address().recipient();
         let (interval, ignored) = (settings.discovery.interval, settings.discovery.ignored.clone());
@@ -179,14 +175,14 @@ impl Controller {
         lifecycle.run(Lifecycle::new(context, settings.startup.sync_timeout, phase));
         if let Some(comparison) = comparison.clone() {
             let (graph, registry, phase) = (graph.clone(), registry.clone(), phases.clone());
-            let means = ComparisonContext { graph, registry, phase, deciders };
-            background("comparison", compare(comparison, means, ending.clone()), &ending);
+            let means =
+                ComparisonContext { graph, registry, phase, delete: delete_work, orphan: orphan_work };
+            background("comparison", compare(comparison, means), &ending);
         }
         if settings.finish_namespaces {
-            let quiet = settings.namespaces.quiet;
-            let (api, registry, brake) = (api.clone(), registry.clone(), brake.clone());
-            let context = FinishContext { api, registry, brake, phase: phases.clone(), quiet };
-            background("namespaces", finish(context, ending.clone()), &ending);
+            let (phase, quiet) = (phases.clone(), settings.namespaces.quiet);
+            let finishing = finish(work_context, phase, quiet);
+            background("namespaces", finishing, &ending);
         }
         let status = CollectorStatus {
             graph,
@@ -262,10 +258,8 @@ fn start_partitions(
     let catalog = Arc::new(Catalog::default());
     let mut partitions = Vec::new();
     for id in sharding.all() {
-        let thread = match placement.graph() {
-            GraphThreads::Each => Some(threads.start(&format!("graph partition {}", id.0))?),
-            GraphThreads::Callers => None,
-        };
+        let start = || threads.start(&format!("graph partition {}", id.0));
+        let thread = placement.own_graph_threads.then(start).transpose()?;
         let partition = Partition::new(id, sharding, Arc::clone(&catalog));
         partitions.push(GraphActor::start(id, partition, sinks.clone(), thread.as_ref()));
     }
@@ -278,7 +272,8 @@ fn background(
     work: impl Future<Output = ()> + Send + 'static,
     ending: &CancellationToken,
 ) {
-    let (task, ending) = (tokio::spawn(work), ending.clone());
+    let ending = ending.clone();
+    let task = tokio::spawn(ending.clone().run_until_cancelled_owned(work));
     tokio::spawn(async move {
         if let Err(error) = task.await
             && !ending.is_cancelled()
@@ -296,7 +291,7 @@ mod tests {
     /// graph and of the queues.
     #[test]
     fn each_process_hashes_with_a_seed_of_its_own() {
-        let hash = || Setup::new(Placement::CallersThread, Vec::new()).hash_seed.keyed(1).hash_one("uid");
+        let hash = || Setup::new(Placement::default(), Vec::new()).hash_seed.keyed(1).hash_one("uid");
         let hashes = [hash(), hash(), std::thread::spawn(hash).join().unwrap()];
         assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
     }

@@ -17,7 +17,7 @@ use crate::introspect::CollectorIntrospection;
 use crate::introspect::debug_router;
 use kube_gc_client::{Api, Connection, Reviews};
 use kube_gc_config::{Listeners, Settings, available_cores};
-use kube_gc_controller::actors::{GraphThreads, Placement};
+use kube_gc_controller::actors::Placement;
 use kube_gc_controller::worker::DecisionObserver;
 use kube_gc_observe::http::{
     Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
@@ -173,13 +173,10 @@ impl ServedCollector {
         protections: Protections,
     ) -> Result<Self, Error> {
         let listeners = Bound::new(settings, protections).await?;
-        let graph = if settings.graph.has_own_threads(available_cores()) {
-            GraphThreads::Each
-        } else {
-            GraphThreads::Callers
+        let placement = Placement {
+            own_graph_threads: settings.graph.has_own_threads(available_cores()),
+            runtimes: Some((threads.lists.clone(), threads.watches.clone())),
         };
-        let placement =
-            Placement::OwnThreads { graph, lists: threads.lists.clone(), watches: threads.watches.clone() };
         let (controller, introspection) =
             Controller::configured(api, settings, placement, decisions, exporter.clone())?;
         let asked = introspection.clone();

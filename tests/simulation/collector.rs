@@ -67,7 +67,7 @@ impl Collector {
         settings.events.stuck_after = Duration::ZERO;
         settings.log.decisions = DecisionLines::All;
         let setup = Setup {
-            placement: Placement::CallersThread,
+            placement: Placement::default(),
             decisions: Vec::new(),
             orphan_page: plan.orphan_page,
             hash_seed: HashSeed::new(Random::new(seed).split("hashes", life).next()),

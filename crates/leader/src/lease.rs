@@ -45,16 +45,10 @@ pub trait Leases: Send + Sync + 'static {
 
 /// The Lease on an API server, with its own client, so that neither many deletions nor a
 /// hanging connection delays a renewal.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ApiLeases {
     leases: Api<Lease>,
     name: LeaseName,
-}
-
-impl fmt::Debug for ApiLeases {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApiLeases").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 impl ApiLeases {

@@ -100,19 +100,6 @@ async fn the_deadline_counts_from_before_the_renewal_was_sent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_renewal_whose_answer_is_lost_is_found_again() {
-    let one = Replica::start("one", Server::default());
-    one.leads().await;
-    one.server.set_delivery(Delivery::AnswerLost);
-    sleep(4 * SECOND).await;
-    let before = one.server.stored.lock().unwrap().version;
-    one.server.set_delivery(Delivery::Open);
-    sleep(60 * SECOND).await;
-    assert!(before > 1 && one.writes());
-    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "it has led all the time");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     let one = Replica::start("one", Server::default());
     sleep(SECOND).await;

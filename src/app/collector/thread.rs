@@ -14,7 +14,7 @@ use crate::app::{Error, ErrorKind, connect, settings};
 use crate::introspect::CollectorIntrospection;
 use kube_gc_client::Api;
 use kube_gc_config::{Settings, available_cores};
-use kube_gc_controller::actors::{GraphThreads, Placement, on_fatal};
+use kube_gc_controller::actors::{Placement, on_fatal};
 use kube_gc_observe::telemetry::Exporter;
 
 /// The state of a collector.
@@ -56,11 +56,8 @@ pub fn spawn(task: Task) -> std::io::Result<()> {
     let report = report();
     std::thread::Builder::new().name("kube-gc".to_owned()).spawn(move || {
         report();
-        let placement = Placement::OwnThreads {
-            graph: GraphThreads::Callers,
-            lists: lists.handle().clone(),
-            watches: watches.handle().clone(),
-        };
+        let runtimes = Some((lists.handle().clone(), watches.handle().clone()));
+        let placement = Placement { own_graph_threads: false, runtimes };
         // Dropping the set ends all actors.
         actors.block_on(LocalSet::new().run_until(run(task, placement)));
         lists.shutdown_background();

@@ -74,12 +74,6 @@ struct Running {
     replaced: bool,
 }
 
-impl Running {
-    fn is_for(&self, watchable: &Watchable) -> bool {
-        self.resource == watchable.resource && self.deletes_prove == worth_of_deletes(watchable)
-    }
-}
-
 const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
     if watchable.aggregated { DeletesProve::Nothing } else { DeletesProve::Absence }
 }

@@ -48,13 +48,6 @@ pub struct Applying {
 
 impl Default for GraphQueue {
     fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl GraphQueue {
-    /// An empty queue.
-    pub fn new() -> Self {
         Self(Arc::new(Inner {
             metrics: QueueMetrics::new(Queue::GraphChanges),
             lag: EventLag::new(),
@@ -63,7 +56,9 @@ impl GraphQueue {
             working: Mutex::default(),
         }))
     }
+}
 
+impl GraphQueue {
     /// No changes.
     pub fn waiting(&self) -> Waiting {
         Waiting { count: 0, queue: self.clone() }
@@ -161,7 +156,7 @@ mod tests {
     async fn a_partition_that_hangs_shows_in_the_metrics() {
         let (recorder, exporter) = Exporter::local().unwrap();
         let _recording = metrics::set_default_local_recorder(&recorder);
-        let queue = GraphQueue::new();
+        let queue = GraphQueue::default();
         let (mut waiting, come) = (queue.waiting(), changes(2));
         (0..4).for_each(|_| waiting.add());
         let more = waiting.split(2);

@@ -16,7 +16,7 @@ use tokio::sync::watch;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::graph_handle::GraphHandle;
-use crate::actors::messages::{DiscoveryMessage, StopMonitors, StoreRestored, SyncProgress};
+use crate::actors::messages::{DiscoveryMessage, StopMonitors, SyncProgress};
 use crate::actors::pool::{Close, PoolCommand, PoolRecipients};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
@@ -113,11 +113,9 @@ impl Actor for Lifecycle {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Every monitor may see the same restore.
-        ctx.set_mailbox_capacity(4096);
         self.follow_disturbances(ctx);
         let api = self.context.api.clone();
-        // Writers prove restores when they check the store before a write.
+        // Lists, partitions, and writers that check the store before a write, prove restores.
         self.on_change(api.restore_fence().restores(), ctx, |lifecycle, detail, ctx| {
             lifecycle.restored(&detail, ctx);
         });
@@ -180,9 +178,7 @@ impl Lifecycle {
         };
         ctx.spawn(follow.into_actor(self));
     }
-}
 
-impl Lifecycle {
     /// Acts on each change of a value.
     fn on_change<T: Clone + 'static>(
         &self,
@@ -269,14 +265,6 @@ impl Lifecycle {
         // In this order: discovery reports progress only after it resumed.
         self.phase.send_replace(Phase::Syncing);
         self.context.discovery.do_send(DiscoveryMessage::Resume { rebuild: self.rebuilds });
-    }
-}
-
-impl Handler<StoreRestored> for Lifecycle {
-    type Result = ();
-
-    fn handle(&mut self, StoreRestored { detail }: StoreRestored, ctx: &mut Self::Context) {
-        self.restored(&detail, ctx);
     }
 }
 

@@ -60,11 +60,3 @@ pub struct SyncProgress {
     /// Whether every type that is served is synced.
     pub all_synced: bool,
 }
-
-/// A list returned an older version than before: the store was restored from a backup.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct StoreRestored {
-    /// For the log: which list, and which versions.
-    pub detail: String,
-}

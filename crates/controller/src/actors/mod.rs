@@ -28,4 +28,4 @@ pub mod supervision;
 #[cfg(test)]
 pub mod tests;
 
-pub use supervision::{GraphThreads, Placement, on_fatal};
+pub use supervision::{Placement, on_fatal};

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::graph_queue::GraphQueue;
-use crate::actors::messages::{DiscoveryMessage, StoreRestored};
+use crate::actors::messages::DiscoveryMessage;
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Placement;
 use kube_gc_client::{Api, Phase};
@@ -42,8 +42,6 @@ pub struct MonitorContext {
     pub registry: Registry,
     /// Where its list and watch run.
     pub placement: Placement,
-    /// Receives restores that a list shows.
-    pub restored: Recipient<StoreRestored>,
 }
 
 /// What a monitor watches, in which epoch, and what it needs for that.

@@ -104,12 +104,6 @@ pub enum FromWorker {
 #[rtype(result = "()")]
 pub struct Enqueue(pub Vec<(Key, Option<Instant>)>);
 
-impl From<Vec<Key>> for Enqueue {
-    fn from(keys: Vec<Key>) -> Self {
-        Self(keys.into_iter().map(|key| (key, None)).collect())
-    }
-}
-
 /// Tells a pool that something has changed.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]

@@ -71,50 +71,26 @@ where
 
 /// Where long work runs: reading a big list, building a big graph. Requests about single objects
 /// must not wait behind it, and it should use all cores.
-#[derive(Clone, Debug)]
-pub enum Placement {
-    /// Monitors run on the threads of two runtimes.
-    OwnThreads {
-        /// For the partitions of the graph.
-        graph: GraphThreads,
-        /// For lists.
-        lists: Handle,
-        /// For watches.
-        watches: Handle,
-    },
-    /// Everything runs on the caller's thread. A simulation needs that, because only then the same
-    /// seed gives the same run.
-    CallersThread,
-}
-
-/// What the partitions of the graph run on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GraphThreads {
-    /// Each partition has a thread, and partitions work in parallel.
-    Each,
-    /// Partitions run on the caller's thread. Waking another thread several times for each object
-    /// costs more than the work itself, so own threads pay only where cores are idle.
-    Callers,
+#[derive(Clone, Debug, Default)]
+pub struct Placement {
+    /// Whether each partition of the graph has a thread of its own. Waking another thread several
+    /// times for each object costs more than the work itself, so that pays only where cores are idle.
+    pub own_graph_threads: bool,
+    /// The runtimes of lists and of watches. Without them, everything runs on the caller's thread. A
+    /// simulation needs that, because only then the same seed gives the same run.
+    pub runtimes: Option<(Handle, Handle)>,
 }
 
 impl Placement {
-    /// Where the partitions of the graph run.
-    pub const fn graph(&self) -> GraphThreads {
-        match self {
-            Self::OwnThreads { graph, .. } => *graph,
-            Self::CallersThread => GraphThreads::Callers,
-        }
-    }
-
     /// Starts a monitor's task for a phase. The task is aborted when its handle is dropped.
     pub fn monitor<F>(&self, phase: Phase, work: F) -> AbortOnDropHandle<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        AbortOnDropHandle::new(match (self, phase) {
-            (Self::OwnThreads { lists, .. }, Phase::List) => lists.spawn(work),
-            (Self::OwnThreads { watches, .. }, Phase::Watch) => watches.spawn(work),
-            (Self::CallersThread, _) => tokio::spawn(work),
+        AbortOnDropHandle::new(match (&self.runtimes, phase) {
+            (Some((lists, _)), Phase::List) => lists.spawn(work),
+            (Some((_, watches)), Phase::Watch) => watches.spawn(work),
+            (None, _) => tokio::spawn(work),
         })
     }
 }

@@ -11,7 +11,6 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::coordination::v1::Lease;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, timeout};
-use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::pool::PoolCommand;
@@ -277,42 +276,38 @@ impl LeaseAnnotations for Brake {
 }
 
 /// Follows the brake: records events, and wakes the keys that it held. To be run as a task.
-pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<PoolCommand>>, ending: CancellationToken) {
-    let follow = async {
-        let mut changes = brake.0.changes.subscribe();
-        let mut told = (Engaged::new(), 0);
-        loop {
-            changes.mark_unchanged();
-            let (engaged, releases) = brake.shown();
-            let (mut resumed, mut before) = (None, told.0);
-            if releases != told.1 {
-                pools.iter().for_each(|pool| pool.do_send(PoolCommand::WakeBraked));
-                // It may have engaged again since.
-                resumed = paused(&before, &Engaged::new());
-                before = Engaged::new();
-            }
-            let resumed = resumed.map(|what| {
-                (EventType::Normal, DELETION_RESUMED, format!("deletion is resumed; it was {what}"))
-            });
-            let paused = paused(&engaged, &before).map(|what| {
-                (EventType::Warning, DELETION_PAUSED, format!("deletion is {what}; {}", brake.resume()))
-            });
-            for (kind, reason, message) in resumed.into_iter().chain(paused) {
-                while !brake.record(&api, kind, reason, &message).await {
-                    // A newer state makes it pointless.
-                    if timeout(LATER, changes.changed()).await.is_ok() {
-                        changes.mark_changed();
-                        break;
-                    }
+pub async fn tell(brake: Brake, api: Api, pools: Vec<Recipient<PoolCommand>>) {
+    let mut changes = brake.0.changes.subscribe();
+    let mut told = (Engaged::new(), 0);
+    loop {
+        changes.mark_unchanged();
+        let (engaged, releases) = brake.shown();
+        let (mut resumed, mut before) = (None, told.0);
+        if releases != told.1 {
+            pools.iter().for_each(|pool| pool.do_send(PoolCommand::WakeBraked));
+            // It may have engaged again since.
+            resumed = paused(&before, &Engaged::new());
+            before = Engaged::new();
+        }
+        let resumed = resumed
+            .map(|what| (EventType::Normal, DELETION_RESUMED, format!("deletion is resumed; it was {what}")));
+        let paused = paused(&engaged, &before).map(|what| {
+            (EventType::Warning, DELETION_PAUSED, format!("deletion is {what}; {}", brake.resume()))
+        });
+        for (kind, reason, message) in resumed.into_iter().chain(paused) {
+            while !brake.record(&api, kind, reason, &message).await {
+                // A newer state makes it pointless.
+                if timeout(LATER, changes.changed()).await.is_ok() {
+                    changes.mark_changed();
+                    break;
                 }
             }
-            told = (engaged, releases);
-            if changes.changed().await.is_err() {
-                return;
-            }
         }
-    };
-    ending.run_until_cancelled(follow).await;
+        told = (engaged, releases);
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 impl Brake {

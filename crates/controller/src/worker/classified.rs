@@ -1,6 +1,5 @@
 //! What is known of the owner that a reference names.
 
-use std::fmt;
 use std::sync::Arc;
 
 use kube_gc_client::{ApiError, ErrorClass};
@@ -10,7 +9,8 @@ use kube_gc_core::text::{bounded, word};
 use kube_gc_core::verdict::{Confirmation, ReferenceClass};
 
 /// What the class of an owner rests on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum Evidence {
     /// Discovery: the kind is not served, or has the wrong scope.
     Catalog,
@@ -21,19 +21,8 @@ pub enum Evidence {
     /// A look-up just now, or within the last second for another dependent.
     Live,
     /// Nothing: the owner was not looked up, because its class would change nothing.
+    #[strum(serialize = "not asked")]
     NotAsked,
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Catalog => "catalog",
-            Self::Graph => "graph",
-            Self::Remembered => "remembered",
-            Self::Live => "live",
-            Self::NotAsked => "not asked",
-        })
-    }
 }
 
 /// One reference, classified.

@@ -46,8 +46,11 @@ impl WorkContext {
     #[cfg(test)]
     pub fn bare(api: Api, graph: GraphHandle, absent_owners: Arc<AbsentOwnerCache>) -> Self {
         use crate::worker::decision::Summaries;
+        use kube_gc_client::EventRecorder;
+        use kube_gc_observe::telemetry::DecisionLines;
+        let (namespace_check, _) = NamespaceCheck::new(graph.clone(), EventRecorder::silent());
         Self {
-            decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::off()),
+            decisions: DecisionRecorder::new(api.clone(), Vec::new(), Summaries::new(DecisionLines::All)),
             api,
             graph,
             absent_owners,
@@ -55,7 +58,7 @@ impl WorkContext {
             births: Births::new(std::time::Duration::ZERO),
             brake: Brake::new(kube_gc_core::brake::Limits::default()),
             releases: Releases::new(4),
-            namespace_check: NamespaceCheck::silent(),
+            namespace_check,
         }
     }
 }

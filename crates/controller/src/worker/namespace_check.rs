@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_client::EventRecorder;
@@ -40,20 +39,9 @@ struct Check {
 
 impl NamespaceCheck {
     /// The handle, and the task that must be run for it.
-    pub fn new(
-        graph: GraphHandle,
-        event_recorder: EventRecorder,
-        ending: CancellationToken,
-    ) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(graph: GraphHandle, event_recorder: EventRecorder) -> (Self, impl Future<Output = ()> + Send) {
         let (checks, inbox) = mpsc::channel(WAITING);
-        let task = async move { ending.run_until_cancelled(run(graph, event_recorder, inbox)).await };
-        (Self { checks }, async { task.await.unwrap_or_default() })
-    }
-
-    /// A handle to no task.
-    #[cfg(test)]
-    pub fn silent() -> Self {
-        Self { checks: mpsc::channel(1).0 }
+        (Self { checks }, run(graph, event_recorder, inbox))
     }
 
     /// Checks the first of these references of an object, later. A copy of each waits until then,

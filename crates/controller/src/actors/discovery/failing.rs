@@ -121,34 +121,34 @@ mod tests {
         }
     }
 
+    /// The group of each, and since when it fails, in seconds.
+    fn since(failing: &[DiscoveryFailure]) -> Vec<(&str, u64)> {
+        let each = failing.iter().map(|one| {
+            let since = one.since.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+            (&*one.failure.group, since.as_secs())
+        });
+        each.collect()
+    }
+
+    fn at(second: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(second)
+    }
+
     #[test]
     fn a_continuing_failure_keeps_its_time_and_has_the_latest_error() {
-        let first = SystemTime::UNIX_EPOCH;
-        let second = first + Duration::from_secs(1);
-        let before = after(&[], &[failure("a", "one"), failure("b", "two")], first);
-        let now = after(&before, &[failure("b", "three"), failure("c", "four")], second);
-        let known: Vec<_> =
-            now.iter().map(|one| (&*one.failure.group, one.failure.error.as_str(), one.since)).collect();
-        assert_eq!(known, [("b", "three", first), ("c", "four", second)]);
+        let before = after(&[], &[failure("a", "one"), failure("b", "two")], at(0));
+        let now = after(&before, &[failure("b", "three"), failure("c", "four")], at(1));
+        assert_eq!((since(&now), &*now[0].failure.error), (vec![("b", 0), ("c", 1)], "three"));
     }
 
     #[test]
     fn a_discovery_without_an_answer_ends_no_failure() {
-        let error = ApiError {
-            class: ErrorClass::Transient,
-            action: "GET",
-            target: "/apis".to_owned(),
-            message: "connection refused".to_owned(),
-            code: None,
-        };
-        let first = SystemTime::UNIX_EPOCH;
-        let second = first + Duration::from_secs(1);
-        let before = after(&[], &[failure("a", "one")], first);
-        let once = after_nothing(&before, &error, second);
-        let twice = after_nothing(&once, &error, second + Duration::from_secs(1));
+        let (class, message) = (ErrorClass::Transient, "connection refused".to_owned());
+        let error = ApiError { class, action: "GET", target: "/apis".to_owned(), message, code: None };
+        let once = after_nothing(&after(&[], &[failure("a", "one")], at(0)), &error, at(1));
+        let twice = after_nothing(&once, &error, at(2));
         assert_eq!(once, twice);
-        let known: Vec<_> = twice.iter().map(|one| (&*one.failure.group, one.since)).collect();
-        assert_eq!(known, [("a", first), ("*", second)]);
+        assert_eq!(since(&twice), [("a", 0), ("*", 1)]);
     }
 
     /// Fails if a failure that lasts has a line each time, or if one that outlasts an outage has none.

@@ -31,7 +31,9 @@ impl Discovery {
         let mut outdated = Vec::new();
         for (name, running) in &mut self.monitors {
             match wanted.get(name) {
-                Some(watchable) if running.is_for(watchable) => {}
+                Some(watchable)
+                    if running.resource == watchable.resource
+                        && running.deletes_prove == worth_of_deletes(watchable) => {}
                 _ if running.draining => {}
                 Some(_)
                     if unserved::is_version_kept(&running.resource, &discovered.catalog, &self.catalog) => {}

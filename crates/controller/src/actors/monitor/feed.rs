@@ -11,7 +11,7 @@ use super::progress::{FailureLog, Listed, Progress};
 use super::{MonitorContext, Subject};
 use crate::actors::batch::Batches;
 use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery, StoreRestored};
+use crate::actors::messages::{DiscoveryMessage, ExpectedDiscovery};
 use kube_gc_client::{ListWatch, Phase, Step, WatchStart};
 use kube_gc_core::graph::{DeletesProve, Intake, WatchEvent};
 use kube_gc_core::object::{GroupResource, ObjectFacts, ResourceType};
@@ -207,11 +207,9 @@ impl Feed {
                 }
             }
             Step::StoreRestored { seen, found } => {
-                // Writes stop at once, because Lifecycle handles the message later.
-                self.context.api.gate().pause();
                 let detail =
                     format!("{resource}: the list is at version {found}, but version {seen} was seen before");
-                self.context.restored.do_send(StoreRestored { detail });
+                self.context.api.restore_fence().report_restore(detail);
             }
         }
     }

@@ -71,9 +71,7 @@ impl Class {
             failing: self.mailbox.failing().take(failing).map(|key| StuckKey::failing(&key, now)).collect(),
         }
     }
-}
 
-impl Class {
     /// The stuck keys. `until_done` is why keys that have not failed are stuck, too, if they are.
     fn stuck(&self, now: Time, until_done: Option<StuckReason>) -> impl Iterator<Item = StuckKey> {
         let failing = self.mailbox.failing().map(move |item| StuckKey::failing(&item, now));

@@ -27,7 +27,7 @@ async fn start() -> Batches {
     // The partitions share a thread, so neither answers all its messages before the other begins.
     let thread = Threads::default().start("graph partitions").unwrap();
     let graph = graph_on(Some(&thread), &Arc::new(AbsentOwnerCache::new(10))).await;
-    Batches::new(graph, identity("a", "any").resource, EPOCH, &GraphQueue::new())
+    Batches::new(graph, identity("a", "any").resource, EPOCH, &GraphQueue::default())
 }
 
 impl Batches {

@@ -265,19 +265,18 @@ fn a_key_that_keeps_failing_is_stuck_until_it_is_done() {
         until(&pool, |status| status.processing == 0).await;
 
         let named = |name: &str, reason| (name.to_owned(), reason);
-        let (failed, unresolved) =
-            (named("a/denied", StuckReason::Failed), named("b/unresolved", StuckReason::Unresolved));
-        let (count, mut found) = stuck(&pool, all(), StuckReason::Failed).await;
-        found.sort();
-        assert_eq!((count, found), (1, vec![failed.clone(), unresolved.clone()]));
-        let (count, found) = stuck(&pool, AskStuck { limit: 1, ..all() }, StuckReason::Unresolved).await;
-        assert_eq!((count, found.len()), (1, 1), "all are counted, even if fewer are named");
-        let there = AskStuck { namespace: Namespace::parse("b"), ..all() };
-        assert_eq!(stuck(&pool, there, StuckReason::Failed).await, (0, vec![unresolved]));
-        let only = AskStuck { only: Some(StuckReason::Failed), ..all() };
-        assert_eq!(stuck(&pool, only, StuckReason::Unresolved).await, (1, vec![failed]));
-        let elsewhere = AskStuck { resource: Some(GroupResource::parse("pods")), ..all() };
-        assert_eq!(stuck(&pool, elsewhere, StuckReason::Failed).await, (0, Vec::new()));
+        let failed = named("a/denied", StuckReason::Failed);
+        let unresolved = named("b/unresolved", StuckReason::Unresolved);
+        let (namespace, pods) = (Namespace::parse("b"), GroupResource::parse("pods"));
+        for (ask, of, count, expected) in [
+            (AskStuck { namespace, ..all() }, StuckReason::Failed, 0, vec![unresolved]),
+            // All are counted, even if fewer are named.
+            (AskStuck { only: Some(StuckReason::Failed), ..all() }, StuckReason::Unresolved, 1, vec![failed]),
+            (AskStuck { limit: 0, ..all() }, StuckReason::Unresolved, 1, Vec::new()),
+            (AskStuck { resource: Some(pods), ..all() }, StuckReason::Failed, 0, Vec::new()),
+        ] {
+            assert_eq!(stuck(&pool, ask, of).await, (count, expected));
+        }
 
         *work.served.lock().unwrap() = true;
         pool.do_send(PoolCommand::WakeUnresolved);

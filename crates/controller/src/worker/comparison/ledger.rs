@@ -21,8 +21,9 @@ const LOOKS: u32 = 60;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The result of a prediction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of a prediction. Its word is that of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum ComparisonResult {
     /// Somebody else has done it.
     Agreed,
@@ -32,18 +33,6 @@ pub enum ComparisonResult {
     Overtaken,
     /// It was not compared, because there were too many predictions.
     Dropped,
-}
-
-impl ComparisonResult {
-    /// The word used in metrics.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Agreed => "agreed",
-            Self::Disagreed => "disagreed",
-            Self::Overtaken => "overtaken",
-            Self::Dropped => "dropped",
-        }
-    }
 }
 
 /// How many predictions had which result.
@@ -261,14 +250,16 @@ impl Ledger {
     }
 }
 
-/// What would have been done to an object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What would have been done to an object. Its word is that of metrics and debug pages.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum PredictedAction {
     /// It would have been deleted.
     Delete,
     /// It would have lost these references.
     RemoveReferences(RemovedReferences),
     /// It would have lost its references to this owner, which orphans its dependents.
+    #[strum(serialize = "orphan")]
     Release(Identity),
     /// It would have lost this finalizer.
     RemoveFinalizer(Finalizer),
@@ -289,17 +280,6 @@ impl PredictedAction {
             "remove_finalizer" => decision.finalizer.map(Self::RemoveFinalizer),
             "stop_blocking" => Some(Self::StopBlocking),
             _ => None,
-        }
-    }
-
-    /// The word used in metrics and on the debug pages.
-    pub const fn word(&self) -> &'static str {
-        match self {
-            Self::Delete => "delete",
-            Self::RemoveReferences(_) => "remove_references",
-            Self::Release(_) => "orphan",
-            Self::RemoveFinalizer(_) => "remove_finalizer",
-            Self::StopBlocking => "stop_blocking",
         }
     }
 }

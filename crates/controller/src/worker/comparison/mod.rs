@@ -17,7 +17,6 @@ use std::time::{Duration, SystemTime};
 use futures::{StreamExt as _, stream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
-use tokio_util::sync::CancellationToken;
 
 use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use crate::actors::lifecycle::Phase;
@@ -76,7 +75,8 @@ impl Comparison {
     /// Records what a look at an object leads to.
     fn note(&self, subject: &Subject, next: Next) {
         let Next::Settled(result) = next else { return };
-        record::comparison(subject.action.word(), result.word());
+        let action: &str = (&subject.action).into();
+        record::comparison(action, result.into());
         if result != ComparisonResult::Disagreed {
             return;
         }
@@ -85,7 +85,7 @@ impl Comparison {
         let Some(Disagreement { decision, predicted, .. }) = found else { return };
         tracing::warn!(
             object = Structured::object(&subject.object).logged(),
-            action = subject.action.word(),
+            action,
             policy = decision.policy.map(tracing::field::display),
             detail = detail(&subject.action),
             owners = LoggedOwners::field(decision.owners, decision.more_owners)
@@ -111,7 +111,7 @@ impl Comparison {
         let each = disagreements.iter().zip(&shown);
         each.map(|(Disagreement { subject, decision, predicted, found }, shown)| DisagreementView {
             object: ObjectView::from(&subject.object),
-            action: subject.action.word(),
+            action: (&subject.action).into(),
             policy: decision.policy.map(|policy| policy.to_string()),
             detail: detail(&subject.action),
             owners: decision.owners.iter().map(OwnerView::from).collect(),
@@ -128,7 +128,7 @@ impl DecisionObserver for Comparison {
     fn decided(&self, decision: &DecisionRecord) -> Occurrence {
         let (occurrence, dropped) = self.update(|ledger, now| ledger.hear(decision, now));
         if let Some(action) = dropped {
-            record::comparison(action.word(), ComparisonResult::Dropped.word());
+            record::comparison(action.into(), ComparisonResult::Dropped.into());
         }
         occurrence
     }
@@ -178,15 +178,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// How often the log has a summary, if there is news.
 const SUMMARY_EVERY: Duration = Duration::from_secs(60);
 
-/// The workers that re-evaluate keys.
-#[derive(Clone, Debug)]
-pub struct Deciders {
-    /// What the delete pool does.
-    pub delete: Arc<DeleteWork>,
-    /// What the orphan pool does.
-    pub orphan: Arc<OrphanWork>,
-}
-
 /// What the comparison needs.
 #[derive(Debug)]
 pub struct ComparisonContext {
@@ -196,16 +187,14 @@ pub struct ComparisonContext {
     pub registry: Registry,
     /// Whether the state of the graph can be trusted.
     pub phase: watch::Receiver<Phase>,
-    /// The workers that re-evaluate keys.
-    pub deciders: Deciders,
+    /// What the delete pool does to re-evaluate a key.
+    pub delete: Arc<DeleteWork>,
+    /// What the orphan pool does.
+    pub orphan: Arc<OrphanWork>,
 }
 
-/// Settles predictions until the end of the process.
-pub async fn compare(comparison: Comparison, context: ComparisonContext, ending: CancellationToken) {
-    ending.run_until_cancelled(settle(&comparison, &context)).await;
-}
-
-async fn settle(comparison: &Comparison, context: &ComparisonContext) {
+/// Settles predictions until the end of the process. To be run as a task.
+pub async fn compare(comparison: Comparison, context: ComparisonContext) {
     let mut told = (Tally::default(), Instant::now());
     loop {
         let (next, pause) = comparison.update(|ledger, _| (ledger.next_look(), ledger.pause()));
@@ -216,7 +205,7 @@ async fn settle(comparison: &Comparison, context: &ComparisonContext) {
             sleep(pause).await;
             continue;
         }
-        if let Err(error) = look(comparison, context).await {
+        if let Err(error) = look(&comparison, &context).await {
             // The process is about to end.
             tracing::debug!(%error, "the comparison stops, because the process is shutting down");
             return;
@@ -251,9 +240,9 @@ async fn look(comparison: &Comparison, context: &ComparisonContext) -> Result<()
             afresh.entry(subject.decided_by()).or_default().push(subject);
         }
     }
-    let decisions = afresh.into_iter().map(|((queue, key), subjects)| async move {
-        (decide(&context.deciders, queue, key).await, subjects)
-    });
+    let decisions = afresh
+        .into_iter()
+        .map(|((queue, key), subjects)| async move { (decide(context, queue, key).await, subjects) });
     let mut decisions = stream::iter(decisions).buffer_unordered(DECISIONS_AT_ONCE);
     while let Some((was_made, subjects)) = decisions.next().await {
         for (subject, seen) in see(context, subjects).await? {
@@ -286,8 +275,8 @@ async fn see(
 }
 
 /// Re-evaluates a key now. The decision is observed as any other. False if there is no result yet.
-async fn decide(deciders: &Deciders, queue: Queue, key: Key) -> bool {
-    let Deciders { delete, orphan } = deciders.clone();
+async fn decide(context: &ComparisonContext, queue: Queue, key: Key) -> bool {
+    let (delete, orphan) = (Arc::clone(&context.delete), Arc::clone(&context.orphan));
     // A task of its own, so that a panic counts as a failure.
     let outcome = task(async move {
         match queue {

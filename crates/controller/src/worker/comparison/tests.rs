@@ -249,18 +249,6 @@ fn a_second_decision_that_fails_or_is_another_one_or_comes_too_late_is_no_disagr
     }
 }
 
-#[test]
-fn a_changed_object_is_decided_at_once_and_gets_the_whole_grace_period() {
-    let mut book = Book::new();
-    let changed = known(&["owner", "other"]);
-    assert_eq!(book.look_until(GRACE / 10, &changed), Next::Decide);
-    let other = judged("other", ReferenceClass::Absent);
-    book.hear(&decision("delete", [deletion().owners, vec![other]].concat()));
-    assert_eq!(book.decided(true, &changed), Next::Later, "the same, but not yet late");
-    assert_eq!(book.look_until(GRACE - SECOND, &changed), Next::Later);
-    assert_eq!(book.look_until(GRACE, &changed), Next::Decide);
-}
-
 proptest! {
     /// In whatever order decisions, checks and changes of the graph arrive, every prediction is
     /// settled once or waits, none is lost, and no disagreement is reported before the grace period

@@ -18,7 +18,6 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
 use kube_gc_core::text::{LISTED, listed, word};
@@ -58,23 +57,13 @@ struct Inner {
 }
 
 impl Summaries {
-    /// The summaries, and the task that must be run for them.
-    pub fn new(lines: DecisionLines, ending: CancellationToken) -> (Self, impl Future<Output = ()> + Send) {
-        let summaries = Self::without_task(lines);
+    /// No decisions yet. Its task must [run](Self::run).
+    pub fn new(lines: DecisionLines) -> Self {
+        let (period, begun) = (Mutex::new(Period::new(lines)), Notify::new());
+        let summaries = Self(Arc::new(Inner { period, begun }));
         // The process may end without having stopped the collector.
         logging::before_end(Arc::downgrade(&summaries.0) as _);
-        let task = summaries.clone();
-        (summaries, async move { ending.run_until_cancelled(task.run()).await.unwrap_or_default() })
-    }
-
-    fn without_task(lines: DecisionLines) -> Self {
-        Self(Arc::new(Inner { period: Mutex::new(Period::new(lines)), begun: Notify::new() }))
-    }
-
-    /// No summaries, and no task.
-    #[cfg(test)]
-    pub fn off() -> Self {
-        Self::without_task(DecisionLines::All)
+        summaries
     }
 
     /// Counts a decision that succeeded, and returns how the log is to show it.
@@ -104,7 +93,7 @@ impl Summaries {
     }
 
     /// Ends each period in time, although no further decision follows.
-    async fn run(self) {
+    pub async fn run(self) {
         loop {
             self.0.begun.notified().await;
             let ends = self.0.period().ends();

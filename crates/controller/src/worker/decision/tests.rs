@@ -15,7 +15,6 @@ use kube_gc_core::verdict::ReferenceClass;
 use kube_gc_core::verdict::testing::item;
 use kube_gc_observe::telemetry::DecisionLines;
 use kube_gc_observe::telemetry::testing::logged as logged_text;
-use tokio_util::sync::CancellationToken;
 
 /// What the API server or the network made of a request.
 fn error(class: ErrorClass, action: &'static str, code: Option<u16>) -> ApiError {
@@ -45,7 +44,7 @@ fn logged_as(
 ) -> String {
     in_system(async {
         let server = Server::answering(|_| Reply::never());
-        let (summaries, _task) = Summaries::new(lines, CancellationToken::new());
+        let summaries = Summaries::new(lines);
         let api = server.api_with(ApiSettings::default(), gate);
         let recorder = DecisionRecorder::new(api, observers, summaries.clone());
         logged_text(|| {

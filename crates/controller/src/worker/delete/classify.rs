@@ -52,7 +52,7 @@ impl DeleteWork {
     /// Classifies every reference, whatever problems some of them have. The owners of a large
     /// object are looked up only as long as their classes can change the decision.
     pub(super) async fn classify(&self, item: &ObjectSnapshot) -> Result<Classification, Interrupted> {
-        let asker = Asker::dependent(&item.identity);
+        let asker = Asker::new(&item.identity, true);
         let mut classified = Vec::with_capacity(item.references.len());
         let mut open: Vec<Open<'_>> = Vec::new();
         let mut known: HashMap<&Identity, usize> = HashMap::new();
@@ -203,7 +203,7 @@ impl DeleteWork {
             Ok(LookupResult::Absent(_)) => classified(ReferenceClass::Absent),
             Err(error) => Classified::failed(error),
         };
-        let classified = self.look_ups.look_up_unless(identity, asker, known, note).await;
+        let classified = self.look_ups.look_up_unless(None, identity, asker, known, note).await;
         self.unless_orphaned(identity, classified)
     }
 }

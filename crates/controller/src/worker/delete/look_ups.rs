@@ -68,8 +68,8 @@ impl LookUps {
 
     /// Looks an identity up, live, for no dependent in particular.
     pub async fn look_up(&self, identity: &Identity) -> LookedUp {
-        let asker = Some(Asker::owner(identity));
-        self.look_up_unless(identity, asker, || None, |looked_up| looked_up).await
+        let asker = Some(Asker::new(identity, false));
+        self.look_up_unless(None, identity, asker, || None, |looked_up| looked_up).await
     }
 
     /// Why a look-up for this object would be too early to prove an absence.
@@ -77,40 +77,22 @@ impl LookUps {
         self.births.too_early(&self.api.within(AT_MOST), owner, asker, Instant::now()).await
     }
 
-    /// Looks an identity up live, unless `known` has the answer as soon as no other lookup of it is
-    /// in progress. The result is passed to `note`, which stores it for `known`. There is no asker if a
-    /// watch or a list has shown the object: it is past admission.
+    /// Looks an identity up live by one request for all callers that ask at the same time, unless
+    /// `known` has the answer as soon as no other lookup of it is in progress. The result is passed to
+    /// `note`, which stores it for `known`. There is no asker if a watch or a list has shown the
+    /// object: it is past admission. A worker whose `turn` has come does not wait.
     pub async fn look_up_unless<T>(
         &self,
+        turn: Option<&WriteSlot>,
         identity: &Identity,
         asker: Option<Arc<Asker>>,
         known: impl FnOnce() -> Option<T>,
         note: impl FnOnce(LookedUp) -> T,
     ) -> T {
-        self.share(&self.in_flight, self.api.clone(), identity, asker, known, note).await
-    }
-
-    /// The same for a worker whose turn has come, without a wait. Something has shown the object before.
-    pub async fn look_up_on<T>(
-        &self,
-        turn: &WriteSlot,
-        identity: &Identity,
-        known: impl FnOnce() -> Option<T>,
-        note: impl FnOnce(LookedUp) -> T,
-    ) -> T {
-        self.share(&self.on_turns, turn.api().clone(), identity, None, known, note).await
-    }
-
-    /// Looks an identity up by one request for all callers that ask at the same time.
-    async fn share<T>(
-        &self,
-        requests: &InFlight,
-        api: Api,
-        identity: &Identity,
-        asker: Option<Arc<Asker>>,
-        known: impl FnOnce() -> Option<T>,
-        note: impl FnOnce(LookedUp) -> T,
-    ) -> T {
+        let (requests, api) = match turn {
+            Some(turn) => (&self.on_turns, turn.api().clone()),
+            None => (&self.in_flight, self.api.clone()),
+        };
         let asked = self.asked();
         let number = asked.under;
         let births = self.births.clone();
@@ -223,14 +205,9 @@ pub struct Asker {
 }
 
 impl Asker {
-    /// A dependent of the owner.
-    pub fn dependent(identity: &Identity) -> Arc<Self> {
-        Arc::new(Self { identity: identity.clone(), is_dependent: true, since: OnceCell::new() })
-    }
-
-    /// No dependent in particular.
-    pub fn owner(identity: &Identity) -> Arc<Self> {
-        Arc::new(Self { identity: identity.clone(), is_dependent: false, since: OnceCell::new() })
+    /// A dependent of the owner, or no object in particular.
+    pub fn new(identity: &Identity, is_dependent: bool) -> Arc<Self> {
+        Arc::new(Self { identity: identity.clone(), is_dependent, since: OnceCell::new() })
     }
 
     async fn unchanged_since(&self, api: &Api) -> Instant {
@@ -314,11 +291,6 @@ impl Confirmations {
         self.origin.elapsed()
     }
 
-    /// A moment on the clock of the confirmations.
-    pub fn at(&self, moment: Instant) -> Duration {
-        moment.duration_since(self.origin)
-    }
-
     /// The confirmation that holds for an owner in this state.
     pub fn get(&self, owner: &Identity, state: &OwnerState) -> Option<Confirmation> {
         let (now, number) = (self.now(), self.restore_fence.acknowledged());
@@ -336,7 +308,7 @@ impl Confirmations {
         facts: &ObjectFacts,
         asked: &SentAt,
     ) -> Option<Confirmation> {
-        let confirmation = Confirmation::new(seen, facts, self.at(asked.at))?;
+        let confirmation = Confirmation::new(seen, facts, asked.at.duration_since(self.origin))?;
         if self.entries.len() >= CONFIRMED_AT_MOST {
             self.entries.clear();
         }

@@ -118,9 +118,7 @@ impl DeleteWork {
             self.context.graph.expect(&item.identity.key(), ExpectedChange::Version(version));
         }
     }
-}
 
-impl DeleteWork {
     /// Removes the foreground finalizer of an object that no dependent is known to block.
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;

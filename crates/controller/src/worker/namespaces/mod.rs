@@ -14,12 +14,10 @@ use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
 use crate::actors::lifecycle::Phase;
-use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
-use crate::worker::brake::Brake;
+use crate::worker::context::WorkContext;
 use kube_gc_client::{Api, ApiError};
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::namespaces::{Agenda, Ended, LeaderRecord, NextTurn, Rival};
@@ -36,25 +34,12 @@ const BACKOFF: Backoff = Backoff { min: Duration::from_millis(100), max: Duratio
 /// How soon to look again whether this replica may write.
 const CLOSED: Duration = Duration::from_secs(1);
 
-/// What finishing namespaces needs.
-#[derive(Clone, Debug)]
-pub struct FinishContext {
-    /// The API server.
-    pub api: Api,
-    /// Knows which namespaces are terminating.
-    pub registry: Registry,
-    /// While it is engaged, nothing is deleted.
-    pub brake: Brake,
-    /// Nothing is done before the start-up phase is over.
-    pub phase: watch::Receiver<Phase>,
-    /// For how long looks must have shown nothing before a namespace is finalized.
-    pub quiet: Duration,
-}
-
 /// Finishes namespaces until the collector ends, or another controller does it. To be run as a task.
-pub async fn finish(context: FinishContext, ending: CancellationToken) {
+/// Nothing is done before the start-up phase is over. A namespace is finalized when looks have shown
+/// nothing for the `quiet` time.
+pub async fn finish(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration) {
     let registry = context.registry.clone();
-    let Some(rival) = ending.run_until_cancelled(Finisher::new(context).run()).await else { return };
+    let rival = Finisher::new(context, phase, quiet).run().await;
     registry.terminating().abandon();
     record::namespaces_stopped(true);
     record::namespaces_terminating(0);
@@ -65,17 +50,18 @@ pub async fn finish(context: FinishContext, ending: CancellationToken) {
 }
 
 struct Finisher {
-    context: FinishContext,
+    context: WorkContext,
+    phase: watch::Receiver<Phase>,
     agenda: Agenda,
     origin: Instant,
     turns: Arc<Turns>,
 }
 
 impl Finisher {
-    fn new(context: FinishContext) -> Self {
+    fn new(context: WorkContext, phase: watch::Receiver<Phase>, quiet: Duration) -> Self {
         let turns = Arc::new(Turns::new(context.api.clone(), Rivals::new(context.api.clone())));
-        let agenda = Agenda::new(AT_ONCE, BACKOFF, context.quiet);
-        Self { agenda, context, origin: Instant::now(), turns }
+        let agenda = Agenda::new(AT_ONCE, BACKOFF, quiet);
+        Self { context, phase, agenda, origin: Instant::now(), turns }
     }
 
     /// Returns when there is another controller.
@@ -128,7 +114,7 @@ impl Finisher {
     fn may_work(&self) -> bool {
         let gate = self.context.api.gate();
         let is_braked = self.context.brake.holds(None).is_some();
-        *self.context.phase.borrow() == Phase::Collecting
+        *self.phase.borrow() == Phase::Collecting
             && !is_braked
             && (gate.is_dry_run() || gate.permit().is_ok())
     }
@@ -162,15 +148,11 @@ const COUNTS_FOR: Duration = Duration::from_secs(3);
 /// How long a Lease that somebody holds must stay the same, whatever time it says.
 const SAME_FOR: Duration = Duration::from_secs(6);
 
-/// Looks once, without an earlier look.
+/// Looks for another controller that finalizes namespaces, perhaps after an earlier look.
 ///
 /// # Errors
-/// Whether there is another controller is not known.
-pub async fn find_rival(api: &Api) -> Result<Option<Rival>, ApiError> {
-    look(api, None).await.map(|(rival, _)| rival)
-}
-
-async fn look(
+/// Whether there is one is not known.
+pub async fn find_rival(
     api: &Api,
     before: Option<&LeaderRecord>,
 ) -> Result<(Option<Rival>, Option<LeaderRecord>), ApiError> {
@@ -206,7 +188,7 @@ impl Rivals {
         let mut last = self.last.lock().await;
         if last.as_ref().is_none_or(|(at, _)| at.elapsed() >= COUNTS_FOR) {
             let before = last.as_ref().and_then(|(_, lease)| lease.as_ref());
-            let (rival, lease) = look(&self.api, before).await?;
+            let (rival, lease) = find_rival(&self.api, before).await?;
             if let Some(rival) = rival {
                 return Err(Stop::Rival(rival));
             }

@@ -58,6 +58,12 @@ impl Work for Scripted {
     }
 }
 
+impl From<Vec<Key>> for Enqueue {
+    fn from(keys: Vec<Key>) -> Self {
+        Self(keys.into_iter().map(|key| (key, None)).collect())
+    }
+}
+
 /// A pool that works as scripted.
 pub fn start(workers: usize) -> (Arc<Scripted>, Addr<Pool<Scripted>>) {
     let work = Arc::new(Scripted::default());

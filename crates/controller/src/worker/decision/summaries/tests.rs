@@ -143,8 +143,8 @@ proptest! {
 fn the_last_second_is_written_although_no_further_decision_follows() {
     let log = logged_in(LogFormat::Json, "info", false, || {
         in_system(async {
-            let (summaries, task) = Summaries::new(DecisionLines::Summaries, CancellationToken::new());
-            tokio::spawn(task);
+            let summaries = Summaries::new(DecisionLines::Summaries);
+            tokio::spawn(summaries.clone().run());
             for _ in 0..3 {
                 for _ in 0..500 {
                     assert_eq!(summaries.add(|| decision("web")), LoggedAs::Summary);
@@ -170,7 +170,7 @@ fn nothing_is_lost_when_the_collector_stops_or_is_dropped() {
     for stops in [true, false] {
         let log = logged(|| {
             in_system(async {
-                let (summaries, _task) = Summaries::new(DecisionLines::Auto, CancellationToken::new());
+                let summaries = Summaries::new(DecisionLines::Auto);
                 for _ in 0..=MAX_RATE {
                     summaries.add(|| decision("web"));
                 }

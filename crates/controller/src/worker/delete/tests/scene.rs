@@ -37,7 +37,6 @@ pub struct Thing {
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
-pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
 
 impl Thing {
     pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
@@ -125,7 +124,7 @@ impl Scene {
     async fn change(&self, changes: Vec<WatchEvent>) {
         let any = identity("a", "any");
         let changes = changes.into_iter().map(|change| (Instant::now(), change)).collect();
-        let waiting = GraphQueue::new().waiting();
+        let waiting = GraphQueue::default().waiting();
         let message = TakeInChanges { resource: any.resource, epoch: EPOCH, changes, waiting };
         let partition = self.graph.partition_of(any.namespace.as_ref());
         self.graph.take_in(partition, message).await.unwrap();
