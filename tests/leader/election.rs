@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
@@ -10,7 +9,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, WatchEvent, WatchParams};
 use kube_gc_client::Clock;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::leader::replica::Stage;
 use kube_gc_testkit::cluster::poll;
@@ -77,9 +75,7 @@ impl Election {
     pub async fn end(self) -> Result<Vec<Term>> {
         let terms = self.terms();
         if self.watching.is_finished() {
-            timeout(Duration::from_secs(1), self.watching)
-                .await??
-                .context("the watch of the lease failed")?;
+            self.watching.await?.context("the watch of the lease failed")?;
         } else {
             self.watching.abort();
         }

@@ -76,21 +76,20 @@ impl Replica {
         Ok(line.to_owned())
     }
 
+    /// Waits until its page says this about leadership.
+    async fn reports(&self, expected: &str) -> Result<()> {
+        let what = format!("{} to report {expected}", self.name);
+        poll(&what, async || Ok(self.leadership().await.is_ok_and(|line| line.starts_with(expected)))).await
+    }
+
     /// Waits until it reports that it leads.
     pub async fn leads(&self) -> Result<()> {
-        poll(&format!("{} to lead", self.name), async || {
-            Ok(self.leadership().await.is_ok_and(|line| line == "[+]leadership: leader ok"))
-        })
-        .await
+        self.reports("[+]leadership: leader ok").await
     }
 
     /// Waits until it reports that it is a standby of this leader.
     pub async fn stands_by(&self, leader: &str) -> Result<()> {
-        let expected = format!("[+]leadership: standby of {leader}_");
-        poll(&format!("{} to be {leader}'s standby", self.name), async || {
-            Ok(self.leadership().await.is_ok_and(|line| line.starts_with(&expected)))
-        })
-        .await
+        self.reports(&format!("[+]leadership: standby of {leader}_")).await
     }
 
     /// All writes that it has sent so far.

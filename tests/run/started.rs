@@ -1,5 +1,6 @@
 //! What programs need that start a collector: when it is ready, where it is, and that it ends.
 
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
@@ -15,19 +16,15 @@ kube_gc_testkit::scenarios! {
 }
 
 /// The command of a collector with free ports and a ready file.
-fn run(turn: &Turn, ready: &std::path::Path) -> Result<Vec<String>> {
-    let kubeconfig = turn.plane().kubeconfig().to_str().context("not UTF-8")?;
-    let binary = target::binary().to_str().context("not UTF-8")?.to_owned();
-    let line =
-        format!("run --kubeconfig {kubeconfig} --listen 127.0.0.1:0 --debug-listen 127.0.0.1:0 --ready-file");
-    let words = line.split(' ').map(str::to_owned);
-    Ok(std::iter::once(binary)
-        .chain(words)
-        .chain([ready.to_str().context("not UTF-8")?.to_owned()])
-        .collect())
+fn run(turn: &Turn, ready: &Path) -> Vec<PathBuf> {
+    let words = ["run", "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--kubeconfig"];
+    let mut all = vec![target::binary()];
+    all.extend(words.map(PathBuf::from));
+    all.extend([turn.plane().kubeconfig().to_owned(), "--ready-file".into(), ready.to_owned()]);
+    all
 }
 
-async fn content(path: &std::path::Path) -> Result<Value> {
+async fn content(path: &Path) -> Result<Value> {
     poll("the ready file", async || Ok(path.exists())).await?;
     serde_json::from_slice(&std::fs::read(path)?).context("the ready file is not JSON")
 }
@@ -43,7 +40,7 @@ async fn the_ready_file_is_there_from_ready_to_the_end() -> Result<()> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("ready.json");
     std::fs::write(&path, "of another process")?;
-    let words = run(&turn, &path)?;
+    let words = run(&turn, &path);
     let mut child =
         Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null()).kill_on_drop(true).spawn()?;
     let pid = child.id().context("it has ended")?;
@@ -67,7 +64,7 @@ async fn it_ends_with_the_process_that_started_it() -> Result<()> {
     let turn = Turn::take().await?;
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("ready.json");
-    let words = run(&turn, &path)?;
+    let words = run(&turn, &path);
     // The shell is the parent, and waits for a line.
     let script = r#""$@" --exit-with-parent 2>/dev/null & read -r _"#;
     let mut shell = Command::new("sh")
