@@ -32,10 +32,12 @@ pub fn in_system<F: Future>(test: F) -> F::Output {
     System::with_tokio_rt(runtime).block_on(test)
 }
 
+/// A ConfigMap.
 pub fn identity(namespace: &str, name: &str) -> Identity {
     config_map(namespace, name, &format!("{namespace}/{name}"))
 }
 
+/// Its key.
 pub fn key(namespace: &str, name: &str) -> Key {
     identity(namespace, name).key()
 }
