@@ -112,7 +112,7 @@ async fn an_outage_costs_few_probes_and_few_log_lines_and_work_resumes_at_once()
     let minutes = began.elapsed().as_secs_f64() / 60.0;
     let said = lines_of_outage(&collector, before);
     eprintln!("{} lines in {minutes:.1} min", said.len());
-    Walk::read()?.is_real(&collector, &["is unreachable;", "is still unreachable"]).await?;
+    Walk::read()?.is_real(&collector, &["is unreachable;"])?;
     let grown = memory(&collector).await? - memory_before;
     ensure!(grown <= 32e6, "{grown} bytes more");
     let gone = stage.proxy.all(&deletes).iter().filter(|delete| delete.status == Some(200)).count();
@@ -196,8 +196,7 @@ async fn a_killed_api_server_is_one_outage_in_the_log() -> Result<()> {
     let said = lines_of_outage(&collector, before);
     eprintln!("{} lines, all types synced {synced:?} after the server was ready", said.len());
     is_short(&said)?;
-    let documented = ["is unreachable;", "is reachable again", "many requests get no answer"];
-    Walk::read()?.is_real(&collector, &documented).await?;
+    Walk::read()?.is_real(&collector, &["is unreachable;", "is reachable again"])?;
     ensure!(synced <= SYNCED, "all types were synced {synced:?} after the server was ready");
     stage.cluster.settled(&collector).await?;
     stage.cluster.assert_gone(&dependents).await?;

@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
     the_findings_in_the_documentation_are_real,
 }
 
-pub const TREE: &str = include_str!("../../docs/tree.md");
+const TREE: &str = include_str!("../../docs/tree.md");
 const EXPLAIN: &str = include_str!("../../docs/explain.md");
 const CHECK: &str = include_str!("../../docs/check.md");
 const PLAN: &str = include_str!("../../docs/plan.md");
@@ -41,7 +41,7 @@ async fn the_output_in_the_documentation_is_real() -> Result<()> {
     let set = set.create().await?;
     let pod = ns.pod("web-7d9-x").owned_by(&set).controlled().blocking().finalizer("example.com/drain");
     let pod = pod.create().await?;
-    is_real(&stage, PLAN, 0, ns.name(), "", 0).await?;
+    is_real(&stage, PLAN, ns.name(), 0).await?;
     let collector = stage.collector().await?;
     cluster.delete(&web, Policy::Foreground).await?;
     poll("the pod to be deleted", async || Ok(cluster.fresh(&pod).await?.is_terminating())).await?;
@@ -52,7 +52,7 @@ async fn the_output_in_the_documentation_is_real() -> Result<()> {
     })
     .await?;
     for (page, code) in [(TREE, 0), (EXPLAIN, 0), (STUCK, 1)] {
-        is_real(&stage, page, 0, ns.name(), "", code).await?;
+        is_real(&stage, page, ns.name(), code).await?;
     }
     // The README leaves out some lines.
     let (command, printed) = samples(README)[0];
@@ -68,19 +68,10 @@ async fn the_output_in_the_documentation_is_real() -> Result<()> {
     stage.clear().await
 }
 
-/// Fails unless a sample of a page is what the command prints, with further flags.
-pub async fn is_real(
-    stage: &Stage,
-    page: &str,
-    number: usize,
-    namespace: &str,
-    flags: &str,
-    code: i32,
-) -> Result<()> {
-    let samples = samples(page);
-    let &(command, printed) = samples.get(number).context("no such sample")?;
-    let line =
-        command.strip_prefix("kube-gc ").context("another command")?.replace("shop", namespace) + flags;
+/// Fails unless the sample of a page is what the command prints.
+async fn is_real(stage: &Stage, page: &str, namespace: &str, code: i32) -> Result<()> {
+    let &(command, printed) = samples(page).first().context("no sample")?;
+    let line = command.strip_prefix("kube-gc ").context("another command")?.replace("shop", namespace);
     let ran = kube_gc(stage.plane.kubeconfig(), &line).await?;
     ensure!(ran.code == code, "{ran:?}");
     let (is, documented) = (without_uids(&words(&ran.out)), without_uids(&words(printed)));
@@ -113,7 +104,7 @@ async fn the_findings_in_the_documentation_are_real() -> Result<()> {
     for name in ["a", "b", "c", "d", "e"] {
         ns.configmap(name).owned_by(&new).create().await?;
     }
-    is_real(&stage, CHECK, 0, ns.name(), "", 1).await?;
+    is_real(&stage, CHECK, ns.name(), 1).await?;
     cluster.delete(&leaks, Policy::Background).await?;
     stage.clear().await
 }

@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::fixtures::half_seen;
-use super::{kube_gc, samples, words};
+use super::{kube_gc, words};
 use crate::conformance::stage::{HOLD, Stage};
 use kube_gc_testkit::{Policy, Scope};
 
@@ -116,11 +116,11 @@ async fn the_worst_dependents_are_shown() -> Result<()> {
     let collector = stage.collector().await?;
     cluster.settled(&collector).await?;
     for source in [String::new(), format!(" --collector http://{}", collector.debug_address())] {
-        samples::is_real(&stage, samples::TREE, 1, ns.name(), &source, 0).await?;
-        let one = format!("tree cm/app -n {} --max 1{source}", ns.name());
-        let lines = words(&kube_gc(stage.plane.kubeconfig(), &one).await?.out);
+        let two = format!("tree cm/app -n {} --max 2{source}", ns.name());
+        let lines = words(&kube_gc(stage.plane.kubeconfig(), &two).await?.out);
         ensure!(lines[2].starts_with("├─ Deployment/mail terminating 0/0 finalizer"), "{lines:?}");
-        ensure!(lines[3] == "└─ 4 more Deployments live 3 --all shows them", "{lines:?}");
+        ensure!(lines[3] == "├─ Deployment/search live 0/1", "{lines:?}");
+        ensure!(lines[4] == "└─ 3 more Deployments live 3 --all shows them", "{lines:?}");
     }
     collector.stop().await?;
     let mail = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
