@@ -106,13 +106,13 @@ impl Stage {
     /// Starts a collector; `None` for the limit.
     pub fn start_collector(&self, contestant: Contestant) -> Result<Option<Process>> {
         let kubeconfig = &self.credentials.kubeconfig;
-        let command = match (contestant, &self.programs.peer) {
+        let mut command = match (contestant, &self.programs.peer) {
             (Contestant::Limit, _) => return Ok(None),
             (Contestant::Peer, Some(peer)) => peer.command(kubeconfig)?,
             (Contestant::Peer, None) => bail!("there is no peer"),
             (Contestant::KubeGc, _) => kube_gc::command(&self.programs.kube_gc, kubeconfig),
         };
-        Process::start(&command).map(Some)
+        Process::start(&mut command).map(Some)
     }
 
     /// Starts a collector, and waits until it knows all objects and is at rest.
