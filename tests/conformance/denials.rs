@@ -1,4 +1,4 @@
-//! Writes that the API server denies for some time.
+//! A collector that has not all the rights that it needs.
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -8,22 +8,17 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::conformance::outcome::{Outcome, reported_as_failing, uids};
-use crate::conformance::stage::{FOREGROUND, MERGE_PATCH, ORPHAN, Stage, lives_with, terminating_with};
+use crate::conformance::stage::{FOREGROUND, MERGE_PATCH, ORPHAN, Stage, terminating_with};
 use crate::conformance::user::User;
 use kube_gc_testkit::cluster::poll;
-use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy, Webhook, WebhookBehavior};
+use kube_gc_testkit::{Cluster, Collector, Ns, Obj, Options, Policy};
 
 kube_gc_testkit::scenarios! {
-    a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed,
-    a_write_denied_by_a_webhook_without_a_code_is_repeated_until_it_is_allowed,
     a_write_that_the_role_forbids_is_repeated_until_it_is_allowed,
-    a_dependent_that_no_watch_has_shown_is_kept,
 }
 
 /// Failures are retried soon.
 const SOON: &str = "[retry]\nmax = \"300ms\"\n";
-/// The label of objects whose writes are denied.
-const LABEL: &str = "kube-gc-test/denied";
 
 /// Secrets whose writes are denied, one for each kind of write, and ConfigMaps whose writes are
 /// not.
@@ -40,17 +35,16 @@ struct Family {
 
 impl Family {
     async fn make(ns: &Ns) -> Result<Self> {
-        let denied = |name: &str| ns.secret(name).label(LABEL, "yes");
         let owner = ns.configmap("owner").create().await?;
         let solid = ns.configmap("solid").create().await?;
-        let foreground = denied("foreground").create().await?;
-        let orphaning = denied("orphaning").create().await?;
+        let foreground = ns.secret("foreground").create().await?;
+        let orphaning = ns.secret("orphaning").create().await?;
         let blocking = ns.configmap("blocking").owned_by(&foreground).blocking().create().await?;
         let other = ns.configmap("other").owned_by(&owner).create().await?;
         let below = ns.configmap("below").owned_by(&other).create().await?;
         Ok(Self {
-            sole: denied("sole").owned_by(&owner).create().await?,
-            shared: denied("shared").owned_by(&owner).owned_by(&solid).create().await?,
+            sole: ns.secret("sole").owned_by(&owner).create().await?,
+            shared: ns.secret("shared").owned_by(&owner).owned_by(&solid).create().await?,
             released: ns.configmap("released").owned_by(&orphaning).create().await?,
             others: vec![blocking, other, below],
             owner,
@@ -127,53 +121,6 @@ impl Family {
     }
 }
 
-/// Waits until the API server calls the webhook about an object.
-pub async fn is_asked(cluster: &Cluster, object: &Obj) -> Result<()> {
-    let path = object.path() + "?dryRun=All";
-    poll("the webhook to be asked", async || Ok(cluster.send("DELETE", &path, None, None).await.is_err()))
-        .await
-}
-
-async fn a_webhook_denies(behavior: &WebhookBehavior, message: &str) -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let webhook = Webhook::start(stage.plane).await?;
-    let collector = stage.collector_with(Options::config(SOON)).await?;
-    let family = Family::make(&ns).await?;
-    cluster.settled(&collector).await?;
-    webhook.set_behavior(behavior.clone());
-    let guard = webhook.guard_secrets(cluster, &ns, LABEL).await?;
-    is_asked(cluster, &family.sole).await?;
-    webhook.set_behavior(WebhookBehavior::Accept);
-    // The collector is suspended meanwhile. Otherwise it would act before the denial takes effect.
-    collector.freeze().await?;
-    family.delete_what_is_denied(cluster).await?;
-    webhook.set_behavior(behavior.clone());
-    cluster.delete(&family.owner, Policy::Background).await?;
-    collector.signal("CONT")?;
-
-    family.is_denied(cluster, &collector, message).await?;
-    webhook.set_behavior(WebhookBehavior::Accept);
-    family.is_done(cluster, &collector, message).await?;
-    cluster.delete(&guard, Policy::Background).await?;
-    collector.stop().await?;
-    stage.clear().await
-}
-
-/// A validating webhook denies writes with the code that most webhooks use (rule 9.5).
-async fn a_write_denied_by_a_webhook_is_repeated_until_it_is_allowed() -> Result<()> {
-    const MESSAGE: &str = "not before the audit";
-    a_webhook_denies(&WebhookBehavior::Reject(MESSAGE, Some(403)), MESSAGE).await
-}
-
-/// A validating webhook denies writes without a code, and the API server answers 400
-/// (rule 9.5).
-async fn a_write_denied_by_a_webhook_without_a_code_is_repeated_until_it_is_allowed() -> Result<()> {
-    const MESSAGE: &str = "not on a friday";
-    a_webhook_denies(&WebhookBehavior::Reject(MESSAGE, None), MESSAGE).await
-}
-
 /// The rights of the collector: everything except writes to Secrets, unless these are allowed.
 fn rules(secrets: &[&str]) -> Value {
     json!([
@@ -215,42 +162,4 @@ async fn a_write_that_the_role_forbids_is_repeated_until_it_is_allowed() -> Resu
     family.is_done(cluster, &collector, MESSAGE).await?;
     collector.stop().await?;
     stage.clear().await
-}
-
-/// A dependent lives if it was created before its owner was orphaned, even though its
-/// watch is certain to be late: the collector may list Secrets, but not watch them
-/// (rule 5.5).
-async fn a_dependent_that_no_watch_has_shown_is_kept() -> Result<()> {
-    let stage = Stage::set().await?;
-    let cluster = &stage.cluster;
-    let ns = cluster.namespace().await?;
-    let rules = json!([
-        { "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "create", "update", "patch", "delete"] },
-        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"] },
-    ]);
-    let user = User::create(stage.plane, cluster, &ns, rules).await?;
-    known(&user).await?;
-    let owner = ns.configmap("owner").create().await?;
-    // Backoff is so long that no retry happens before the end of the test.
-    let patient = "[startup]\nsync_timeout = \"1s\"\n[watch]\nmin_backoff = \"1h\"\nmax_backoff = \"1h\"\n";
-    let collector = Collector::start_with(user.kubeconfig(), Options::config(patient)).await?;
-    collector.ready().await?;
-    poll("the watch to be refused", async || {
-        let monitors = collector.get_debug("/debug/monitors").await?.body;
-        Ok(monitors.contains("cannot watch resource \\\"secrets\\\""))
-    })
-    .await?;
-
-    let unwatched = ns.secret("unwatched").owned_by(&owner).create().await?;
-    // `settled` would wait for a watch event that never arrives.
-    cluster.forget(&unwatched.resource);
-    cluster.delete(&owner, Policy::Orphan).await?;
-    poll("the owner to go", async || Ok(!cluster.exists_with_uid(&owner).await?)).await?;
-    lives_with(cluster, &unwatched, &[]).await?;
-    collector.stop().await?;
-
-    let collector = stage.collector().await?;
-    cluster.settled(&collector).await?;
-    lives_with(cluster, &unwatched, &[]).await?;
-    collector.stop().await
 }

@@ -17,17 +17,14 @@ mod policies_foreground;
 mod policies_orphan;
 mod references;
 mod references_aliases;
-mod references_churn;
 mod references_identity;
 mod references_kinds;
 mod resources;
 mod resources_backend;
 mod resources_crd;
 mod resources_many;
-mod resources_webhook;
 mod restart;
 mod stuck;
-mod stuck_events;
 
 use kube_gc_testkit::harness::Module;
 
@@ -49,13 +46,10 @@ pub const OTHERS: &[Module] = &[
     denials::SCENARIOS,
     references::SCENARIOS,
     references_aliases::SCENARIOS,
-    references_churn::SCENARIOS,
     references_identity::SCENARIOS,
     references_kinds::SCENARIOS,
     resources::SCENARIOS,
     resources_backend::SCENARIOS,
     resources_crd::SCENARIOS,
-    resources_webhook::SCENARIOS,
     stuck::SCENARIOS,
-    stuck_events::SCENARIOS,
 ];

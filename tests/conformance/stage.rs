@@ -377,3 +377,11 @@ pub fn slow(requests_per_second: u32) -> Options {
         "[client]\nqps = {requests_per_second}\nburst = 1\n[shutdown]\ngrace = \"200ms\"\n"
     ))
 }
+
+/// A field of `/proc/PID/status` of a collector, in KiB: `VmRSS` is its memory, `VmHWM` the peak of it.
+pub fn status(collector: &Collector, field: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", collector.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let value = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(value.with_context(|| format!("no {field}"))?.parse()?)
+}

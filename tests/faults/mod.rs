@@ -11,7 +11,6 @@ mod answers;
 mod bookmarks;
 mod conflicts;
 mod discovery;
-mod disorder;
 mod fat;
 mod foreground;
 mod hanging;
@@ -44,7 +43,6 @@ pub const ON_ANY_SERVER: &[Module] = &[
     bookmarks::SCENARIOS,
     conflicts::SCENARIOS,
     discovery::SCENARIOS,
-    disorder::SCENARIOS,
     foreground::SCENARIOS,
     hanging::SCENARIOS,
     orphan_late::SCENARIOS,

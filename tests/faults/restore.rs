@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 
+use crate::conformance::stage::lives_with;
 use crate::faults::stage::{Stage, never};
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::proxy::{Fault, Matcher, Reply, Request, Verb};
@@ -86,18 +87,18 @@ impl Family {
         let gone = self.sole.iter().map(|(object, _)| object);
         cluster.assert_gone(gone.chain([&self.of_widget.0, &self.free, &self.garbage])).await?;
         cluster.assert_gone([&self.background, &self.foreground, &self.orphaning]).await?;
-        is_owned_by(cluster, &self.orphaned.0, &[]).await?;
-        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+        lives_with(cluster, &self.orphaned.0, &[]).await?;
+        lives_with(cluster, &self.shared.0, &[&self.solid]).await
     }
 
     /// Checks that everything is as in the backup.
     async fn is_back(&self, cluster: &Cluster) -> Result<()> {
         for owner in [&self.background, &self.foreground, &self.orphaning, &self.solid, &self.widget] {
-            is_owned_by(cluster, owner, &[]).await?;
+            lives_with(cluster, owner, &[]).await?;
         }
-        is_owned_by(cluster, &self.free, &[]).await?;
+        lives_with(cluster, &self.free, &[]).await?;
         for (object, owners) in self.sole.iter().chain([&self.orphaned, &self.shared, &self.of_widget]) {
-            is_owned_by(cluster, object, owners).await?;
+            lives_with(cluster, object, &owners.iter().collect::<Vec<_>>()).await?;
         }
         Ok(())
     }
@@ -113,16 +114,8 @@ impl Family {
         let gone = self.sole.iter().map(|(object, _)| object);
         cluster.assert_gone(gone.chain([&self.of_widget.0, &self.orphaned.0, &self.foreground])).await?;
         cluster.assert_kept([&self.free]).await?;
-        is_owned_by(cluster, &self.shared.0, std::slice::from_ref(&self.solid)).await
+        lives_with(cluster, &self.shared.0, &[&self.solid]).await
     }
-}
-
-async fn is_owned_by(cluster: &Cluster, object: &Obj, owners: &[Obj]) -> Result<()> {
-    let now = cluster.fresh(object).await?;
-    let expected: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
-    ensure!(now.owner_uids() == expected, "{object} has other owners than {expected:?}: {}", now.raw);
-    ensure!(!now.is_terminating(), "{object} is being deleted");
-    Ok(())
 }
 
 /// Versions go back, and uids come back (rules 1.21 and 10.1). Fails if the collector does not
@@ -202,8 +195,8 @@ async fn nothing_is_written_to_a_restored_store_before_its_version_is_known() ->
     // A client that knows no version from before the restore.
     let cluster = Cluster::new(plane.client().await?);
     cluster.settled(&collector).await?;
-    is_owned_by(&cluster, &owner, &[]).await?;
-    is_owned_by(&cluster, &child, std::slice::from_ref(&owner)).await?;
+    lives_with(&cluster, &owner, &[]).await?;
+    lives_with(&cluster, &child, &[&owner]).await?;
     cluster.delete(&owner, Policy::Background).await?;
     cluster.settled(&collector).await?;
     cluster.assert_gone([&owner, &child]).await?;

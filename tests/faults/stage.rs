@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::conformance::stage::lives_with;
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::proxy::{Exchange, Matcher, Proxy, Request, Verb};
 use kube_gc_testkit::{Cluster, Collector, ControlPlane, Ns, Obj, Options, Turn};
@@ -136,11 +137,7 @@ impl Stage {
 
     /// Fails unless an object exists and has exactly these owners.
     pub async fn assert_owners(&self, object: &Obj, owners: &[&Obj]) -> Result<()> {
-        let now = self.cluster.fresh(object).await?;
-        let expected: Vec<&str> = owners.iter().map(|owner| owner.uid.as_str()).collect();
-        ensure!(now.owner_uids() == expected, "{object} has other owners than {expected:?}: {}", now.raw);
-        ensure!(!now.is_terminating(), "{object} is being deleted");
-        Ok(())
+        lives_with(&self.cluster, object, owners).await
     }
 }
 
