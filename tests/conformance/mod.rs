@@ -11,7 +11,6 @@ mod births;
 mod brake;
 mod cluster_scoped;
 mod counts;
-mod denials;
 pub mod policies;
 mod policies_foreground;
 mod policies_orphan;
@@ -43,7 +42,6 @@ pub const OTHERS: &[Module] = &[
     births::SCENARIOS,
     brake::SCENARIOS,
     cluster_scoped::SCENARIOS,
-    denials::SCENARIOS,
     references::SCENARIOS,
     references_aliases::SCENARIOS,
     references_identity::SCENARIOS,

@@ -196,6 +196,16 @@ pub async fn lives_with(cluster: &Cluster, object: &Obj, owners: &[&Obj]) -> Res
     Ok(())
 }
 
+/// Fails unless these objects exist and have the owners with which they were created.
+pub async fn as_created<'a>(cluster: &Cluster, objects: impl IntoIterator<Item = &'a Obj>) -> Result<()> {
+    for object in objects {
+        let now = cluster.fresh(object).await?;
+        ensure!(now.owner_uids() == object.owner_uids(), "{object} has other owners: {}", now.raw);
+        ensure!(!now.is_terminating(), "{object} is being deleted");
+    }
+    Ok(())
+}
+
 /// Fails unless an object is being deleted and has exactly these finalizers.
 pub async fn terminating_with(cluster: &Cluster, object: &Obj, finalizers: &[&str]) -> Result<()> {
     let now = cluster.fresh(object).await?;

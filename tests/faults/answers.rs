@@ -48,7 +48,8 @@ const fn webhook(code: Option<u16>, reason: &'static str, message: &'static str)
     Answer { by_webhook: true, is_own: true, code, reason, message, stuck: "denied" }
 }
 
-const ANSWERS: [Answer; 12] = [
+const ANSWERS: [Answer; 13] = [
+    plugin(403, "Forbidden", "no, says a role", "denied"),
     plugin(404, "NotFound", "not found, says a plugin", "denied"),
     plugin(409, "Conflict", "conflict, says a plugin", "conflict"),
     plugin(410, "Gone", "gone, says a plugin", "failed"),
@@ -195,6 +196,17 @@ async fn no_answer_to_a_write_proves_that_an_object_is_gone() -> Result<()> {
     for (family, answer) in families.iter().zip(&ANSWERS) {
         family.is_held(&stage, &collector, answer).await.context(answer.message)?;
     }
+
+    poll("the denials to be counted", async || {
+        let metrics = collector.metrics().await?;
+        let count = |name: &str, label: &str| -> f64 {
+            let matches = |series: &str| series.starts_with(name) && series.contains(label);
+            metrics.iter().filter(|(series, _)| matches(series)).map(|(_, count)| count).sum()
+        };
+        let denied = count("kube_gc_denied_writes_total{", "");
+        Ok(denied >= 20.0 && denied == count("kube_gc_decisions_total{", "outcome=\"denied\""))
+    })
+    .await?;
 
     rules.iter().for_each(Rule::remove);
     denials.lock().unwrap_or_else(PoisonError::into_inner).clear();

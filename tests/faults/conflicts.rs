@@ -8,7 +8,6 @@ use kube_gc_testkit::{Obj, Policy};
 
 kube_gc_testkit::scenarios! {
     after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition,
-    after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_precondition,
     an_object_that_a_client_deletes_before_our_delete_keeps_the_policy_of_the_client,
     references_to_absent_owners_are_removed_at_the_version_just_read,
 }

@@ -28,9 +28,7 @@ pub mod restore_raised;
 pub mod stage;
 mod startup;
 mod streaming;
-mod throttling;
 mod unreachable;
-mod walk;
 mod watches;
 mod webhook;
 
@@ -56,7 +54,6 @@ pub const ON_ANY_SERVER: &[Module] = &[
     restore::SCENARIOS,
     restore_raised::SCENARIOS,
     startup::SCENARIOS,
-    throttling::SCENARIOS,
     watches::SCENARIOS,
 ];
 

@@ -11,7 +11,6 @@ use kube_gc_testkit::{Collector, Obj, Options, Policy};
 kube_gc_testkit::scenarios! {
     a_429_delays_only_its_object,
     writes_that_fail_before_or_after_their_effect_are_repeated_without_harm,
-    failed_reads_are_repeated,
 }
 
 /// Failures are retried soon, and a missing answer is given up soon.
@@ -115,15 +114,4 @@ async fn writes_that_fail_before_or_after_their_effect_are_repeated_without_harm
         collector.stop().await?;
     }
     Ok(())
-}
-
-/// Reads fail, too (rule 4.11).
-async fn failed_reads_are_repeated() -> Result<()> {
-    let stage = Stage::set().await?;
-    let collector = stage.collector_with(Options::config(SOON)).await?;
-    let family = Family::set(&stage).await?;
-    let _gets = stage.proxy.times(6, stage.here(Verb::Get), Fault::Instead(Reply::broken()));
-    let _lists = stage.proxy.times(9, stage.here(Verb::List), Fault::AnswerLost);
-    family.play_and_check(&stage, &collector).await?;
-    collector.stop().await
 }
