@@ -53,6 +53,7 @@ pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};
+pub use path::encode;
 #[cfg(feature = "node")]
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};
