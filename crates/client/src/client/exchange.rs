@@ -36,7 +36,7 @@ impl Api {
     ///
     /// Box this future. It is large, and every future that contains it would grow by its size
     /// or twice that, and would be moved whole when it becomes a task.
-    pub(crate) async fn exchange(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+    pub async fn exchange(&self, call: Call<'_>) -> Result<Answer, ApiError> {
         let (mut parts, mut body) = self.send(&call).await?;
         // The server did nothing. The gate and the fence decide anew.
         if parts.extensions.get::<Renewed>().is_some() {
@@ -104,7 +104,7 @@ impl Api {
     /// # Errors
     ///
     /// The gate is closed, or the restore fence holds the write back.
-    pub(crate) async fn write_permit(&self, call: &Call<'_>) -> Result<Option<WritePermit>, ApiError> {
+    pub async fn write_permit(&self, call: &Call<'_>) -> Result<Option<WritePermit>, ApiError> {
         if !call.writes() {
             return Ok(None);
         }
@@ -180,7 +180,7 @@ impl Api {
     /// Sends the request of a list or a watch and waits for the response's head. An error
     /// response is read to its end, within the same time limit. A list that begins is not observed:
     /// the caller does that at its end.
-    pub(crate) async fn open(&self, call: Call<'_>) -> Result<Response<Body>, ApiError> {
+    pub async fn open(&self, call: Call<'_>) -> Result<Response<Body>, ApiError> {
         let clients = &self.0.clients;
         let client = if call.verb == Verb::Watch { &clients.watches } else { &clients.lists };
         let request = call.request(self.0.settings.compressed_lists)?;

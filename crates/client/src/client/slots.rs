@@ -22,7 +22,7 @@ use kube_gc_core::object::{Identity, PropagationPolicy, ResourceVersion};
 impl Api {
     /// Sends a unary request and reads the whole answer. A request about a single object
     /// first waits for the rate limit and a slot. The time limit does not include the wait.
-    pub(crate) async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
+    pub async fn call(&self, call: Call<'_>) -> Result<Answer, ApiError> {
         // Lists and discovery do not wait. Discovery of an old server is a hundred small
         // requests at once and then none for long. And a list that a watch needs must not
         // wait behind a thousand deletions.
@@ -54,7 +54,7 @@ impl Api {
     }
 
     /// Takes this many tokens of the rate limiter.
-    pub(crate) async fn take_tokens(&self, requests: u32) {
+    pub async fn take_tokens(&self, requests: u32) {
         for _ in 0..requests {
             self.0.rate_limiter.acquire().await;
         }

@@ -70,7 +70,7 @@ impl Api {
     }
 
     /// The same for the objects of a selection.
-    pub(crate) fn watch_selected<E: Watched>(
+    pub fn watch_selected<E: Watched>(
         &self,
         resource: Arc<ResourceType>,
         selection: String,

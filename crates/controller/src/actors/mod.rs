@@ -26,7 +26,7 @@ pub mod registry;
 pub mod supervision;
 
 #[cfg(test)]
-pub(crate) mod tests;
+pub mod tests;
 
 pub use discovery::DiscoverySettings;
 pub use supervision::{GraphThreads, Placement, on_fatal};

@@ -56,7 +56,7 @@ impl Graph {
             uid: UID.to_owned(),
         };
         let waits_for = self.waits_for.load(Ordering::Relaxed);
-        let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
+        let root = Shown { name, state: State::DeletingDependents, waits_for, ..Shown::default() };
         let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
         NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
     }
