@@ -35,7 +35,7 @@ mod settings;
 mod transport;
 mod write_gate;
 
-pub use client::{Api, WriteSlot, WriteVerb};
+pub use client::{Api, WriteSlot};
 pub use commands::LabelledPod;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
@@ -63,9 +63,7 @@ pub use review::{Access, Bearer, ReviewError, Reviews, User};
 pub(crate) use settings::Jitter;
 #[cfg(any(test, feature = "internals"))]
 pub use settings::WallClock;
-pub use settings::{
-    ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchProtocol, WatchSettings,
-};
+pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchProtocol, WatchSettings};
 #[cfg(test)]
 pub use write_gate::GateClosed;
-pub use write_gate::{Clock, Moment, ReplicaRole, WriteGate};
+pub use write_gate::{Clock, ReplicaRole, WriteGate};

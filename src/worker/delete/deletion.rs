@@ -11,7 +11,7 @@ use super::DeleteWork;
 use super::look_ups::{LOOK_UPS_AT_ONCE, LookedUp};
 use crate::actors::graph_handle::Finding;
 use crate::actors::pool::Outcome;
-use crate::api::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, WriteSlot, WriteVerb};
+use crate::api::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot};
 use crate::telemetry::{Structured, record};
 use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
@@ -111,7 +111,7 @@ impl DeleteWork {
     ) -> Result<Done, Interrupted> {
         let api = &self.context.api;
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
-        let turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
+        let turn = api.write_slot(Verb::Delete, &item.identity, requests).await?;
         if let Some(why) = self.last_look(&turn, item, basis, owners, precondition).await? {
             return Ok(why);
         }
