@@ -66,10 +66,10 @@ async fn each_answer_is_read_in_its_own_encoding() {
         "{accept}"
     );
     // The end of a streamed list, too.
-    let server = Server::replying([protobuf_watch(&[&added, &bookmark(5), &super::streaming::end("10")])]);
+    let server = Server::replying([protobuf_watch(&[&added, &bookmark(5), &super::streaming::end("12")])]);
     let settings = ApiSettings { streaming_lists: true, ..ApiSettings::default() };
     let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
-    follows(&mut watch, "began; items c; listed 10").await;
+    follows(&mut watch, "began; items c; listed 12").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ async fn a_failure_with_the_code_200_is_neither_a_list_nor_a_watch() {
     let failure =
         r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"message":"not at home"}"#;
     let failure = || Reply::ok(format!("{failure}\n"));
-    let steps = "failed unusable; began; items a; listed 10; failed unusable";
+    let steps = "failed transient; began; items a; listed 10; failed unusable";
     play(seen_up_to(0), vec![failure(), list(10, &["a"]), failure()], steps, "list 0; list 0; watch 10")
         .await;
 }
