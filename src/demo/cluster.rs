@@ -78,8 +78,8 @@ impl Cluster {
         .await?;
         let endpoints = Endpoints {
             server: serving.url(),
-            health: format!("http://{}", collector.health()),
-            debug: format!("http://{}", collector.debug()),
+            health: format!("http://{}", collector.serving.health),
+            debug: format!("http://{}", collector.serving.debug),
             kubeconfig: kubeconfig.0.clone(),
         };
         let user = User(server.client());
@@ -87,7 +87,7 @@ impl Cluster {
     }
 
     pub fn collector(&self) -> &CollectorIntrospection {
-        self.collector.introspection()
+        &self.collector.introspection
     }
 
     /// Whether the collector has seen these versions and has nothing left to do; otherwise, why not.
@@ -103,7 +103,7 @@ impl Cluster {
 
     /// Resolves when a part of it fails.
     pub async fn fails(&self) -> Error {
-        self.collector.fails().await
+        self.collector.serving.fails().await
     }
 
     /// Stops both.

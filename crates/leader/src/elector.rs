@@ -73,7 +73,6 @@ impl<L: Leases> Elector<L> {
     }
 
     /// Sets what reads and writes annotations of the Lease.
-    #[must_use]
     pub fn with_annotations(mut self, annotations: Arc<dyn LeaseAnnotations>) -> Self {
         self.annotations = annotations;
         self

@@ -27,7 +27,7 @@ pub use self::observer::{
     DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, ReferenceDigest,
     RemovedReferences,
 };
-pub use self::summaries::{DecisionLines, LoggedAs, Summaries};
+pub use self::summaries::{LoggedAs, Summaries};
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]

@@ -2,6 +2,7 @@
 //! the foreground deletion of an owner that no dependent blocks any more.
 
 use super::DeleteWork;
+use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
@@ -13,7 +14,7 @@ use kube_gc_client::{
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{DeletionState, ResourceVersion};
+use kube_gc_core::object::{DeletionState, ResourceVersion, Uid};
 use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict};
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -123,7 +124,7 @@ impl DeleteWork {
     /// Removes the foreground finalizer of an object that no dependent is known to block.
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
-        if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
+        if doubtful && self.is_blocked_through_unread(&item.identity.uid).await? {
             return Ok(Completion::Retry {
                 reason: StuckReason::Unresolved,
                 error: format!(
@@ -146,6 +147,14 @@ impl DeleteWork {
             self.context.graph.expect(&item.identity.key(), change);
         }
         Ok(Completion::Done)
+    }
+
+    /// Whether a dependent, wherever it is, blocks the owner with this uid through a part of the
+    /// API that could not be read.
+    async fn is_blocked_through_unread(&self, owner: &Uid) -> Result<bool, PartitionEnded> {
+        let owner = owner.clone();
+        let blocks = self.context.graph.ask_all(move |graph, _| graph.is_blocked_through_unread(&owner));
+        Ok(blocks.await?.contains(&true))
     }
 
     /// `None` if a dependent blocks the object.
