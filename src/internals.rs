@@ -23,12 +23,8 @@ pub mod config {
     pub use crate::config::Loader;
 }
 
-pub mod http {
-    pub use crate::http::{IdleQuery, IdleReport};
-}
-
 pub mod introspect {
-    pub use crate::introspect::CollectorStatus;
+    pub use crate::introspect::{CollectorStatus, IdleQuery, IdleReport};
 }
 
 #[cfg(feature = "node")]

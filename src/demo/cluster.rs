@@ -17,9 +17,8 @@ use super::Options;
 use super::recorder::{Recorder, Request};
 use crate::api::{Api, WriteGate};
 use crate::app::{
-    CollectorIntrospection, Error, ErrorKind, Protections, ServedCollector, Threads, api_settings,
+    CollectorIntrospection, Error, ErrorKind, IdleQuery, Protections, ServedCollector, Threads, api_settings,
 };
-use crate::http::IdleQuery;
 use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};

@@ -30,8 +30,7 @@ use super::connections::{ConnectionSlot, Connections, MAX_CONNECTIONS};
 use crate::config::Listener;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 
-use super::middleware::{Hosts, Middleware};
-use super::stream::Closing;
+use super::middleware::{Closing, Hosts, Middleware};
 use super::tls::Certificates;
 
 /// The most evicted connections that are not closed yet. A listener may have these open in

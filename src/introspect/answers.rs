@@ -5,12 +5,12 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
-use super::questions::Freshness;
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::http::{
-    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, MOST_PAGED,
-    NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
+use super::queries::{
+    CausesQuery, DecisionQuery, ExplainQuery, MOST_PAGED, ObjectQuery, PlanRequest, StuckQuery,
 };
+use super::questions::Freshness;
+use super::view::{CausesPage, ExplanationPage, NeighbourhoodPage, PlanPage, StuckItem};
+use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
@@ -36,7 +36,10 @@ const QUESTIONS: usize = 256;
 
 impl CollectorIntrospection {
     /// Why an object is still there; `None` if it is not in the graph.
-    pub(super) async fn explain(&self, query: ExplainQuery) -> Result<Option<ExplanationPage>, Ended> {
+    pub(super) async fn explain(
+        &self,
+        query: ExplainQuery,
+    ) -> Result<Option<ExplanationPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&query.uid, query.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -132,7 +135,7 @@ impl CollectorIntrospection {
 
 impl CollectorIntrospection {
     /// What was deleted longer ago than a time and is still there, by what holds it.
-    pub(super) async fn causes(&self, query: CausesQuery) -> Result<CausesPage, Ended> {
+    pub(super) async fn causes(&self, query: CausesQuery) -> Result<CausesPage, PartitionEnded> {
         let is_namespaced = query.namespace.is_some();
         let deleted =
             SearchQuery { namespace: query.namespace, being_deleted: true, ..SearchQuery::default() };
@@ -165,7 +168,7 @@ impl CollectorIntrospection {
 
     /// What happens to every object if one is deleted, and what the brake would do; `None` if it is not
     /// in the graph.
-    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<PlanPage>, Ended> {
+    pub(super) async fn plan(&self, request: PlanRequest) -> Result<Option<PlanPage>, PartitionEnded> {
         let Some(root) = self.questions.find(&request.uid, request.resource.as_ref()).await? else {
             return Ok(None);
         };
@@ -233,7 +236,7 @@ async fn walk(graph: &GraphHandle, query: PlanQuery) -> Result<Walk, PartitionEn
 
 impl CollectorIntrospection {
     /// The owners and dependents of an object; `None` if it is not in the graph.
-    pub(super) async fn neighbourhood_of(
+    pub(super) async fn neighbourhood(
         &self,
         query: &ObjectQuery,
     ) -> Result<Option<NeighbourhoodPage>, PartitionEnded> {

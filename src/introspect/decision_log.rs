@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use crate::api::Finalizer;
-use crate::http::{
-    DEFAULT_LIMIT, DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp,
-};
-use crate::telemetry::record;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
+use crate::telemetry::{ObjectView, Timestamp, record};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, Occurrence, OwnerView};
 use kube_gc_core::object::PropagationPolicy;
+
+use super::queries::{DEFAULT_LIMIT, DecisionQuery};
+use super::view::{DecisionView, DecisionsPage};
 
 /// Keeps the last decisions. Clones share them.
 ///

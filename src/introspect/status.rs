@@ -19,7 +19,6 @@ use crate::actors::pool::{AskPool, Pool, PoolStatus};
 use crate::actors::registry;
 use crate::actors::registry::Registry;
 use crate::api::WriteGate;
-use crate::http::{IdleQuery, IdleReport, QueueCounts};
 use crate::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
@@ -28,6 +27,9 @@ use crate::worker::comparison::Comparison;
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
 use kube_gc_core::object::GroupResource;
+
+use super::queries::IdleQuery;
+use super::view::{IdleReport, QueueCounts};
 
 /// The number of pools.
 const POOLS: usize = Queue::POOLS.len();

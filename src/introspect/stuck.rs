@@ -8,12 +8,13 @@ use actix::MailboxError;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use super::queries::{DEFAULT_LIMIT, StuckQuery};
 use super::status::CollectorStatus;
+use super::view::{StuckItem, StuckPage, hint};
 use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use crate::api::{Api, ErrorClass, ReplicaRole};
-use crate::http::{DEFAULT_LIMIT, ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::telemetry::{Structured, StuckReason};
+use crate::telemetry::{ObjectView, Structured, StuckReason, Timestamp};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};

@@ -7,8 +7,9 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Debug, Display, Write as _};
+use std::time;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -413,6 +414,29 @@ impl From<&Key> for ObjectView {
     }
 }
 
+/// A point in time, in RFC 3339 to the second, as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub time::SystemTime);
+
+impl Timestamp {
+    /// Now.
+    pub fn now() -> Self {
+        Self(time::SystemTime::now())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&humantime::format_rfc3339_seconds(self.0), f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A reference as its author wrote it, cut to what can be printed.
 #[derive(Debug)]
 pub struct PrintedReference<'a>(pub &'a OwnerReference);
@@ -443,6 +467,9 @@ pub fn owner_reference(reference: &OwnerReference) -> Structured {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube_gc_core::object::{GroupResource, ResourceType, Scope, Uid};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -483,5 +510,21 @@ mod tests {
             let total: usize = short.as_object().unwrap().values().map(written_length).sum();
             prop_assert!(total <= LONGEST + LONGEST / 4, "{total}");
         }
+    }
+
+    #[test]
+    fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+        let long = "x".repeat(500_000);
+        let uid = Uid::parse(&long).unwrap();
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("configmaps"),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            scope: Scope::Namespaced,
+        });
+        let namespace = Namespace::parse("a");
+        let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+        let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+        assert!(view.len() < 1024, "{} bytes", view.len());
     }
 }

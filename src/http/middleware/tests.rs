@@ -268,11 +268,11 @@ async fn a_page_that_hangs_does_not_hold_its_slot() {
 
 #[tokio::test]
 async fn streams_are_limited_and_do_not_count_as_requests() {
-    assert_eq!(stream::MAX_STREAMS, 8, "the documented limit");
+    assert_eq!(MAX_STREAMS, 8, "the documented limit");
     let server = Server::start(Listener::Debug, Protection::default()).await;
-    let head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", stream::PATH);
+    let head = format!("GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", STREAM);
     let mut streams = Vec::new();
-    for _ in 0..stream::MAX_STREAMS {
+    for _ in 0..MAX_STREAMS {
         let mut stream = server.connect_from(9).await;
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut answer = [0; 1024];

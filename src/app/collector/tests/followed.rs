@@ -8,7 +8,9 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::{Collector, Settings, server};
-use crate::http::{NeighbourhoodPage, ObjectQuery, Streamed as _};
+use crate::introspect::queries::ObjectQuery;
+use crate::introspect::stream::Streamed as _;
+use crate::introspect::view::NeighbourhoodPage;
 use kube_gc_core::object::{GroupResource, Uid};
 
 /// The collector does not watch these.

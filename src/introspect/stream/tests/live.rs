@@ -6,7 +6,10 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::super::*;
+use kube_gc_core::object::Uid;
 use kube_gc_insight::{Neighbourhood, ObjectName, Shown, State};
+
+pub const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
 
 /// A graph with one object, and how often it was asked.
 pub struct Live {
@@ -63,13 +66,16 @@ impl Graph {
 }
 
 impl Streamed for Live {
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>> {
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>> {
         self.summaries.fetch_add(1, Ordering::Relaxed);
         let summary = SummaryPage { role: "alone", ..SummaryPage::default() };
         tokio::time::sleep(self.summary_takes).map(|()| Ok(summary)).boxed()
     }
 
-    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>> {
+    fn look<'a>(
+        &'a self,
+        query: &'a ObjectQuery,
+    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>> {
         let is_known = query.uid == Uid::parse(UID).unwrap();
         async move {
             let page = self.graph.page();

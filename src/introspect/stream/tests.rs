@@ -4,15 +4,17 @@ mod live;
 
 use std::sync::atomic::Ordering;
 
-use axum::Extension;
-use axum::body::BodyDataStream;
-use tokio::sync::Semaphore;
-use tokio::time::Instant;
+use axum::body::{Body, BodyDataStream};
+use axum::http::Request;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
-use live::Live;
+use live::{Live, UID};
 
 use super::*;
-use crate::http::stream::{Closing, MAX_STREAMS};
+
+const MAX_STREAMS: usize = 8;
 
 /// An open stream.
 struct Open {
@@ -58,7 +60,7 @@ impl Open {
 }
 
 fn pages(live: &Arc<Live>) -> Router {
-    stream_routes(Arc::clone(live) as Arc<dyn Streamed>, Arc::new(Semaphore::new(CONCURRENT_QUESTIONS)))
+    routes(Arc::clone(live) as Arc<dyn Streamed>, Arc::new(Semaphore::new(CONCURRENT_QUESTIONS)))
 }
 
 fn of_object() -> String {
@@ -227,7 +229,8 @@ async fn a_stream_ends_with_the_listener_and_after_half_an_hour() {
 #[tokio::test]
 async fn the_parameters_are_those_of_a_neighbourhood() {
     for wrong in ["?up=1", "?uid=", "?uid=a&up=65", "?uid=a&q=b", "?x=1", "?uid=a&after=5"] {
-        let (status, ..) = get(pages(&Live::new()), &format!("/debug/stream{wrong}")).await;
-        assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong}");
+        let request = Request::get(format!("/debug/stream{wrong}")).body(Body::empty()).unwrap();
+        let response = pages(&Live::new()).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST, "{wrong}");
     }
 }
