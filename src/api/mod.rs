@@ -35,6 +35,7 @@ mod settings;
 mod transport;
 mod write_gate;
 
+pub use crate::config::WatchProtocol;
 pub use client::{Api, WriteSlot, WriteVerb};
 pub use commands::LabelledPod;
 pub use connect::load_config;
@@ -63,9 +64,7 @@ pub use review::Reviews;
 pub(crate) use settings::Jitter;
 #[cfg(any(test, feature = "internals"))]
 pub use settings::WallClock;
-pub use settings::{
-    ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchProtocol, WatchSettings,
-};
+pub use settings::{ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchSettings};
 #[cfg(test)]
 pub use write_gate::GateClosed;
 pub use write_gate::{Clock, Moment, ReplicaRole, WriteGate};

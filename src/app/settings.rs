@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use super::controller::ControllerSettings;
 use crate::actors::{DiscoverySettings, Placement};
-use crate::api::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
+use crate::api::{ApiSettings, Encoding, RequestObserver, Verb, WatchSettings};
 use crate::config::{self, Settings};
 use crate::telemetry::record;
-use crate::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
+use crate::worker::{DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};
@@ -26,10 +26,7 @@ pub fn api(settings: &Settings) -> ApiSettings {
         },
         compressed_lists: settings.client.compression,
         streaming_lists: settings.watch.streaming_lists,
-        watch_protocol: match settings.client.watch_protocol {
-            config::WatchProtocol::Http2 => WatchProtocol::Http2,
-            config::WatchProtocol::Http1 => WatchProtocol::Http1,
-        },
+        watch_protocol: settings.client.watch_protocol,
         qps: settings.client.qps,
         burst: settings.client.burst,
         watch: WatchSettings {
@@ -79,12 +76,7 @@ pub fn controller(
         },
         sync_timeout: settings.startup.sync_timeout,
         decisions,
-        decision_lines: match settings.log.decisions {
-            config::DecisionLines::Auto => DecisionLines::Auto,
-            config::DecisionLines::All => DecisionLines::All,
-            config::DecisionLines::Summaries => DecisionLines::Summaries,
-            config::DecisionLines::None => DecisionLines::None,
-        },
+        decision_lines: settings.log.decisions,
         finish_namespaces: settings.finish_namespaces.then_some(settings.namespaces.quiet),
         orphan_wait: settings.discovery.orphan_wait,
         compare_after: settings.comparison.grace,

@@ -121,7 +121,7 @@ impl Middleware {
     ) -> Option<Response> {
         let authorizer = self.authorizer.as_ref()?;
         let admitted = match token {
-            Some(token) => authorizer.admit(token, path, source).await,
+            Some(token) => authorizer.admit(&token, path, source).await,
             None => Err(Rejection::Unauthenticated(
                 "this page requires a token of the cluster: Authorization: Bearer TOKEN".to_owned(),
             )),

@@ -13,7 +13,7 @@ mod tls;
 mod ui;
 
 pub use crate::config::Listener;
-pub use access::{Access, Answer, Authorizer, Bearer, Cache, ReviewError, Reviewer, Token, User};
+pub use access::{Access, Authorizer, Bearer, Cache, ReviewError, Reviewer, Token, User};
 pub use health::{Check, Readiness, health_router};
 pub use middleware::{Closing, Hosts, STREAM};
 pub use serve::{Listening, Protection, bind};

@@ -328,35 +328,27 @@ async fn look(
         stuck.extend(named.into_iter().filter(|object| object.waited >= after));
     }
     for object in recent.due(stuck, Instant::now()) {
-        if send(api, &object).await == Delivery::Retry {
+        if !send(api, &object).await {
             recent.forget(&object);
         }
     }
     Ok(())
 }
 
-/// What became of an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
-    /// It was recorded, or sending it again would not help.
-    Done,
-    /// It could not be recorded now.
-    Retry,
-}
-
-async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
-    let Some((reason, beginning)) = wording(stuck.reason) else { return Delivery::Done };
+/// Sends the event. False if it could not be recorded now, and may be later.
+async fn send(api: &Api, stuck: &NamedStuck) -> bool {
+    let Some((reason, beginning)) = wording(stuck.reason) else { return true };
     let message = format!("{beginning}: {}", stuck.message);
-    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return Delivery::Done };
+    let Err(error) = api.warn(&stuck.object, reason, &message).await else { return true };
     let object = Structured::object(&stuck.object);
     match error.class {
-        ErrorClass::DryRun => Delivery::Done,
+        ErrorClass::DryRun => true,
         ErrorClass::GateClosed
         | ErrorClass::Transient
         | ErrorClass::Throttled { .. }
         | ErrorClass::Deferred { .. } => {
             tracing::debug!(object = object.logged(), %error, "cannot create the Warning event about this object; kube-gc retries");
-            Delivery::Retry
+            false
         }
         _ => {
             tracing::warn!(
@@ -364,7 +356,7 @@ async fn send(api: &Api, stuck: &NamedStuck) -> Delivery {
                 %error,
                 "cannot create the Warning event about this object; check that kube-gc may create events"
             );
-            Delivery::Done
+            true
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 use crate::worker::comparison::{DisagreementView, is_zero};
 use crate::worker::decision::OwnerView;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
-use kube_gc_insight::{Explanation, Neighbourhood, Plan, State, StuckReport, Unseen};
+use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
 
 /// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -272,29 +272,16 @@ pub const fn hint(reason: StuckReason) -> &'static str {
     }
 }
 
-/// The answer of `/debug/stuck/causes`: that of `kube-gc stuck -o json`.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CausesPage {
-    /// What holds the objects.
-    #[serde(flatten)]
-    pub report: StuckReport,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// As in the command's answer: no type is left out.
-    pub left_out: usize,
-}
-
-/// The answer of `/debug/plan`: that of `kube-gc plan -o json`.
+/// The answer of a command with `-o json`: `kube-gc stuck` or `kube-gc plan`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlanPage {
-    /// The plan.
+pub struct Answered<A> {
+    /// The answer.
     #[serde(flatten)]
-    pub plan: Plan,
+    pub answer: A,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
-    /// As in the command's answer: no type is left out.
+    /// No type is left out.
     pub left_out: usize,
 }
 

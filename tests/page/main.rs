@@ -5,6 +5,8 @@
 //! `KUBE_GC_BROWSER=required`, as in continuous integration, that is a failure.
 
 mod access;
+#[path = "../http/accounts.rs"]
+mod accounts;
 mod announcements;
 mod browser;
 mod gate;

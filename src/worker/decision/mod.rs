@@ -27,7 +27,8 @@ pub use self::observer::{
     DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, OwnerView,
     ReferenceDigest, RemovedReferences,
 };
-pub use self::summaries::{DecisionLines, LoggedAs, Summaries};
+pub use self::summaries::{LoggedAs, Summaries};
+pub use crate::config::DecisionLines;
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]

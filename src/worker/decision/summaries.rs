@@ -20,24 +20,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use crate::config::DecisionLines;
 use crate::telemetry::logging::{self, PendingLines};
 use crate::telemetry::{Structured, owner_reference, record};
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
 use kube_gc_core::text::{LISTED, listed, word};
-
-/// Which successful decisions have a line of their own in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DecisionLines {
-    /// All, until there are more than [`MAX_RATE`] a second. Then summaries, until there are fewer.
-    #[default]
-    Auto,
-    /// All.
-    All,
-    /// None: each second has summaries by owner.
-    Summaries,
-    /// None, and there are no summaries.
-    None,
-}
 
 /// How the log shows a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
