@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use self::thread::{State, Task};
 use super::process::no_threads;
 use super::{Error, ErrorKind};
-use crate::config::Settings;
 use crate::introspect::{CollectorIntrospection, IdleQuery, IdleReport, MonitorStatus, QueueCounts};
+use kube_gc_config::Settings;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

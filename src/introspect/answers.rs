@@ -10,7 +10,7 @@ use super::queries::{
 };
 use super::questions::Freshness;
 use super::view::{Answered, ExplanationPage, NeighbourhoodPage, StuckItem};
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};

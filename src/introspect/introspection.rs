@@ -5,16 +5,16 @@ use std::time::{Duration, SystemTime};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use crate::actors::discovery::DiscoveryFailure;
-use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::pool::PoolStatus;
-use crate::api::{Api, ReplicaRole};
-use crate::http::Readiness;
-use crate::telemetry::{Exporter, ObjectView, Timestamp, names};
-use crate::worker::comparison::Comparison;
+use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_controller::actors::discovery::DiscoveryFailure;
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_controller::actors::pool::PoolStatus;
+use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_core::object::Key;
 use kube_gc_core::text::LISTED;
 use kube_gc_insight::State;
+use kube_gc_observe::http::Readiness;
+use kube_gc_observe::telemetry::{Exporter, ObjectView, Timestamp, names};
 
 use super::decision_log::DecisionLog;
 use super::queries::{DecisionQuery, FindQuery, IdleQuery, ObjectQuery, StuckQuery};

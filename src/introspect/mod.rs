@@ -20,6 +20,5 @@ pub use decision_log::DecisionLog;
 pub use introspection::CollectorIntrospection;
 pub use pages::debug_router;
 pub use queries::IdleQuery;
-#[cfg(any(test, feature = "internals"))]
 pub use status::CollectorStatus;
 pub use view::{IdleReport, MonitorStatus, QueueCounts, QueueStatus};

@@ -17,11 +17,11 @@ use super::queries::{
     CausesQuery, DecisionQuery, ExplainQuery, GraphQuery, IdleQuery, ObjectQuery, PlanRequest, StuckQuery,
 };
 use super::stream::{self, CONCURRENT_QUESTIONS};
-use crate::actors::graph_handle::PartitionEnded;
-use crate::http::page::{Asked, JSON, json, not_found, page, text};
-use crate::http::page_routes;
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_insight::Document;
+use kube_gc_observe::http::page::{Asked, JSON, json, not_found, page, text};
+use kube_gc_observe::http::page_routes;
 
 const INDEX: &str = "\
 /debug/monitors  each watched resource type: whether it is synced, since when, its last error

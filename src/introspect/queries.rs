@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use crate::telemetry::StuckReason;
 use kube_gc_core::graph::SearchQuery;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, ResourceVersion, Uid};
+use kube_gc_observe::telemetry::StuckReason;
 
 /// The default limit on the entries of a page.
 pub const DEFAULT_LIMIT: usize = 1000;
@@ -338,11 +338,11 @@ mod tests {
     use super::*;
 
     fn read<T: DeserializeOwned>(parameters: &str) -> Result<T, String> {
-        crate::http::page::read(&format!("/?{parameters}").parse().unwrap())
+        kube_gc_observe::http::page::read(&format!("/?{parameters}").parse().unwrap())
     }
 
     #[test]
-    fn limits_of_neighbourhoods_and_searches_are_bounded() {
+    fn questions_have_defaults_and_bounds() {
         let fits = |query: Result<ObjectQuery, String>| query.is_ok_and(|query| query.problem().is_none());
         for wrong in [
             "uid=",
@@ -363,26 +363,21 @@ mod tests {
         let paged: ObjectQuery = read("uid=a&after=200&max=2000&down=1").unwrap();
         assert_eq!((paged.after, paged.max, paged.limit), (200, 2000, 200));
         assert!(fits(Ok(paged)));
-        assert!(read::<ExplainQuery>("uid=a&up=1").is_err(), "an explanation has no reach");
         let query: ObjectQuery = read("uid=a&resource=jobs.batch&up=0&limit=3").unwrap();
         assert_eq!((query.up, query.down, query.limit, query.max), (0, 64, 3, 20));
+        assert!(read::<ExplainQuery>("uid=a&up=1").is_err(), "an explanation has no reach");
+
+        assert_eq!(read::<FindQuery>("q=web").unwrap().limit, 50);
         for wrong in ["q=", "limit=1001", "q=a&x=1", &format!("q={}", "x".repeat(401))] {
             assert!(read::<FindQuery>(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(read::<FindQuery>("q=web").unwrap().limit, 50);
-    }
-
-    #[test]
-    fn parameters_of_causes_and_plans_are_checked() {
         assert_eq!(read(""), Ok(CausesQuery { namespace: None, older: a_minute() }));
-        let query: CausesQuery = read("namespace=a&older=0").unwrap();
-        assert_eq!((query.namespace.unwrap().as_str(), query.older), ("a", Duration::ZERO));
+        assert_eq!(read::<CausesQuery>("namespace=a&older=0").unwrap().older, Duration::ZERO);
         for wrong in ["namespace=", "older=-1", "older=1m", "reason=blocked", "older=1&older=2"] {
             assert!(read::<CausesQuery>(wrong).is_err(), "{wrong:?}");
         }
         let request: PlanRequest = read("uid=a&policy=orphan&resource=jobs.batch").unwrap();
         assert_eq!((request.policy, request.limit), (PropagationPolicy::Orphan, DEFAULT_LIMIT));
-        assert_eq!(read::<PlanRequest>("uid=a").unwrap().policy, PropagationPolicy::Background);
         for wrong in ["", "uid=", "uid=a&policy=Orphan", "uid=a&limit=0", "uid=a&up=1"] {
             assert!(read::<PlanRequest>(wrong).is_err(), "{wrong:?}");
         }

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::api::{Api, ApiError, RateLimiter};
-use crate::http::Cache;
+use kube_gc_client::{Api, ApiError, RateLimiter};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
 use kube_gc_insight::{
     Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, ObjectName, Unseen, ask,
 };
+use kube_gc_observe::http::Cache;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.

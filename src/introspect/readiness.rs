@@ -1,7 +1,7 @@
 //! The checks of `/readyz`.
 
-use crate::http::{Check, Readiness};
-use crate::telemetry::Timestamp;
+use kube_gc_observe::http::{Check, Readiness};
+use kube_gc_observe::telemetry::Timestamp;
 
 use super::view::{MonitorStatus, Undiscovered};
 
@@ -19,7 +19,7 @@ pub struct Facts<'a> {
     pub monitors: &'a [MonitorStatus],
     /// The parts of the API that cannot be discovered.
     pub undiscovered: &'a [Undiscovered],
-    /// The warnings of [`Settings::ignored_type_warnings`](crate::config::Settings::ignored_type_warnings).
+    /// The warnings of [`Settings::ignored_type_warnings`](kube_gc_config::Settings::ignored_type_warnings).
     pub ignored: &'a [String],
     /// Why the brake is engaged; `None` if it is not.
     pub brake: Option<&'a str>,

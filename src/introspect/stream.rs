@@ -23,9 +23,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::queries::ObjectQuery;
 use super::view::{NeighbourhoodPage, SummaryPage};
-use crate::actors::graph_handle::PartitionEnded;
-use crate::http::page::{TIMEOUT, json_line, read, text};
-use crate::http::{Closing, STREAM};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
+use kube_gc_observe::http::{Closing, STREAM};
 
 /// Questions about objects that are answered at a time, those of streams among them, so that people
 /// do not keep the partitions from their work.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::queries::IdleQuery;
-use crate::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
-use crate::worker::comparison::{DisagreementView, is_zero};
-use crate::worker::decision::OwnerView;
+use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
+use kube_gc_controller::worker::decision::OwnerView;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
+use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use kube_gc::internals::telemetry::labels::values;
-use kube_gc::internals::telemetry::names::{ALL, Kind as Moves, Metric};
+use kube_gc_observe::telemetry::labels::values;
+use kube_gc_observe::telemetry::names::{ALL, Kind as Moves, Metric};
 
 use crate::dashboard::{Panel, source};
 use crate::rules::{Rule, rules};
