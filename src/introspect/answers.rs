@@ -15,8 +15,8 @@ use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewL
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
-    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, Plan, PlanQuery, Remaining, StuckReport,
-    Unseen, Walk, explain, explain_namespace, neighbourhood, page, plan, stuck,
+    Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, Plan, PlanQuery, StuckReport, Unseen, Walk,
+    explain, explain_namespace, neighbourhood, page, plan, stuck,
 };
 
 /// The maximum number of decisions that an explanation names.
@@ -144,10 +144,7 @@ impl CollectorIntrospection {
         let before = before(query.older);
         let (report, mut incomplete) = self
             .questions
-            .ask(limits, Freshness::Now, |asker| {
-                let remaining = Remaining::around(asker, &found);
-                stuck(asker, &remaining, &before)
-            })
+            .ask(limits, Freshness::Now, |asker| stuck(asker, &found, &before, |_| true))
             .await?;
         if report.not_read > 0 {
             let plural = if report.not_read == 1 { "" } else { "s" };

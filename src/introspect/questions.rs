@@ -10,9 +10,7 @@ use kube_gc_client::{Api, ApiError, RateLimiter};
 use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, Uid};
-use kube_gc_insight::{
-    Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, ObjectName, Unseen, ask,
-};
+use kube_gc_insight::{Asker, Details, Fact, Knowledge, Live, NamespaceCondition, Need, Unseen, ask};
 use kube_gc_observe::http::Cache;
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
@@ -71,7 +69,7 @@ impl Questions {
         let mut known = Knowledge::default();
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => return Ok((answer, unseen(&known))),
+                Ok(answer) => return Ok((answer, known.unseen())),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }
@@ -204,14 +202,4 @@ impl Questions {
         };
         Ok(found.into_iter().find(fits))
     }
-}
-
-/// What could not be read.
-fn unseen(known: &Knowledge) -> Vec<Unseen> {
-    let failed = known
-        .failed_reads()
-        .map(|(identity, why)| Unseen { what: ObjectName::from(identity).to_string(), why: why.to_owned() });
-    let mut unseen: Vec<Unseen> = failed.collect();
-    unseen.sort();
-    unseen
 }

@@ -52,6 +52,7 @@ pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
 pub use namespaces::{LiveNamespace, Page, PageItem};
 pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, References};
+pub use path::encode;
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};
 pub use restore_fence::HighWater;

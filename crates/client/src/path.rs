@@ -108,7 +108,7 @@ fn segment(path: &mut String, text: &str) {
 }
 
 /// Appends the text, percent-encoded; fit for a query value too.
-pub(super) fn encode(path: &mut String, text: &str) {
+pub fn encode(path: &mut String, text: &str) {
     for byte in text.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {

@@ -46,7 +46,7 @@ impl Live {
             ..ObjectName::default()
         };
         let waits_for = self.waits_for.load(Ordering::Relaxed);
-        let root = Shown { name, state: State::DeletingDependents, waits_for, distance: 0, identity: None };
+        let root = Shown { name, state: State::DeletingDependents, waits_for, ..Shown::default() };
         let shown = Neighbourhood { nodes: vec![root], ..Neighbourhood::default() };
         NeighbourhoodPage { shown, incomplete: Vec::new(), next: None }
     }
