@@ -8,7 +8,7 @@ pub mod app {
 }
 
 pub mod introspect {
-    pub use crate::introspect::CollectorStatus;
+    pub use crate::introspect::{CollectorStatus, IdleQuery, IdleReport};
 }
 
 #[cfg(feature = "node")]

@@ -1,6 +1,6 @@
 //! Translates the configuration into the settings of the API client.
 
-use kube_gc_client::{ApiSettings, Encoding, WatchProtocol, WatchSettings};
+use kube_gc_client::{ApiSettings, Encoding, WatchSettings};
 use kube_gc_config::{self as config, Settings};
 
 /// The settings of the API client.
@@ -14,10 +14,7 @@ pub fn api(settings: &Settings) -> ApiSettings {
         },
         compressed_lists: settings.client.compression,
         streaming_lists: settings.watch.streaming_lists,
-        watch_protocol: match settings.client.watch_protocol {
-            config::WatchProtocol::Http2 => WatchProtocol::Http2,
-            config::WatchProtocol::Http1 => WatchProtocol::Http1,
-        },
+        watch_protocol: settings.client.watch_protocol,
         qps: settings.client.qps,
         burst: settings.client.burst,
         watch: WatchSettings {

@@ -46,6 +46,7 @@ pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFail
 pub use error::{ApiError, Effect, ErrorClass};
 pub use event::OWNER_REF_INVALID_NAMESPACE;
 pub use event::{EventRecorder, EventType};
+pub use kube_gc_config::WatchProtocol;
 pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
@@ -59,7 +60,5 @@ pub use restore_fence::RestoreFence;
 pub use review::Reviews;
 pub use settings::Jitter;
 pub use settings::WallClock;
-pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchProtocol, WatchSettings};
-#[cfg(test)]
-pub use write_gate::GateClosed;
-pub use write_gate::{Clock, ReplicaRole, WriteGate};
+pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchSettings};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use tokio::time::Instant;
 
+use super::WatchProtocol;
 use kube_gc_decode::Encoding;
 
 /// The field manager of every patch, and the start of the user agent.
@@ -45,16 +46,6 @@ pub struct ApiSettings {
     pub clock: WallClock,
 }
 
-/// The HTTP version of watches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WatchProtocol {
-    /// HTTP/2, if the server offers it: watches share connections.
-    #[default]
-    Http2,
-    /// HTTP/1.1: each watch has its own connection.
-    Http1,
-}
-
 /// A clock for the time of day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WallClock {
@@ -83,7 +74,7 @@ impl Default for ApiSettings {
             encoding: Encoding::Protobuf,
             compressed_lists: false,
             streaming_lists: false,
-            watch_protocol: WatchProtocol::default(),
+            watch_protocol: WatchProtocol::Http2,
             qps: 0,
             burst: 0,
             watch: WatchSettings::default(),

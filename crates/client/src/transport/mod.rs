@@ -35,8 +35,9 @@ use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Layer as _, Service, ServiceExt as _, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
+use super::WatchProtocol;
 use super::connection::{Carrier, ConnectError, Connection, Credentials, authorized, dial};
-use super::settings::{ApiSettings, WatchProtocol};
+use super::settings::ApiSettings;
 use super::write_gate::{WriteGate, gate_layer};
 
 /// The greatest number of streams on one connection. The usual limit of servers is at least
