@@ -57,7 +57,7 @@ async fn the_protected_overlay_shows_metrics_to_authorized_users_and_needs_each_
         poll("the role to take effect", async || {
             let mut expected = true;
             for (group, other) in reviews {
-                expected &= installation.may_review(group, other).await? == (other != resource);
+                expected &= installation.may("create", group, other).await? == (other != resource);
             }
             Ok(expected)
         })

@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -24,6 +23,9 @@ use crate::{environment, target};
 mod idle;
 mod onlooker;
 mod process;
+
+pub use self::idle::Rest;
+pub(crate) use self::process::signal;
 
 /// The interval between checks of a condition.
 const POLL: Duration = Duration::from_millis(20);
@@ -326,38 +328,27 @@ impl Drop for Collector {
     }
 }
 
-/// A minimal client: an answer by HTTP/1.0 is never chunked and ends when the connection closes.
-async fn get(address: &str, path: &str) -> Result<Response> {
-    let exchange = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).await?;
-        anyhow::Ok(String::from_utf8(answer)?)
-    };
-    let answer = timeout(Duration::from_secs(10), exchange)
-        .await
-        .with_context(|| format!("no answer to GET {path}"))?
-        .with_context(|| format!("GET {path}"))?;
-    let (head, body) =
-        answer.split_once("\r\n\r\n").with_context(|| format!("GET {path}: cut off: {answer}"))?;
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    let status = status.with_context(|| format!("GET {path}: not HTTP: {head}"))?;
-    Ok(Response { status, body: body.to_owned() })
+/// Sends a GET to an address.
+pub async fn get(address: &str, path: &str) -> Result<Response> {
+    exchange(address, "GET", path, "").await
 }
 
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
-            _ => {
-                let _ = write!(encoded, "%{byte:02X}");
-            }
-        }
-    }
-    encoded
+/// A minimal client: an answer by HTTP/1.0 is never chunked and ends when the connection closes.
+pub(crate) async fn exchange(address: &str, method: &str, path: &str, body: &str) -> Result<Response> {
+    let exchange = async {
+        let mut stream = TcpStream::connect(address).await?;
+        let length = body.len();
+        let head = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: {length}\r\n\r\n");
+        stream.write_all((head + body).as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("cut off: {answer}"))?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.with_context(|| format!("not HTTP: {head}"))?;
+        anyhow::Ok(Response { status, body: body.to_owned() })
+    };
+    let answer = timeout(Duration::from_secs(10), exchange).await.map_err(anyhow::Error::from).flatten();
+    answer.with_context(|| format!("{method} {path}"))
 }
 
 /// Parses the Prometheus text format. Label values may contain spaces, so the value follows the

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use tempfile::TempDir;
 
+use super::collector::signal;
 use super::control_plane::ControlPlane;
 use crate::environment::{self, Environment};
 use crate::target;
@@ -120,12 +121,7 @@ impl ControllerManager {
     }
 
     fn signal(&self, name: &str) -> Result<()> {
-        let pid = std::fs::read_to_string(self.directory.path().join("pid"))?;
-        // The `kill` of the shell needs neither unsafe code nor a crate.
-        let status =
-            Command::new("sh").args(["-c", r#"kill -s "$1" "$2""#, "sh", name, pid.trim()]).status()?;
-        ensure!(status.success(), "cannot send SIG{name} to kube-controller-manager");
-        Ok(())
+        signal(std::fs::read_to_string(self.directory.path().join("pid"))?.trim(), name)
     }
 
     /// Its log.

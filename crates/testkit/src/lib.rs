@@ -28,7 +28,7 @@ pub mod webhook;
 
 pub use backend::Backend;
 pub use cluster::{Cluster, Crd, Ns, Policy, RequestCounts, Scope};
-pub use collector::{Collector, Options};
+pub use collector::{Collector, Options, Rest};
 pub use control_plane::{ControlPlane, Info, Server, Turn};
 pub use controller_manager::ControllerManager;
 pub use environment::Environment;

@@ -18,9 +18,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_apiserver::guards::{Admission, Conversion, Operation, Review, Verdict};
 use kube_gc_apiserver::resources::ResourceName;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -90,15 +90,8 @@ impl Webhook {
         if let Some(embedded) = plane.embedded() {
             // Nothing listens there.
             let config = json!({ "url": "https://127.0.0.1:1/" });
-            let (server, handler) = (embedded.server().clone(), Arc::clone(&behavior));
-            server.convert_by(Some(Conversion::new(move || {
-                match handler.lock().unwrap_or_else(PoisonError::into_inner).clone() {
-                    WebhookBehavior::Accept => Ok(()),
-                    WebhookBehavior::Reject(message, _) => Err(message.to_owned()),
-                    WebhookBehavior::Fail => Err("the server could not be reached".to_owned()),
-                    WebhookBehavior::Hang => panic!("no conversion of the embedded server hangs"),
-                }
-            })));
+            let server = embedded.server().clone();
+            server.convert_by(Some(Ok(())));
             return Ok(Self { behavior, asked, config, caller: Caller::Guard(server), hooks });
         }
         let dir = &plane.info().dir;
@@ -131,6 +124,13 @@ impl Webhook {
 
     /// Changes the behaviour.
     pub fn set_behavior(&self, behavior: WebhookBehavior) {
+        if let Caller::Guard(embedded) = &self.caller {
+            embedded.convert_by(Some(match &behavior {
+                WebhookBehavior::Accept => Ok(()),
+                WebhookBehavior::Reject(message, _) => Err((*message).to_owned()),
+                other => panic!("the embedded server has no webhooks that {other:?}"),
+            }));
+        }
         *self.behavior.lock().unwrap_or_else(PoisonError::into_inner) = behavior;
     }
 
@@ -142,40 +142,25 @@ impl Webhook {
         }
     }
 
-    /// Registers the webhook for updates and deletions of Secrets of a namespace whose value of
-    /// this label is `yes`. Returns the configuration. A real server applies it some time later.
+    /// Reviews updates and deletions of the Secrets of a namespace whose value of this label is
+    /// `yes`. Returns the configuration of the webhook.
     pub async fn guard_secrets(&self, cluster: &Cluster, ns: &Ns, label: &'static str) -> Result<Obj> {
-        if let Caller::Guard(embedded) = &self.caller {
-            let (behavior, namespace) = (Arc::clone(&self.behavior), ns.name().to_owned());
-            embedded.admit_by(Some(Admission::new(move |review| {
-                let asked = is_secret(review, &namespace) && review.object.label(label) == Some("yes");
-                let behavior = behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                match behavior {
-                    WebhookBehavior::Reject(message, code) if asked => {
-                        let (webhook, message) = (NAME.to_owned(), message.to_owned());
-                        Denial { webhook, code, message, ..Denial::default() }.into()
-                    }
-                    WebhookBehavior::Fail if asked => {
-                        panic!("the guards of the embedded server cannot break a webhook")
-                    }
-                    WebhookBehavior::Reject(..)
-                    | WebhookBehavior::Accept
-                    | WebhookBehavior::Fail
-                    | WebhookBehavior::Hang => Verdict::Allow,
+        let behavior = Arc::clone(&self.behavior);
+        let resource = &ApiResource::erase::<Secret>(&());
+        let hook = Hook { mutating: false, resource, operations: &["UPDATE", "DELETE"] };
+        let judge = move |asked: Asked| {
+            let behavior = behavior.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let decision = match behavior {
+                WebhookBehavior::Reject(message, code)
+                    if asked.object["metadata"]["labels"][label] == "yes" =>
+                {
+                    Decision::Deny(Denial { code, message: message.to_owned(), ..Denial::default() })
                 }
-            })));
-        }
-        cluster.set_label(ns.as_object(), label, "here").await?;
-        let mut webhook = registration(
-            self.client_config(),
-            ("", "secrets"),
-            &["UPDATE", "DELETE"],
-            &json!({ label: "here" }),
-        );
-        webhook["objectSelector"] = json!({ "matchLabels": { label: "yes" } });
-        let webhooks = json!([webhook]);
-        let name = format!("{}-guard", ns.name());
-        cluster.of::<ValidatingWebhookConfiguration>(name).field("webhooks", webhooks).create().await
+                _ => Decision::Allow,
+            };
+            std::future::ready(decision)
+        };
+        self.review(cluster, ns, hook, judge).await
     }
 
     /// Registers the webhook with a real server for ConfigMaps of the namespaces that have this
@@ -229,13 +214,6 @@ fn registration(
         "sideEffects": "None",
         "failurePolicy": "Fail",
     })
-}
-
-fn is_secret(review: &Review<'_>, namespace: &str) -> bool {
-    review.operation != Operation::Create
-        && review.resource == ResourceName::new("", "secrets")
-        && review.subresource.is_none()
-        && review.object.key().namespace.as_deref() == Some(namespace)
 }
 
 /// What a running webhook shares with the test.

@@ -18,7 +18,7 @@ use kube::{Client, Resource};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::collector::{Collector, parse_metrics};
+use super::collector::{Collector, Rest, parse_metrics};
 
 pub use super::object::{Obj, collection, key};
 

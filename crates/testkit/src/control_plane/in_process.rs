@@ -118,23 +118,16 @@ impl InProcess {
     }
 
     pub(super) fn compact(&self) {
-        let now = self.server.with(|server| server.store.head());
-        self.server.compact(now);
+        self.server.with(|server| server.store.compact(u64::MAX));
     }
 
     pub(super) fn back_up(&self) {
         *lock(&self.backup) = Some(self.server.snapshot());
     }
 
-    pub(super) fn restore(&self) -> Result<()> {
+    pub(super) fn restore(&self, raised_by: Option<u64>) -> Result<()> {
         let backup = lock(&self.backup);
-        self.server.restore(backup.as_ref().context("there is no backup")?);
-        Ok(())
-    }
-
-    pub(super) fn restore_raised(&self) -> Result<()> {
-        let backup = lock(&self.backup);
-        self.server.restore_raised(backup.as_ref().context("there is no backup")?, 1_000);
+        self.server.restore(backup.as_ref().context("there is no backup")?, raised_by);
         Ok(())
     }
 
