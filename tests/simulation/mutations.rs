@@ -4,8 +4,8 @@
 use std::sync::Mutex;
 use std::thread;
 
-use kube_gc::internals::telemetry::Exporter;
 use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_observe::telemetry::Exporter;
 
 use super::actions::Action;
 use super::hunt::{attempt, exporter};

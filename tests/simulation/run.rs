@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tokio::task::LocalSet;
 
 use super::collector::Collector;

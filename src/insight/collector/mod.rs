@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::tree::TreeQuery;
-use crate::api::{Api, ApiError, ErrorClass, LabelledPod};
+use kube_gc_client::{Api, ApiError, ErrorClass, LabelledPod};
 use kube_gc_core::object::{GroupResource, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Explanation, Neighbourhood, Plan, StuckReport, Unseen, join};
