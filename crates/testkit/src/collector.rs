@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::control_plane::ControlPlane;
 use super::deployment;
-use crate::{environment, target};
+use crate::cluster::poll;
+use crate::{DEADLINE, POLL, environment, lock, target};
 
 mod idle;
 mod onlooker;
@@ -27,10 +28,6 @@ mod process;
 pub use self::idle::Rest;
 pub(crate) use self::process::signal;
 
-/// The interval between checks of a condition.
-const POLL: Duration = Duration::from_millis(20);
-/// The time limit of each wait.
-const DEADLINE: Duration = Duration::from_secs(60);
 /// The environment variable that selects the threads of the graph.
 pub const GRAPH_THREADS: &str = "KUBE_GC__GRAPH__THREADS";
 /// How many lines of the log a failure prints.

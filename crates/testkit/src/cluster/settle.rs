@@ -42,7 +42,7 @@ impl Cluster {
             collector.idle_within(left, &self.seen(), rest).await?;
             if collector.looks_on() {
                 // Another collector does the work.
-                collector.has_compared(left).await?;
+                collector.has_compared().await?;
             }
             // If nothing has changed since the previous round, the collector was idle after it had
             // seen everything: the state of that round is older than the markers of this one.

@@ -54,16 +54,8 @@ impl Collector {
     }
 
     /// Waits until all its decisions are compared.
-    pub async fn has_compared(&self, within: Duration) -> Result<()> {
-        let deadline = Instant::now() + within;
-        loop {
-            let compared = self.comparisons().await?;
-            if compared.pending == 0.0 {
-                return Ok(());
-            }
-            ensure!(Instant::now() < deadline, "not settled after {within:?}: {compared:?}");
-            sleep(POLL).await;
-        }
+    pub async fn has_compared(&self) -> Result<()> {
+        poll("the comparisons", async || Ok(self.comparisons().await?.pending == 0.0)).await
     }
 
     /// The log lines that need attention.

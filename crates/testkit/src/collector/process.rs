@@ -1,6 +1,5 @@
 //! The process of a collector: signals, and its end.
 
-use super::super::cluster::poll;
 use super::*;
 
 impl Collector {
@@ -58,9 +57,8 @@ impl Collector {
         }
     }
 
-    // The process is unaffected by a panic elsewhere.
     pub(super) fn child(&self) -> MutexGuard<'_, Child> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.child)
     }
 }
 

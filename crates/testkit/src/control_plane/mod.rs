@@ -9,7 +9,7 @@ mod script;
 pub(crate) mod turns;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, bail};
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -18,11 +18,11 @@ use kube_gc_apiserver::Release;
 use tokio::task::spawn_blocking;
 
 use self::in_process::InProcess;
-use self::info::lock;
 use self::script::Script;
 use super::etcd;
 use super::object::Obj;
 use crate::environment::{self, Environment};
+use crate::{Shared, lock, shared};
 
 pub use self::info::{Info, Server};
 pub use self::turns::Turn;
@@ -69,8 +69,8 @@ impl ControlPlane {
     /// The control plane that all tests of a binary without scenarios share, started by the first
     /// test. Tests use it in turn, see [`exclusive`](Self::exclusive). Scenarios have [`Turn`]s.
     pub fn shared() -> Result<&'static Self> {
-        static SHARED: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
-        turns::started(&SHARED, Self::start)
+        static SHARED: Shared<ControlPlane> = Shared::new();
+        shared(&SHARED, Self::start)
     }
 
     /// Waits for exclusive use, until the guard is dropped, even by a panic.

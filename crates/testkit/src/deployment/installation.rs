@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -15,7 +14,7 @@ use tokio::sync::MutexGuard;
 use super::super::cluster::{Cluster, poll};
 use super::super::control_plane::ControlPlane;
 use super::standing::applied;
-use crate::target;
+use crate::{Shared, shared, target};
 
 /// The name of all objects of the manifests, and of their namespace.
 pub const NAME: &str = "kube-gc";
@@ -43,15 +42,13 @@ pub struct Installation<'a> {
     _turn: Option<MutexGuard<'a, ()>>,
 }
 
-static PLANE: OnceLock<Result<ControlPlane, String>> = OnceLock::new();
+static PLANE: Shared<ControlPlane> = Shared::new();
 
 /// The control plane that all tests of the manifests share. Its checks of owner references are as
 /// strict as those of an API server can be.
 pub fn plane() -> Result<&'static ControlPlane> {
     let strict = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
-    let plane =
-        PLANE.get_or_init(|| ControlPlane::start_with(None, &[strict]).map_err(|error| format!("{error:#}")));
-    plane.as_ref().map_err(|error| anyhow!("no control plane: {error}"))
+    shared(&PLANE, || ControlPlane::start_with(None, &[strict]))
 }
 
 /// Stops the shared control plane, if it was started.

@@ -1,7 +1,7 @@
 //! A shared installation of the manifests. The first scenario applies it, and so does the next one
 //! after a test with its own installation.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -9,6 +9,7 @@ use super::super::collector::{Collector, Options};
 use super::super::control_plane::ControlPlane;
 use super::installation::Installation;
 use super::pod::Pod;
+use crate::lock;
 
 /// The overlay of most scenarios.
 const OVERLAY: &str = "plain";
@@ -16,8 +17,7 @@ const OVERLAY: &str = "plain";
 static APPLIED: Mutex<Option<String>> = Mutex::new(None);
 
 pub(super) fn applied() -> MutexGuard<'static, Option<String>> {
-    // The guarded value is consistent even after a panic of another test.
-    APPLIED.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&APPLIED)
 }
 
 /// The shared installation, in the turn of a scenario.

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::Proxy;
 use super::reply::{Fault, Reply};
 use super::request::{Matcher, Request, Verb};
-use super::state::{Action, DEADLINE, Entry, EventHold, HeldRequest, Limit, Shared};
+use super::state::{Action, Entry, EventHold, HeldRequest, Limit, Shared};
+use crate::DEADLINE;
 
 /// A rule about requests, which applies until it is used up or removed.
 #[derive(Debug)]

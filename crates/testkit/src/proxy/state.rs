@@ -3,8 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -13,9 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::reply::Fault;
 use super::request::{Exchange, Matcher, Request};
-
-/// The time limit of each wait.
-pub(super) const DEADLINE: Duration = Duration::from_secs(60);
+use crate::{DEADLINE, lock};
 
 /// The state that the proxy, its connections and the rules of the test share.
 #[derive(Clone)]
@@ -41,8 +38,7 @@ impl Shared {
 
     /// The same, but notifies only if something changed.
     pub(super) fn with_quietly<T>(&self, change: impl FnOnce(&mut State) -> (T, bool)) -> T {
-        // The guarded value is consistent even after a panic elsewhere.
-        let (result, changed) = change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        let (result, changed) = change(&mut lock(&self.state));
         if changed {
             self.changes.send_modify(|count| *count += 1);
         }
