@@ -5,11 +5,11 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use kube_gc::benching;
 use kube_gc_core::graph::{DeletesProve, Effects, Epoch, Intake, Partition, Sharding, WatchEvent};
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };
+use kube_gc_decode::benching;
 
 /// So many that fixed costs do not matter.
 const OBJECTS: usize = 50_000;

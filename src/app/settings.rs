@@ -3,17 +3,15 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::num::NonZeroU16;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::controller::ControllerSettings;
-use crate::actors::{DiscoverySettings, Placement};
-use crate::api::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
-use crate::config::{self, Settings};
-use crate::telemetry::record;
-use crate::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
+use kube_gc_client::{ApiSettings, Encoding, WatchProtocol, WatchSettings};
+use kube_gc_config::{self, Settings};
+use kube_gc_controller::actors::{DiscoverySettings, Placement};
+use kube_gc_controller::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
-use kube_gc_core::object::{GroupResource, HashSeed};
+use kube_gc_core::object::HashSeed;
 
 /// The settings of the API client.
 pub fn api(settings: &Settings) -> ApiSettings {
@@ -37,21 +35,7 @@ pub fn api(settings: &Settings) -> ApiSettings {
             greatest_backoff: settings.watch.max_backoff,
             ..WatchSettings::default()
         },
-        observer: Arc::new(RequestMetrics),
         ..ApiSettings::default()
-    }
-}
-
-/// Counts each request in the metrics.
-#[derive(Clone, Copy, Debug)]
-struct RequestMetrics;
-
-impl RequestObserver for RequestMetrics {
-    fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, duration: Duration) {
-        match code {
-            Some(code) => record::request(verb.name(), resource, &code.to_string(), duration),
-            None => record::request(verb.name(), resource, "error", duration),
-        }
     }
 }
 

@@ -9,15 +9,14 @@ use futures::StreamExt as _;
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::api::{Api, ApiError};
-use crate::http::{Answer, Cache};
+use kube_gc_client::{Api, ApiError};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, OwnerReference, Uid};
 use kube_gc_insight::{
-    AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, ObjectName,
-    Unseen, ask,
+    AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, Unseen, ask,
 };
+use kube_gc_observe::http::{Answer, Cache};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.
@@ -80,7 +79,7 @@ impl Questions {
         let mut known = Knowledge::default();
         loop {
             match ask(&known, &catalog, MOST_READS, &question) {
-                Ok(answer) => return Ok((answer, unseen(&known))),
+                Ok(answer) => return Ok((answer, known.unseen())),
                 Err(needs) => self.find_out(needs, &mut known, limits, freshness).await?,
             }
         }
@@ -229,16 +228,6 @@ impl Questions {
         };
         Ok(found.into_iter().find(fits))
     }
-}
-
-/// What could not be read.
-fn unseen(known: &Knowledge) -> Vec<Unseen> {
-    let failed = known
-        .failed_reads()
-        .map(|(identity, why)| Unseen { what: ObjectName::from(identity).to_string(), why: why.to_owned() });
-    let mut unseen: Vec<Unseen> = failed.collect();
-    unseen.sort();
-    unseen
 }
 
 fn without_details(live: Live) -> Live {
