@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use kube_gc_cri::Rpc;
-use kube_gc_cri::server::{Code, CriServer, Disk, Effect, Fault, NewImage, Settings, World};
+use kube_gc_cri::server::{Code, CriServer, Effect, Fault, NewImage, Settings, World};
 use kube_gc_testkit::Collector;
 use tempfile::TempDir;
 
@@ -30,7 +30,7 @@ impl Node {
     /// A node on which one container and one image can be removed, one container cannot, and nothing
     /// suffices.
     pub async fn full() -> Result<Self> {
-        let mut world = World::new(Disk::default());
+        let mut world = World::default();
         world.add_image(image("unused"));
         let image = world.add_image(image("app"));
         // The newest one stays.
@@ -45,12 +45,12 @@ impl Node {
     pub async fn deaf() -> Result<Self> {
         let failing = Effect::Fail(Code::Unavailable, "the database is locked".to_owned());
         let fault = Fault::every(Rpc::ListContainers, failing);
-        Self::start(DEAF, World::new(Disk::default()), "", Some(fault)).await
+        Self::start(DEAF, World::default(), "", Some(fault)).await
     }
 
     /// A node with nothing to do.
     pub async fn fine() -> Result<Self> {
-        Self::start(FINE, World::new(Disk::default()), "high = 100", None).await
+        Self::start(FINE, World::default(), "high = 100", None).await
     }
 
     async fn start(name: &'static str, world: World, thresholds: &str, fault: Option<Fault>) -> Result<Self> {
