@@ -4,7 +4,7 @@
 #![allow(missing_docs, reason = "each item is documented where it is defined")]
 
 pub mod app {
-    pub use crate::app::controller::{Controller, ControllerSettings};
+    pub use crate::app::controller::{Controller, Setup};
 }
 
 pub mod introspect {

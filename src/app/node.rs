@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, advice};
+use super::connect;
 use super::process::{Threads, block_on_one_thread, termination};
 use super::run::Target;
 use super::served::{Bound, Protections, certificates};
@@ -169,9 +169,8 @@ fn node_error(error: &NodeError) -> Error {
 
 /// Why the API server does not tell the pods of this node.
 fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, hint) = advice(error, "allow this user to get and list pods");
-    let message = format!("the pods of this node are not known: {server}: {error}; {hint}, {WITHOUT}");
-    Error::new(kind, message)
+    let error = connect::rejected(server, error, "allow this user to get and list pods");
+    Error::new(error.kind(), format!("the pods of this node are not known: {error}, {WITHOUT}"))
 }
 
 /// Collects this node until SIGTERM or SIGINT. The log has to be there already.

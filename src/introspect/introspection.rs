@@ -74,7 +74,7 @@ impl CollectorIntrospection {
 
     /// The object of a key, with its name if the graph knows it.
     async fn object(&self, key: &Key) -> ObjectView {
-        match self.status.graph.identify(key).await {
+        match self.status.graph.ask_about(key, |graph, key, _| graph.identify(key)).await {
             Ok(Some(identity)) => ObjectView::from(&identity),
             Ok(None) | Err(_) => ObjectView::from(key),
         }

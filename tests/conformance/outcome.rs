@@ -13,6 +13,7 @@ use kube::api::ApiResource;
 use serde_json::{Value, json};
 
 use crate::conformance::stage::Stage;
+pub use kube_gc_testkit::Rest;
 use kube_gc_testkit::cluster::{is_status, poll};
 use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy};
 
@@ -31,17 +32,6 @@ pub enum Order {
 impl Order {
     /// Both of them.
     pub const BOTH: [Self; 2] = [Self::ObjectsFirst, Self::CollectorFirst];
-}
-
-/// Whether the scenario leaves objects that cannot be decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// All queues are empty in the end.
-    Empty,
-    /// Some objects wait for their next attempt.
-    Parked,
-    /// The same, and objects of this type cannot be written.
-    FailingOf(&'static str),
 }
 
 impl Stage {
@@ -63,11 +53,7 @@ impl Stage {
 
     /// Waits until the collector has nothing to do.
     pub async fn settled(&self, collector: &Collector, rest: Rest) -> Result<()> {
-        match rest {
-            Rest::Empty => self.cluster.settled(collector).await,
-            Rest::Parked => self.cluster.settled_with_parked(collector).await,
-            Rest::FailingOf(of_type) => self.cluster.settled_but_for(collector, of_type).await,
-        }
+        self.cluster.settle(collector, rest).await
     }
 
     /// Creates garbage of a type that scenarios do not use otherwise, and fails unless it is

@@ -34,7 +34,7 @@ mod settings;
 mod transport;
 mod write_gate;
 
-pub use client::{Api, WriteSlot, WriteVerb};
+pub use client::{Api, WriteSlot};
 pub use commands::LabelledPod;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
@@ -60,5 +60,5 @@ pub use restore_fence::RestoreFence;
 pub use review::Reviews;
 pub use settings::Jitter;
 pub use settings::WallClock;
-pub use settings::{ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchSettings};
-pub use write_gate::{Clock, GateClosed, Moment, ReplicaRole, WriteGate};
+pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchSettings};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};

@@ -503,8 +503,7 @@ tokio::task_local! {
 }
 
 /// Measures the time from the event that an owner is gone to the DELETE of its dependent. Like a
-/// tracing span, it belongs to the task that processes the dependent, and follows its DELETE through
-/// the layers of the client down to the transport. Clones share one measurement.
+/// tracing span, it belongs to the task that processes the dependent. Clones share one measurement.
 #[derive(Clone, Debug)]
 pub struct DeletionLag(Arc<Measurement>);
 
@@ -523,11 +522,6 @@ impl DeletionLag {
     /// When the event arrived; `None` if a DELETE has been sent since.
     pub fn open_since(&self) -> Option<Instant> {
         (!self.0.ended.load(Ordering::Relaxed)).then_some(self.0.since)
-    }
-
-    /// Records that a DELETE is sent now. Only the first one counts.
-    pub fn deletion_sent(&self) {
-        self.deletion_sent_at(Instant::now());
     }
 
     /// Records that a DELETE was sent at this moment. Only the first one counts.

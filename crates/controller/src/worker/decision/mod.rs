@@ -28,7 +28,6 @@ pub use self::observer::{
     ReferenceDigest, RemovedReferences,
 };
 pub use self::summaries::{LoggedAs, Summaries};
-pub use kube_gc_config::DecisionLines;
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]
