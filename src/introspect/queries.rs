@@ -408,25 +408,21 @@ mod tests {
 
     #[test]
     fn invalid_parameters_are_rejected_with_a_reason() {
-        for (query, said) in [
-            ("reason=tired", "is not one of conflict, denied,"),
-            ("limit=0", "whole number from 1 to"),
-            ("uid=x", "unknown field `uid`"),
-            ("namespace=", "namespace: "),
-            ("namespace=a&namespace=b", "duplicate field `namespace`"),
+        let stuck = |query: &str| read::<StuckQuery>(query).map(drop);
+        let decisions = |query: &str| read::<DecisionQuery>(query).map(drop);
+        for (problem, said) in [
+            (stuck("reason=tired"), "is not one of conflict, denied,"),
+            (stuck("limit=0"), "whole number from 1 to"),
+            (stuck("uid=x"), "unknown field `uid`"),
+            (stuck("namespace="), "namespace: "),
+            (stuck("namespace=a&namespace=b"), "duplicate field `namespace`"),
+            (decisions("resource="), "resource: "),
+            (decisions("uid="), "uid: "),
+            (decisions("action="), "action: "),
+            (decisions("reason=denied"), "unknown field `reason`"),
         ] {
-            let problem = read::<StuckQuery>(query).unwrap_err();
-            assert!(problem.contains(said), "{query}: {problem}");
-        }
-        for (query, said) in [
-            ("resource=", "resource: "),
-            ("uid=", "uid: "),
-            ("action=", "action: "),
-            ("limit=many", "whole number from 1 to"),
-            ("reason=denied", "unknown field `reason`"),
-        ] {
-            let problem = read::<DecisionQuery>(query).unwrap_err();
-            assert!(problem.contains(said), "{query}: {problem}");
+            let problem = problem.unwrap_err();
+            assert!(problem.contains(said), "{problem}");
         }
         for query in ["uid=", "format=svg", "uids=x"] {
             assert!(read::<GraphQuery>(query).is_err(), "{query}");

@@ -541,16 +541,19 @@ mod tests {
             IdleReport::judge(&parked_ok, queues, unseen, &[], others).idle
         };
         let none = QueueCounts::default();
-        assert!(judge(none, 0, vec![]));
         let parked = QueueCounts { parked: 1, ..none };
-        assert!(judge(parked, 0, vec![]));
+        assert!(judge(none, 0, vec![]) && judge(parked, 0, vec![]));
         let queues = BTreeMap::from([("q".to_owned(), parked)]);
         let report = IdleReport::judge(&IdleQuery::default(), queues, 0, &[], Vec::new());
         assert_eq!((report.idle, report.reasons), (false, vec!["q: 1 parked".to_owned()]));
-        assert!(!judge(QueueCounts { ready: 1, ..none }, 0, vec![]));
-        assert!(!judge(QueueCounts { processing: 1, ..none }, 0, vec![]));
-        assert!(!judge(QueueCounts { delayed: 1, ..none }, 0, vec![]));
-        assert!(!judge(none, 1, vec![]));
-        assert!(!judge(none, 0, vec!["syncing".to_owned()]));
+        for (counts, unseen, others) in [
+            (QueueCounts { ready: 1, ..none }, 0, vec![]),
+            (QueueCounts { processing: 1, ..none }, 0, vec![]),
+            (QueueCounts { delayed: 1, ..none }, 0, vec![]),
+            (none, 1, vec![]),
+            (none, 0, vec!["syncing".to_owned()]),
+        ] {
+            assert!(!judge(counts, unseen, others));
+        }
     }
 }

@@ -38,27 +38,13 @@ fn series() -> BTreeMap<String, &'static Metric> {
     series
 }
 
-/// The names of series in a query: the words right before a `{` or in the parentheses of a
-/// function that are not functions, labels or keywords. An operator follows a label, a
-/// parenthesis follows a function, and a keyword precedes a list of labels.
-fn series_in(query: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// Each series in a query, and what is between its braces.
+fn selectors(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let mut rest = query;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '"') {
-        if rest[start..].starts_with('"') {
-            let text = &rest[start + 1..];
-            rest = &text[text.find('"').map_or(text.len(), |end| end + 1)..];
-            continue;
-        }
-        let word = &rest[start..];
-        let word = &word[..word.find(|c: char| !is_name(c)).unwrap_or(word.len())];
-        rest = &rest[start + word.len()..];
-        if rest.starts_with('{') {
-            found.insert(word.to_owned());
-        }
-    }
-    found
+    query.split('{').zip(query.split('{').skip(1)).map(move |(before, behind)| {
+        let name = before.rsplit(|c| !is_name(c)).next().unwrap_or_default();
+        (name, behind.split('}').next().unwrap_or_default())
+    })
 }
 
 /// Every query of the dashboard and the rules, with its place.
@@ -78,15 +64,15 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     let mut used = BTreeSet::new();
     let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
     for (place, query) in queries()? {
-        let names = series_in(&query);
+        let names: BTreeSet<&str> = selectors(&query).map(|(name, _)| name).collect();
         ensure!(!names.is_empty(), "{place}: no series in {query}");
         for name in names {
-            if recorded.contains(&name) {
-                *repeated.entry(name).or_default() += 1;
-            } else if let Some(metric) = series.get(&name) {
+            if recorded.contains(name) {
+                *repeated.entry(name.to_owned()).or_default() += 1;
+            } else if let Some(metric) = series.get(name) {
                 used.insert(metric.name);
             } else {
-                ensure!(OTHERS.contains(&name.as_str()), "{place}: there is no {name}");
+                ensure!(OTHERS.contains(&name), "{place}: there is no {name}");
             }
         }
     }
@@ -107,10 +93,9 @@ const ADDED: [&str; 5] = ["job", "namespace", "pod", "node", "alertname"];
 fn selectors_name_labels_and_values_that_there_are() -> Result<()> {
     let series = series();
     for (place, query) in queries()? {
-        for (before, selector) in query.split('{').zip(query.split('{').skip(1)) {
-            let name = before.rsplit(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).next();
-            let Some(metric) = name.and_then(|name| series.get(name)) else { continue };
-            let matchers = selector.split('}').next().unwrap_or_default().split(',').map(str::trim);
+        for (name, matchers) in selectors(&query) {
+            let Some(metric) = series.get(name) else { continue };
+            let matchers = matchers.split(',').map(str::trim);
             for (label, value) in matchers.filter_map(|matcher| matcher.split_once('=')) {
                 let label = label.trim_end_matches('!');
                 if ADDED.contains(&label) || label == "le" {

@@ -10,7 +10,7 @@ use std::fmt::{self, Debug, Display, Write as _};
 use std::time;
 
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
@@ -297,30 +297,34 @@ enum Place {
 }
 
 impl Structured {
+    fn new(text: impl Display, json: &impl Serialize, place: Place) -> Self {
+        // Only maps with other keys than strings cannot be values.
+        Self { text: text.to_string(), json: serde_json::to_value(json).unwrap_or_default(), place }
+    }
+
     /// A field that has the value in JSON.
     pub fn field(value: impl Display + Serialize) -> Self {
-        Self { text: value.to_string(), json: json(&value), place: Place::OwnField }
+        Self::new(&value, &value, Place::OwnField)
     }
 
     /// A field of text. In JSON, the line has the members of the value instead.
     pub fn members(value: impl Display + Serialize) -> Self {
-        Self { place: Place::TopLevel, ..Self::field(value) }
+        Self::new(&value, &value, Place::TopLevel)
     }
 
     /// The object that a line is about: `resource`, `namespace`, `name` and `uid` in JSON.
     pub fn object(identity: &Identity) -> Self {
-        Self { place: Place::TopLevel, ..Self::other_object(identity) }
+        Self::new(identity, &ObjectView::from(identity), Place::TopLevel)
     }
 
     /// The same of an object whose name is not known.
     pub fn key(key: &Key) -> Self {
-        Self { text: key.to_string(), json: json(&ObjectView::from(key)), place: Place::TopLevel }
+        Self::new(key, &ObjectView::from(key), Place::TopLevel)
     }
 
     /// Another object that a line names.
     pub fn other_object(identity: &Identity) -> Self {
-        let json = json(&ObjectView::from(identity));
-        Self { text: identity.to_string(), json, place: Place::OwnField }
+        Self::new(identity, &ObjectView::from(identity), Place::OwnField)
     }
 
     /// The first of these texts under this name, which is an array in JSON, and the number of the
@@ -328,23 +332,18 @@ impl Structured {
     pub fn list<T: Display>(name: &'static str, items: impl ExactSizeIterator<Item = T>) -> Option<Self> {
         let total = items.len();
         let items: Vec<_> = items.take(LISTED).map(|item| word(&item.to_string()).to_string()).collect();
-        let mut json = serde_json::Map::from_iter([(name.to_owned(), json(&items))]);
         let more = total - items.len();
-        json.extend((more > 0).then(|| (format!("more_{name}"), more.into())));
+        let mut members = Members(vec![(name.to_owned(), json!(items))]);
+        members.0.extend((more > 0).then(|| (format!("more_{name}"), more.into())));
         // Quoted, because it has spaces.
         let text = format!("{:?}", listed(", ", total, &items));
-        (total > 0).then_some(Self { text, json: json.into(), place: Place::TopLevel })
+        (total > 0).then(|| Self::new(text, &members, Place::TopLevel))
     }
 
     /// As a value for `tracing`.
     pub fn logged(&self) -> &(dyn Error + 'static) {
         self
     }
-}
-
-/// Only maps with other keys than strings cannot be values.
-fn json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
 }
 
 impl Display for Structured {
@@ -424,18 +423,11 @@ impl Display for PrintedReference<'_> {
 
 /// An owner reference as a field of the log. Its author chooses the text, so it is cut and escaped.
 pub fn owner_reference(reference: &OwnerReference) -> Structured {
-    #[derive(Serialize)]
-    struct Owner {
-        api_version: String,
-        kind: String,
-        name: String,
-        uid: String,
-    }
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     let [api_version, kind, name] = [api_version, kind, name].map(|text| word(text).to_string());
-    let json = json(&Owner { api_version, kind, name, uid: uid.shown().to_string() });
-    let text = format!("{:?}", bounded(PrintedReference(reference)));
-    Structured { text, json, place: Place::OwnField }
+    let json =
+        json!({ "api_version": api_version, "kind": kind, "name": name, "uid": uid.shown().to_string() });
+    Structured::new(format!("{:?}", bounded(PrintedReference(reference))), &json, Place::OwnField)
 }
 
 #[cfg(test)]
@@ -444,7 +436,6 @@ mod tests {
 
     use kube_gc_core::object::{GroupResource, ResourceType, Scope, Uid};
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Label, SharedString};
 use tokio::time::Instant;
 
-use super::labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason, values};
+use super::labels::{
+    ACTIONS, ApiSide, EventKind, InvalidReference, MonitorState, OUTCOMES, Queue, StuckReason, values,
+};
 use super::names::{self, ALL, Kind, Metric};
 use kube_gc_core::object::GroupResource;
 
@@ -145,9 +147,6 @@ recorded! {
 
     // Decisions and their outcomes.
 
-    /// Counts a decision about an object of this type.
-    count decision(action: &'static str, outcome: &str, resource: &GroupResource) =
-        DECISIONS[action, outcome.to_string(), resource.to_string()];
     /// Records the memory of the decision log.
     set decision_log_bytes(bytes: usize) = DECISION_LOG_BYTES[], float(bytes);
     /// Counts a decision that is not logged because it equals the previous one.
@@ -231,6 +230,13 @@ pub fn request(verb: &'static str, resource: &GroupResource, code: &str, duratio
     counter(&names::REQUESTS, [verb.into(), resource.to_string().into(), code.to_owned().into()])
         .increment(1);
     histogram(&names::REQUEST_DURATION, [verb.into()]).record(duration);
+}
+
+/// Counts a decision about an object of this type. Its series has been there from the start.
+pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
+    debug_assert!(ACTIONS.contains(&action) && OUTCOMES.contains(&outcome), "{action} {outcome}");
+    let labels = [action.into(), outcome.to_owned().into(), resource.to_string().into()];
+    counter(&names::DECISIONS, labels).increment(1);
 }
 
 /// Adds to the total time of outages of the API server.

@@ -167,38 +167,38 @@ async fn long_heads_are_rejected() {
 
 const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
+/// Sends this many requests that wait, each half of the limit from another address, and looks around
+/// meanwhile.
+async fn while_waiting(server: &Server, requests: usize, looks: impl Future<Output = ()>) {
+    let wait = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
+    let waiting = (0..requests).map(async |number| exchange(from(number).await, wait).await);
+    let checks = async {
+        let _ = server.waiting.acquire_many(requests as u32).await.unwrap();
+        looks.await;
+        server.go_on.notify_waiters();
+    };
+    let (answers, ()) = tokio::join!(futures::future::join_all(waiting), checks);
+    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+}
+
 #[tokio::test]
 async fn too_many_concurrent_requests_get_retry_after_and_probes_do_not() {
     assert_eq!((MAX_REQUESTS, MAX_REQUESTS_PER_SOURCE), (32, 16), "the documented limits");
     let server = Server::start(Listener::Health, Protection::default()).await;
-    let wait = "GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    let from = |number: usize| server.connect_from(1 + (number / MAX_REQUESTS_PER_SOURCE) as u8);
-    let waiting = (0..MAX_REQUESTS).map(async |number| exchange(from(number).await, wait).await);
-    let waiting = futures::future::join_all(waiting);
-    let checks = async {
-        let _ = server.waiting.acquire_many(MAX_REQUESTS as u32).await.unwrap();
+    let looks = async {
         let answer = exchange(server.connect_from(200).await, METRICS).await;
         assert!(is(&answer, "503 ") && answer.contains("retry-after: 1\r\n"), "{answer}");
         assert!(is(&server.get("/livez", "").await, "200 "));
-        server.go_on.notify_waiters();
     };
-    let (answers, ()) = tokio::join!(waiting, checks);
-    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+    while_waiting(&server, MAX_REQUESTS, looks).await;
     assert!(is(&server.get("/metrics", "").await, "200 "), "their slots are free again");
-}
-
-#[tokio::test]
-async fn one_source_cannot_use_all_request_slots() {
-    let server = Server::start(Listener::Health, Protection::default()).await;
-    let waiting = futures::future::join_all((0..MAX_REQUESTS_PER_SOURCE).map(|_| server.get("/wait", "")));
-    let checks = async {
-        let _ = server.waiting.acquire_many(MAX_REQUESTS_PER_SOURCE as u32).await.unwrap();
+    // One source cannot use all slots.
+    let looks = async {
         assert!(is(&server.get("/metrics", "").await, "503 "));
         assert!(is(&exchange(server.connect_from(2).await, METRICS).await, "200 "));
-        server.go_on.notify_waiters();
     };
-    let (answers, ()) = tokio::join!(waiting, checks);
-    assert!(answers.iter().all(|answer| is(answer, "200 ")), "{answers:?}");
+    while_waiting(&server, MAX_REQUESTS_PER_SOURCE, looks).await;
 }
 
 /// `/long` is complete at once, and larger than what the system buffers without a reader; `/stream`

@@ -135,27 +135,14 @@ fn an_object_has_members_in_json_and_is_one_text_otherwise() {
     assert!(line.contains(&format!("decision object=deployments.apps shop/web ({uid}) owner=")), "{line}");
 }
 
-/// An array in JSON and a text otherwise, as the owners of a decision are.
-#[derive(Debug, serde::Serialize)]
-struct Owners {
-    owners: Vec<String>,
-    more_owners: usize,
-}
-
-impl std::fmt::Display for Owners {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.owners)
-    }
-}
-
 #[test]
 fn escaping_does_not_make_a_line_longer_than_its_limit() {
-    let owners = || Owners { owners: vec!["\u{1b}".repeat(256); 16], more_owners: 7984 };
+    let owners = vec!["\u{1b}".repeat(256); 8000];
     for format in [LogFormat::Text, LogFormat::Json] {
         let line = logged(format, "info", || {
             tracing::warn!(
                 object = Structured::object(&named("web")).logged(),
-                owners = Structured::members(owners()).logged(),
+                owners = Structured::list("owners", owners.iter()).as_ref().map(Structured::logged),
                 error = %"\u{202e}".repeat(2048),
                 "decision"
             );
