@@ -21,6 +21,7 @@ use wildmatch::WildMatch;
 
 use crate::demo::cluster::User;
 use crate::node::{self, Disk as _, Look, NodeCollector, PassResult, PodSource};
+use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 /// A gibibyte.
 pub const GIB: u64 = 1 << 30;
