@@ -8,10 +8,10 @@ pub mod app {
 }
 
 pub mod introspect {
-    pub use crate::introspect::CollectorStatus;
+    pub use crate::introspect::{CollectorStatus, IdleQuery, IdleReport};
 }
 
 #[cfg(feature = "node")]
 pub mod node {
-    pub use crate::node::{NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now};
+    pub use crate::node::{NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
 }

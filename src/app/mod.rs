@@ -28,7 +28,7 @@ mod settings;
 use std::fmt;
 
 #[cfg(feature = "demo")]
-pub use crate::introspect::CollectorIntrospection;
+pub use crate::introspect::{CollectorIntrospection, IdleQuery};
 #[cfg(feature = "demo")]
 pub use process::{Threads, block_on_one_runtime, termination};
 pub use run::{RunOptions, Target, run};

@@ -18,7 +18,7 @@ pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, 
 pub use lists::Watcher;
 pub use session::{ObjectArgument, Session, TypeFilter};
 pub use source::Source;
-pub use tree::{Hidden, MOST_OBJECTS, NodeExtra, TreeAnswer, TreeQuery};
+pub use tree::{Hidden, MOST_OBJECTS, TreeAnswer, TreeQuery};
 
 /// Why a question has no answer.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -191,7 +191,7 @@ async fn a_dry_run_decides_and_writes_nothing() -> Result<()> {
     let proxy = Proxy::start(plane).await?;
     let collector = Collector::start_with(proxy.kubeconfig(), Options::default().arg("--dry-run")).await?;
     collector.ready().await?;
-    collector.idle_with_parked(&cluster.seen()).await?;
+    cluster.settled_with_parked(&collector).await?;
     // Discovery requests are not about a resource.
     let writes = Matcher::default().when(|request| match request.verb {
         Verb::Get | Verb::List | Verb::Watch => false,

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use kube_gc::internals::app::{Controller, Setup};
-use kube_gc::internals::introspect::CollectorStatus;
+use kube_gc::internals::introspect::{CollectorStatus, IdleQuery, IdleReport};
 use kube_gc_client::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc_config::{DecisionLines, Settings};
 use kube_gc_controller::actors::Placement;
 use kube_gc_core::object::{GroupResource, HashSeed};
-use kube_gc_observe::http::{IdleQuery, IdleReport};
 use kube_gc_observe::telemetry::Exporter;
 use tokio::time::Instant;
 

@@ -133,11 +133,11 @@ pub(super) mod duration {
 
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    pub(crate) fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&humantime::format_duration(*value))
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         humantime::parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
@@ -148,18 +148,13 @@ pub(super) mod group_resources {
 
     use kube_gc_core::object::GroupResource;
 
-    pub(crate) fn serialize<S: Serializer>(
-        value: &[GroupResource],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(value: &[GroupResource], serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(value)
     }
 
     /// Rejects text that cannot be a resource type: ignoring such a type would silently
     /// have no effect.
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<GroupResource>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<GroupResource>, D::Error> {
         let fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let read = |text: &String| {
             let is_type = text.split('.').all(|label| !label.is_empty() && label.bytes().all(fine));

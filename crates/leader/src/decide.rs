@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::{Record, ReplicaId};
-use kube_gc_client::Moment;
 
 /// A record, and when this replica first saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct Observation {
     pub record: Record,
     /// When this replica first saw the record, on its own clock. It may have been written long
     /// before, so the replica waits too long rather than not long enough.
-    pub since: Moment,
+    pub since: Duration,
     /// How long the record is valid from then on, unless it changes.
     pub lasts: Duration,
 }
@@ -20,7 +19,7 @@ pub struct Observation {
 impl Observation {
     /// The observation after another read: the same as before, unless the record has changed.
     /// `otherwise` is the duration of a record that has none.
-    pub fn after(before: Option<Self>, record: Record, now: Moment, otherwise: Duration) -> Self {
+    pub fn after(before: Option<Self>, record: Record, now: Duration, otherwise: Duration) -> Self {
         match before {
             Some(before) if before.record == record => before,
             _ => Self { lasts: record.duration.unwrap_or(otherwise), record, since: now },
@@ -28,8 +27,8 @@ impl Observation {
     }
 
     /// When another replica may take the lease, unless the record changes before.
-    pub const fn expires(&self) -> Moment {
-        self.since.after(self.lasts)
+    pub const fn expires(&self) -> Duration {
+        self.since.saturating_add(self.lasts)
     }
 }
 
@@ -45,7 +44,7 @@ pub enum LeaseAction {
     /// Another replica holds the lease.
     Wait {
         /// When it expires, unless it is renewed.
-        until: Moment,
+        until: Duration,
     },
 }
 
@@ -53,7 +52,7 @@ pub enum LeaseAction {
 ///
 /// The write that follows has the version that was read as a precondition. So if several
 /// replicas decide the same, only one succeeds.
-pub fn decide(observed: Option<&Observation>, now: Moment, me: &ReplicaId) -> LeaseAction {
+pub fn decide(observed: Option<&Observation>, now: Duration, me: &ReplicaId) -> LeaseAction {
     let Some(observed) = observed else { return LeaseAction::Create };
     match &observed.record.holder {
         Some(_) if observed.record.is_held_by(me) => LeaseAction::Renew,
@@ -69,8 +68,8 @@ mod tests {
 
     use super::*;
 
-    fn at(millis: u64) -> Moment {
-        Moment::from_origin(Duration::from_millis(millis))
+    fn at(millis: u64) -> Duration {
+        Duration::from_millis(millis)
     }
 
     /// Of another replica.
@@ -91,7 +90,7 @@ mod tests {
             let me = ReplicaId::new("me");
             let seen = Observation::after(None, record(seconds, 0), at(since), OTHERWISE);
             let lasts = seconds.map_or(OTHERWISE, Duration::from_secs);
-            let expires = at(since).after(lasts);
+            let expires = at(since) + lasts;
             let decision = decide(Some(&seen), at(since + later), &me);
             if Duration::from_millis(later) < lasts {
                 prop_assert_eq!(decision, LeaseAction::Wait { until: expires });

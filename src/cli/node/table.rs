@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_node::pass::Record;
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
-use crate::cli::text::{Cell, Look};
+use crate::cli::text::{Cell, Look, plural};
 use crate::node::{PassResult, Report};
 
 /// A plan for people.
@@ -61,10 +62,11 @@ pub fn result(report: &Report, result: &PassResult) -> String {
         let _ = write!(text, " {failed} could not be removed.");
     }
     text.push('\n');
-    for item in result.items.iter().filter(|item| item.outcome != "removed") {
-        let why = item.reason.as_deref().unwrap_or_default();
-        let _ =
-            writeln!(text, "  {} {} ({}): {}", what(item.what), Escaped(&item.id), item.rule, Escaped(why));
+    for Record { candidate, outcome } in &result.items {
+        if let Some(why) = outcome.reason() {
+            let (what, id) = (what(candidate.what()), Escaped(candidate.id()));
+            let _ = writeln!(text, "  {what} {id} ({}): {}", candidate.rule, Escaped(&why));
+        }
     }
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));
@@ -184,22 +186,11 @@ fn removals(plan: &Plan) -> String {
         .into_iter()
         .map(|kind| (kind, count(kind)))
         .filter(|(_, count)| *count > 0)
-        .map(|(kind, count)| format!("{count} {}", plural(kind, count)))
+        .map(|(kind, count)| format!("{count} {}", plural(what(kind), count)))
         .collect();
     if parts.is_empty() {
         return "To remove: nothing.".to_owned();
     }
     let bytes = plan.removed().filter_map(|entry| entry.bytes).fold(0, u64::saturating_add);
     format!("To remove: {}; about {}.", parts.join(", "), Bytes(bytes))
-}
-
-const fn plural(kind: What, count: usize) -> &'static str {
-    match (kind, count) {
-        (kind, 1) => what(kind),
-        (What::Container, _) => "containers",
-        (What::Sandbox, _) => "sandboxes",
-        (What::LogDirectory, _) => "log directories",
-        (What::LogSymlink, _) => "log symlinks",
-        (What::Image, _) => "images",
-    }
 }

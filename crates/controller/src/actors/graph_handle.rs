@@ -16,7 +16,6 @@ use kube_gc_core::graph::{
 };
 use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 use kube_gc_insight::{Fact, Need, facts};
-use kube_gc_observe::http::Ended;
 
 /// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
@@ -45,12 +44,6 @@ pub enum Finding {
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 #[error("the graph partition has ended")]
 pub struct PartitionEnded;
-
-impl From<PartitionEnded> for Ended {
-    fn from(_: PartitionEnded) -> Self {
-        Self
-    }
-}
 
 impl From<MailboxError> for PartitionEnded {
     fn from(_: MailboxError) -> Self {

@@ -7,8 +7,9 @@ use kube::client::Body;
 use tokio::sync::watch;
 
 use super::{Collector, server};
+use crate::introspect::queries::ObjectQuery;
+use crate::introspect::stream::Streamed as _;
 use kube_gc_core::object::Uid;
-use kube_gc_observe::http::{ObjectQuery, Streamed as _};
 
 #[tokio::test]
 async fn a_type_that_is_not_listed_yet_is_named_until_it_is() {

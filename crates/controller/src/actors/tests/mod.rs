@@ -32,7 +32,7 @@ pub fn in_system<F: Future>(test: F) -> F::Output {
     System::with_tokio_rt(runtime).block_on(test)
 }
 
-/// A ConfigMap.
+/// A config map whose uid says where it is.
 pub fn identity(namespace: &str, name: &str) -> Identity {
     config_map(namespace, name, &format!("{namespace}/{name}"))
 }

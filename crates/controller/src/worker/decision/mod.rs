@@ -24,8 +24,8 @@ use kube_gc_observe::telemetry::{Structured, record};
 use self::summaries::{Counted, Group};
 
 pub use self::observer::{
-    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, ReferenceDigest,
-    RemovedReferences,
+    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, OwnerView,
+    ReferenceDigest, RemovedReferences,
 };
 pub use self::summaries::{LoggedAs, Summaries};
 

@@ -19,10 +19,11 @@ use serde::ser::Serializer;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
+use kube_gc_config::DecisionLines;
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
 use kube_gc_core::text::{LISTED, listed, word};
 use kube_gc_observe::telemetry::logging::{self, PendingLines};
-use kube_gc_observe::telemetry::{DecisionLines, Structured, owner_reference, record};
+use kube_gc_observe::telemetry::{Structured, owner_reference, record};
 
 /// How the log shows a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_client::{
-    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, WriteSlot, WriteVerb,
+    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, Verb, WriteSlot,
 };
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
@@ -64,7 +64,7 @@ impl DeleteWork {
         let api = &self.context.api;
         let references = removal.references();
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
-        let turn = api.write_slot(WriteVerb::Patch, &item.identity, requests).await?;
+        let turn = api.write_slot(Verb::Patch, &item.identity, requests).await?;
         self.confirm_solid(&turn, solid).await?;
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await?)
     }
@@ -96,7 +96,7 @@ impl DeleteWork {
             // last slot is given back before the next one is waited for.
             drop(turn.take());
             let requests = 1 + api.requests_for_patch(type_of_item, removal.references());
-            let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
+            let next = turn.insert(api.write_slot(Verb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookupResult::Found(live)) => live,
                 Ok(LookupResult::Absent(proof)) => return Ok(Patched::Gone(proof)),
@@ -162,7 +162,7 @@ impl DeleteWork {
         doubtful: bool,
     ) -> Result<Option<FinalizerRemoval>, Interrupted> {
         // One request to read the object, and one to patch it.
-        let turn = self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await?;
+        let turn = self.context.api.write_slot(Verb::Patch, &item.identity, 2).await?;
         // Checked only now, because a blocking dependent may have appeared while the request waited
         // for its turn.
         if !self.still_unblocked(item, doubtful).await? {

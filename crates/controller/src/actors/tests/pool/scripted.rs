@@ -45,7 +45,7 @@ impl Work for Scripted {
                     return retry(StuckReason::Unresolved, "another owner cannot be looked up");
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
-                lag.deletion_sent();
+                lag.deletion_sent_at(tokio::time::Instant::now());
                 Completion::Done
             }
             Some("changing") => retry(StuckReason::Conflict, "it has changed"),
