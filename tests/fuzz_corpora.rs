@@ -5,7 +5,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kube_gc::fuzzing::{TARGETS, Target};
+use kube_gc_decode::fuzzing;
+
+/// A target: takes any bytes, panics when they show a fault.
+type Target = fn(&[u8]);
+
+/// All targets by name; each has its corpus in `fuzz/corpus/`.
+const TARGETS: [(&str, Target); 7] = [
+    ("object", fuzzing::object),
+    ("list", fuzzing::list),
+    ("list_protobuf", fuzzing::list_protobuf),
+    ("watch", fuzzing::watch),
+    ("watch_protobuf", fuzzing::watch_protobuf),
+    ("discovery", kube_gc_client::fuzzing::discovery),
+    ("config", kube_gc_config::fuzzing::config),
+];
 
 /// The number of mutations for a target: loading a configuration takes a hundred times as long as
 /// decoding an object.

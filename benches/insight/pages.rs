@@ -24,7 +24,7 @@ const TIMES: usize = 20;
 const SEARCHES: usize = 50;
 /// The time limit of an event.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How the page asks for an object, as `REACH` of `src/http/ui/live.js`.
+/// How the page asks for an object, as `REACH` of `crates/observe/src/http/ui/live.js`.
 const REACH: &str = "max=140&limit=140";
 /// The milliseconds that a person waits for.
 const SECOND: Option<f64> = Some(1000.0);

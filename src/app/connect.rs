@@ -2,9 +2,11 @@
 
 use super::run::Target;
 use super::{Error, ErrorKind};
-use crate::api::{Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config};
-use crate::config::Settings;
-use crate::worker::namespaces::find_rival;
+use kube_gc_client::{
+    Api, ApiError, ApiSettings, ConnectError, Connection, ErrorClass, WriteGate, load_config,
+};
+use kube_gc_config::Settings;
+use kube_gc_controller::worker::namespaces::find_rival;
 
 /// Reads the kubeconfig, asks its exec plugin, and builds a client for the server that it names. Sends
 /// nothing yet.

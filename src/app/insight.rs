@@ -8,9 +8,9 @@ use super::connect::{self, advice};
 use super::process::{block_on, termination};
 use super::run::Target;
 use super::{Error, ErrorKind, settings};
-use crate::api::{ApiError, WriteGate};
-use crate::config::Settings;
 use crate::insight::{InsightError, Session};
+use kube_gc_client::{ApiError, WriteGate};
+use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
 
 /// How a command reaches the cluster, and as whom.

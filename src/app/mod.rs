@@ -9,7 +9,7 @@
 //! | `connect` | checks that the API server is reachable and that the credentials are sufficient |
 //! | `insight` | the process of `kube-gc tree` and `kube-gc explain` |
 //! | `node` | the process of `kube-gc node` |
-//! | `settings` | translates [`Settings`](crate::config::Settings) into those of the client and the actors |
+//! | `settings` | translates [`Settings`](kube_gc_config::Settings) into those of the client and the actors |
 //! | `process` | runtimes and threads, signals, the parent process, and the file of `--ready-file` |
 //!
 //! The command line, the demo and the library all start here. Nothing here depends on `cli`.

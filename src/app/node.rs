@@ -13,15 +13,15 @@ use super::process::{Threads, block_on_one_thread, termination};
 use super::run::Target;
 use super::served::{Bound, Protections, certificates};
 use super::{Error, ErrorKind, settings};
-use crate::actors::node::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::api::{Api, ApiError, Connection, WriteGate};
-use crate::config::{PodKnowledge, Settings};
-use crate::http::health_router;
 use crate::introspect::node::NodeView;
+use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
 use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Problem, Report, now, why_dry};
-use crate::telemetry::{Exporter, logging, record};
+use kube_gc_client::{Api, ApiError, Connection, WriteGate};
+use kube_gc_config::{PodKnowledge, Settings};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
+use kube_gc_observe::http::health_router;
+use kube_gc_observe::telemetry::{Exporter, logging, record};
 
 /// How often gauges of the process are set. Prometheus scrapes less often.
 const SAMPLE: Duration = Duration::from_secs(5);
@@ -221,7 +221,7 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let (status, published) = watch::channel(NodeStatus::default());
     let cancel = CancellationToken::new();
     let context = NodeContext { events, status, cancel: cancel.clone() };
-    let mut collecting = tokio::spawn(node::collect(context, options, collector));
+    let mut collecting = tokio::spawn(run::collect(context, options, collector));
     let view = NodeView::new(published);
     let asked = view.clone();
     let health = health_router(move || asked.readiness(), exporter);

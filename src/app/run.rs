@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use super::process::{Parent, ReadyFile, Threads, block_on, termination};
 use super::served::{Protections, ServedCollector, certificates};
 use super::{Error, ErrorKind, connect, settings};
-use crate::api::{Api, Clock, ConnectError, Connection, WriteGate};
-use crate::config::{LeaderSettings, Settings, available_cores};
-use crate::leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
-use crate::telemetry::{self, Exporter, record};
+use kube_gc_client::{Api, Clock, ConnectError, Connection, WriteGate};
+use kube_gc_config::{LeaderSettings, Settings, available_cores};
+use kube_gc_leader::{ApiLeases, Elector, LeaseAnnotations, LeaseName, Leases, ReplicaId, Timing};
+use kube_gc_observe::telemetry::{self, Exporter, record};
 
 /// Which API server to connect to, and as whom. This is no setting: a file of settings fits several clusters.
 #[derive(Args, Clone, Debug, Default)]
@@ -265,9 +265,9 @@ mod tests {
     use k8s_openapi::api::coordination::v1::Lease;
 
     use super::*;
-    use crate::api::GateClosed;
     use crate::app::process::{Threads, block_on};
-    use crate::leader::{LeaseError, NoAnnotations};
+    use kube_gc_client::GateClosed;
+    use kube_gc_leader::{LeaseError, NoAnnotations};
 
     /// A Lease without other candidates. Reports each renewal.
     struct Alone {

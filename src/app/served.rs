@@ -12,18 +12,18 @@ use tokio_util::task::TaskTracker;
 use super::controller::Controller;
 use super::process::Threads;
 use super::{Error, ErrorKind};
-use crate::actors::{GraphThreads, Placement};
-use crate::api::{Api, Connection, Reviews};
-use crate::config::{Listeners, Settings, available_cores};
-use crate::http::{
-    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
-};
 #[cfg(feature = "demo")]
 use crate::introspect::CollectorIntrospection;
 use crate::introspect::debug_router;
-use crate::leader::LeaseAnnotations;
-use crate::telemetry::Exporter;
-use crate::worker::DecisionObserver;
+use kube_gc_client::{Api, Connection, Reviews};
+use kube_gc_config::{Listeners, Settings, available_cores};
+use kube_gc_controller::actors::{GraphThreads, Placement};
+use kube_gc_controller::worker::DecisionObserver;
+use kube_gc_leader::LeaseAnnotations;
+use kube_gc_observe::http::{
+    Authorizer, Certificates, Hosts, Listener, Listening, Protection, TlsFiles, bind, health_router,
+};
+use kube_gc_observe::telemetry::Exporter;
 
 /// The timeout of a token or access review. A scrape usually times out after ten seconds.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(8);

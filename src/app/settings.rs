@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::controller::ControllerSettings;
-use crate::actors::{DiscoverySettings, Placement};
-use crate::api::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
-use crate::config::{self, Settings};
-use crate::telemetry::record;
-use crate::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
+use kube_gc_client::{ApiSettings, Encoding, RequestObserver, Verb, WatchProtocol, WatchSettings};
+use kube_gc_config::{self as config, Settings};
+use kube_gc_controller::actors::{DiscoverySettings, Placement};
+use kube_gc_controller::worker::{DecisionLines, DecisionObserver, ORPHAN_PAGE};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};
+use kube_gc_observe::telemetry::record;
 
 /// The settings of the API client.
 pub fn api(settings: &Settings) -> ApiSettings {

@@ -10,7 +10,7 @@ use super::exit::Exit;
 use super::report;
 use super::shared::{LogArgs, begin, ended, name};
 use crate::app::{self, RunOptions, Target};
-use crate::config::{ConfigError, DecisionLines, Loader, Settings};
+use kube_gc_config::{ConfigError, DecisionLines, Loader, Settings};
 
 /// The end of `kube-gc run --help`.
 const EXAMPLES: &str = "\
@@ -158,7 +158,7 @@ mod tests {
 
     use super::super::{Cli, Command};
     use super::*;
-    use crate::config::LogFormat;
+    use kube_gc_config::LogFormat;
 
     fn parse(line: &str) -> RunArgs {
         match Cli::try_parse_from(line.split(' ')).unwrap().command {

@@ -15,15 +15,15 @@ use serde_json::Value;
 
 use super::Options;
 use super::recorder::{Recorder, Request};
-use crate::api::{Api, WriteGate};
 use crate::app::{
     CollectorIntrospection, Error, ErrorKind, Protections, ServedCollector, Threads, api_settings,
 };
-use crate::http::IdleQuery;
-use crate::telemetry::{Exporter, record};
 use kube_gc_apiserver::ApiServer;
 use kube_gc_apiserver::http::{Scheme, Serving};
+use kube_gc_client::{Api, WriteGate};
 use kube_gc_core::object::{GroupResource, ResourceVersion};
+use kube_gc_observe::http::IdleQuery;
+use kube_gc_observe::telemetry::{Exporter, record};
 
 /// A running server and a running collector.
 pub struct Cluster {

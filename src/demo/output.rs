@@ -12,8 +12,8 @@ use serde_json::json;
 
 use super::cluster::Endpoints;
 use super::recorder::{Owner, Request, Step};
-use crate::telemetry::Escaped;
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
+use kube_gc_observe::telemetry::Escaped;
 
 /// A pause in which a person reads a few lines.
 pub const READING_PAUSE: Duration = Duration::from_millis(2500);

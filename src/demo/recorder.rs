@@ -12,9 +12,9 @@ use serde_json::Value;
 use tower::ServiceExt as _;
 
 use super::shop::display_name;
-use crate::api::Finalizer;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_apiserver::ApiServer;
+use kube_gc_client::Finalizer;
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, JudgedOwner, Occurrence};
 use kube_gc_core::object::{Identity, Namespace};
 
 /// A request and its result, as the JSON output has them.

@@ -13,7 +13,7 @@ use super::recorder::Recorder;
 use super::shop::{
     Fixture, GONE, Link, OBJECTS, ObjectRef, Operation, PREREQUISITES, SCENARIOS, Scenario, WARNED,
 };
-use crate::api::OWNER_REF_INVALID_NAMESPACE;
+use kube_gc_client::OWNER_REF_INVALID_NAMESPACE;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
 
 /// What is known of one run in one cluster.

@@ -11,7 +11,7 @@ mod session;
 mod source;
 mod tree;
 
-use crate::api::ApiError;
+use kube_gc_client::ApiError;
 
 pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};

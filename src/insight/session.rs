@@ -9,7 +9,7 @@ use wildmatch::WildMatch;
 
 use super::InsightError;
 use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
-use crate::api::{Api, Discovered, ErrorClass, GroupFailure};
+use kube_gc_client::{Api, Discovered, ErrorClass, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{LiveObject, Unseen};

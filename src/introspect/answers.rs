@@ -6,17 +6,17 @@ use std::time::{Duration, SystemTime};
 
 use super::introspection::CollectorIntrospection;
 use super::questions::Freshness;
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::http::{
-    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, MOST_PAGED,
-    NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
-};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{MemberMark, MembersOf, PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, Scope};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
     Explanation, Forecast, NamespaceContents, NeighbourhoodQuery, PlanQuery, Unseen, Walk, explain,
     explain_namespace, neighbourhood, page, plan, stuck,
+};
+use kube_gc_observe::http::{
+    CausesPage, CausesQuery, DecisionQuery, Ended, ExplainQuery, ExplanationPage, MOST_PAGED,
+    NeighbourhoodPage, ObjectQuery, PlanPage, PlanRequest, StuckItem, StuckQuery,
 };
 
 /// The maximum number of decisions that an explanation names.

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use crate::api::Finalizer;
-use crate::http::{
+use kube_gc_client::Finalizer;
+use kube_gc_controller::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
+use kube_gc_core::object::PropagationPolicy;
+use kube_gc_observe::http::{
     DEFAULT_LIMIT, DecisionQuery, DecisionView, DecisionsPage, ObjectView, OwnerView, Timestamp,
 };
-use crate::telemetry::record;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, Occurrence};
-use kube_gc_core::object::PropagationPolicy;
+use kube_gc_observe::telemetry::record;
 
 /// Keeps the last decisions. Clones share them.
 ///
@@ -143,15 +143,15 @@ fn view(entry: &DecisionLogEntry) -> DecisionView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::tests::identity;
-    use crate::worker::classified::Evidence;
-    use crate::worker::decision::JudgedOwner;
+    use kube_gc_controller::worker::classified::Evidence;
+    use kube_gc_controller::worker::decision::JudgedOwner;
+    use kube_gc_core::object::config_map;
     use kube_gc_core::object::{GroupResource, Namespace, OwnerReference, Uid};
     use kube_gc_core::verdict::ReferenceClass;
 
     fn decision(name: &str) -> DecisionRecord {
         DecisionRecord {
-            object: identity("ns", name),
+            object: config_map("ns", name, name),
             action: "delete",
             policy: None,
             finalizer: None,
@@ -204,7 +204,7 @@ mod tests {
             outcome: "denied",
             ..decision("denied")
         });
-        log.decided(&DecisionRecord { object: identity("other", "denied"), ..decision("x") });
+        log.decided(&DecisionRecord { object: config_map("other", "denied", "denied"), ..decision("x") });
 
         let page = |query: DecisionQuery| log.page(&query);
         let all = page(DecisionQuery::default());

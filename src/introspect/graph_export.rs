@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use futures::stream::{Stream, try_unfold};
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::dump::{DumpFormat, DumpId, DumpNode, DumpWriter, Neighborhood};
 use kube_gc_core::graph::{Cursor, Dump, Partition, PartitionId};
 use kube_gc_core::object::Uid;

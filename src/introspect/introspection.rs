@@ -5,26 +5,25 @@ use std::time::{Duration, SystemTime};
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, TryStreamExt as _};
 
-use crate::actors::discovery::DiscoveryFailure;
-use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::pool::PoolStatus;
-use crate::api::{Api, ReplicaRole};
-use crate::http::{
+use crate::introspect::decision_log::DecisionLog;
+use crate::introspect::graph_export::{component, whole};
+use crate::introspect::questions::Questions;
+use crate::introspect::status::{CollectorStatus, counts};
+use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_controller::actors::discovery::DiscoveryFailure;
+use kube_gc_controller::actors::pool::PoolStatus;
+use kube_gc_controller::worker::comparison::Comparison;
+use kube_gc_core::graph::dump::DumpFormat;
+use kube_gc_core::object::{Key, Uid};
+use kube_gc_core::text::LISTED;
+use kube_gc_insight::State;
+use kube_gc_observe::http::{
     DecisionQuery, DecisionsPage, DisagreementView, Ended, Facts, FailingItem, FindQuery, FoundObject,
     FoundPage, IdleQuery, IdleReport, Latencies, MonitorStatus, NeighbourhoodPage, ObjectQuery, ObjectView,
     QueueStatus, QueueSummary, Readiness, Streamed, StuckPage, StuckQuery, SummaryPage, Timestamp,
     Undiscovered,
 };
-use crate::introspect::decision_log::DecisionLog;
-use crate::introspect::graph_export::{component, whole};
-use crate::introspect::questions::Questions;
-use crate::introspect::status::{CollectorStatus, counts};
-use crate::telemetry::{Exporter, names};
-use crate::worker::comparison::Comparison;
-use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_core::object::{Key, Uid};
-use kube_gc_core::text::LISTED;
-use kube_gc_insight::State;
+use kube_gc_observe::telemetry::{Exporter, names};
 
 /// The maximum number of failing keys that the page of a queue names.
 const FAILING: usize = 100;
@@ -218,7 +217,12 @@ impl CollectorIntrospection {
             (None, false) => Err("the first discovery has not ended yet"),
         };
         let undiscovered = self.undiscovered();
-        let role = self.status.gate.role().borrow().clone();
+        let leadership = match &*self.status.gate.role().borrow() {
+            ReplicaRole::Alone => None,
+            ReplicaRole::Leading { .. } => Some("leader".to_owned()),
+            ReplicaRole::Standby { holder: Some(leader) } => Some(format!("standby of {leader}")),
+            ReplicaRole::Standby { holder: None } => Some("standby, leader unknown".to_owned()),
+        };
         Readiness::assess(&Facts {
             discovery,
             started: self.status.is_collecting(),
@@ -230,7 +234,7 @@ impl CollectorIntrospection {
             compared: self.status.comparison.as_ref().map(Comparison::compared),
             refused: self.api.refused_credentials().map(|(since, why)| (Timestamp(since), why)),
             brake: self.status.brake.warning().as_deref(),
-            role: &role,
+            leadership,
         })
     }
 }
@@ -240,12 +244,6 @@ fn at_present(status: &PoolStatus) -> QueueSummary {
         counts: counts(status),
         oldest_ready_seconds: status.oldest_ready.map(|age| age.as_secs_f64()),
         longest_running_seconds: (status.processing > 0).then_some(status.longest_running.as_secs_f64()),
-    }
-}
-
-impl From<PartitionEnded> for Ended {
-    fn from(_: PartitionEnded) -> Self {
-        Self
     }
 }
 

@@ -15,5 +15,4 @@ pub mod stuck;
 pub use decision_log::DecisionLog;
 pub use introspection::CollectorIntrospection;
 pub use pages::debug_router;
-#[cfg(any(test, feature = "internals"))]
 pub use status::CollectorStatus;

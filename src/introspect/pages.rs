@@ -12,15 +12,15 @@ use axum::routing::get;
 use tokio::sync::Semaphore;
 
 use super::introspection::CollectorIntrospection;
-use crate::http::page::{
+use kube_gc_core::graph::dump::DumpFormat;
+use kube_gc_insight::Document;
+use kube_gc_observe::http::page::{
     Asked, JSON, about_an_object, answered, ended, json, not_found, page, text, within_timeout,
 };
-use crate::http::{
+use kube_gc_observe::http::{
     CONCURRENT_QUESTIONS, CausesQuery, DecisionQuery, ExplainQuery, GraphQuery, IdleQuery, ObjectQuery,
     PlanRequest, page_routes, stream_routes,
 };
-use kube_gc_core::graph::dump::DumpFormat;
-use kube_gc_insight::Document;
 
 const INDEX: &str = "\
 /debug/monitors  each watched resource type: whether it is synced, since when, its last error

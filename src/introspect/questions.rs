@@ -9,14 +9,14 @@ use futures::StreamExt as _;
 use tokio::sync::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::actors::graph_handle::{GraphHandle, PartitionEnded};
-use crate::api::{Api, ApiError};
-use crate::http::{Answer, Cache};
+use kube_gc_client::{Api, ApiError};
+use kube_gc_controller::actors::graph_handle::{GraphHandle, PartitionEnded};
 use kube_gc_core::graph::{PartitionId, SearchQuery, ViewLimits};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Namespace, OwnerReference, Uid};
 use kube_gc_insight::{
     AbsenceEvidence, Asker, Details, Fact, Knowledge, Live, LiveObject, NamespaceCondition, Need, Unseen, ask,
 };
+use kube_gc_observe::http::{Answer, Cache};
 
 /// The live reads of all questions together: 20 a second, so that nobody who may read the pages
 /// can keep the API server busy.

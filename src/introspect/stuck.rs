@@ -9,24 +9,14 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::status::CollectorStatus;
-use crate::actors::graph_handle::PartitionEnded;
-use crate::actors::pool::{AskStuck, StuckKey, StuckKeys};
-use crate::api::{Api, ErrorClass, ReplicaRole};
-use crate::http::{DEFAULT_LIMIT, ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
-use crate::telemetry::{Structured, StuckReason};
+use kube_gc_client::{Api, ErrorClass, ReplicaRole};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_controller::actors::pool::{AskStuck, StuckKey, StuckKeys};
 use kube_gc_core::graph::{StuckCause, StuckCount, StuckDetail, StuckFilter, StuckObject, StuckObjects};
 use kube_gc_core::object::{Identity, OwnerReference, Uid};
 use kube_gc_core::text::{listed, word};
-
-impl From<StuckCause> for StuckReason {
-    fn from(cause: StuckCause) -> Self {
-        match cause {
-            StuckCause::Blocked => Self::Blocked,
-            StuckCause::InvalidScope => Self::InvalidScope,
-            StuckCause::UnseenWrite => Self::UnseenWrite,
-        }
-    }
-}
+use kube_gc_observe::http::{DEFAULT_LIMIT, ObjectView, StuckItem, StuckPage, StuckQuery, Timestamp, hint};
+use kube_gc_observe::telemetry::{Structured, StuckReason};
 
 /// The number of stuck objects for each reason. Every reason has an entry.
 pub type Tallies = BTreeMap<StuckReason, StuckCount>;
@@ -407,11 +397,11 @@ impl RecentWarnings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::tests::identity;
+    use kube_gc_core::object::config_map;
 
     fn stuck(number: usize, waited: u64) -> NamedStuck {
         NamedStuck {
-            object: identity("ns", &format!("object-{number}")),
+            object: config_map("ns", &format!("object-{number}"), &format!("u{number}")),
             reason: StuckReason::Blocked,
             waited: Duration::from_secs(waited),
             message: "something".to_owned(),

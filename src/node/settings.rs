@@ -10,7 +10,7 @@ use kube_gc_node::Rules;
 use kube_gc_node::rules::{self, ContainerRules, Glob, ImageRules, Kubelet, LogRoots, Pressure};
 
 use super::{NodeError, StateFile};
-use crate::config::{BesideKubelet, NodeSettings, Settings};
+use kube_gc_config::{BesideKubelet, NodeSettings, Settings};
 
 /// Kubelets, and programs that contain one.
 const NAMES: [&str; 6] = ["kubelet", "k3s", "k3s-server", "k3s-agent", "kubelite", "hyperkube"];

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube_gc::internals::api::{
-    Api, ApiSettings, Discovered, ListWatch, LookupResult, Step, WriteGate, load_config,
-};
+use kube_gc_client::{Api, ApiSettings, Discovered, ListWatch, LookupResult, Step, WriteGate, load_config};
 use kube_gc_core::object::{Identity, Namespace, ObjectFacts, ResourceType, Uid};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
-use kube_gc::internals::api::{
+use kube_gc_client::{
     Api, ApiSettings, HighWater, ListWatch, Step, WatchProtocol, WatchSettings, WatchStart, WriteGate,
     load_config,
 };

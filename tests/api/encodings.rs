@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::Response;
 use kube::client::ClientBuilder;
-use kube_gc::internals::api::{
+use kube_gc_client::{
     Api, ApiSettings, Encoding, HighWater, ListWatch, Step, WatchSettings, WatchStart, WriteGate, load_config,
 };
 use kube_gc_core::graph::WatchEvent;

@@ -1,4 +1,4 @@
-//! Tests `src/api` with a real kube-apiserver and etcd: what only its encodings and connections show. What
+//! Tests `crates/client` with a real kube-apiserver and etcd: what only its encodings and connections show. What
 //! the client reads and writes is shown by the scenarios, which run on a real server, too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

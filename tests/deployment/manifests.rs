@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, ensure};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use kube_gc::internals::config::Loader;
+use kube_gc_config::Loader;
 use serde_json::json;
 
 use kube_gc_testkit::cluster::poll;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use futures::TryStreamExt as _;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, WatchEvent, WatchParams};
-use kube_gc::internals::api::Clock;
+use kube_gc_client::Clock;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 

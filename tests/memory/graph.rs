@@ -4,13 +4,13 @@ use std::num::NonZeroU16;
 use std::sync::Arc;
 
 use allocation_counter::{AllocationInfo, measure};
-use kube_gc::benching;
 use kube_gc_core::graph::{
     DeletesProve, Effects, Epoch, Intake, Partition, PartitionId, Sharding, WatchEvent,
 };
 use kube_gc_core::object::{
     Catalog, GroupResource, HashSeed, ObjectFacts, ResourceType, ResourceVersion, Scope, ServedKind,
 };
+use kube_gc_decode::benching;
 
 use crate::large::{Cluster, Number, Type, object};
 

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use kube_gc::internals::telemetry::names::{ALL, Kind as Moves};
+use kube_gc_observe::telemetry::names::{ALL, Kind as Moves};
 
 use crate::dashboard::{Panel, source};
 use crate::rules::{Rule, rules};

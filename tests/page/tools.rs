@@ -21,8 +21,10 @@ pub fn directory(test: &str) -> Result<Option<PathBuf>> {
 #[test]
 fn the_types_of_the_scripts_are_right() -> Result<()> {
     let Some(tools) = directory("the types of the scripts are right")? else { return Ok(()) };
-    let check =
-        Command::new(tools.join(".bin/tsc")).arg("--project").arg(repository("src/http/ui")).output()?;
+    let check = Command::new(tools.join(".bin/tsc"))
+        .arg("--project")
+        .arg(repository("crates/observe/src/http/ui"))
+        .output()?;
     ensure!(check.status.success(), "{}", String::from_utf8_lossy(&check.stdout));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::internals::config::Loader;
+use kube_gc_config::Loader;
 use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Obj, Options, Policy, Turn};
 use serde_json::Value;

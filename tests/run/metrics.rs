@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::internals::telemetry::labels::values;
-use kube_gc::internals::telemetry::names::{self, ALL, Kind, Metric};
+use kube_gc_observe::telemetry::labels::values;
+use kube_gc_observe::telemetry::names::{self, ALL, Kind, Metric};
 use serde_json::json;
 
 use kube_gc_testkit::cluster::{create_all, poll};

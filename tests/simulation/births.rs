@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tokio::task::LocalSet;
 
 use super::actions::{BOUND, Stage, in_admission};

@@ -3,16 +3,16 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use kube_gc::internals::actors::{DiscoverySettings, Placement};
-use kube_gc::internals::api::{Api, ApiSettings, WallClock, WatchSettings};
 use kube_gc::internals::app::{Controller, ControllerSettings};
-use kube_gc::internals::http::{IdleQuery, IdleReport};
 use kube_gc::internals::introspect::CollectorStatus;
-use kube_gc::internals::telemetry::Exporter;
-use kube_gc::internals::worker::DecisionLines;
+use kube_gc_client::{Api, ApiSettings, WallClock, WatchSettings};
+use kube_gc_controller::actors::{DiscoverySettings, Placement};
+use kube_gc_controller::worker::DecisionLines;
 use kube_gc_core::brake::Limits;
 use kube_gc_core::mailbox::Backoff;
 use kube_gc_core::object::{GroupResource, HashSeed};
+use kube_gc_observe::http::{IdleQuery, IdleReport};
+use kube_gc_observe::telemetry::Exporter;
 use tokio::time::Instant;
 
 use super::random::Random;

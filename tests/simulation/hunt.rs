@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kube_gc::internals::telemetry::Exporter;
+use kube_gc_observe::telemetry::Exporter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -208,7 +208,7 @@ fn report(spec: &Spec, failure: Failure, exporter: &Exporter) {
 
 /// An exporter that the collector needs. The metrics are not recorded anywhere.
 pub fn exporter() -> Exporter {
-    kube_gc::internals::actors::on_fatal(record_fatal_error);
+    kube_gc_controller::actors::on_fatal(record_fatal_error);
     match Exporter::local() {
         Ok((_, exporter)) => exporter,
         Err(error) => panic!("no exporter: {error}"),

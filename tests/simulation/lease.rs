@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use kube_gc::internals::api::{Clock, ReplicaRole, WriteGate};
+use kube_gc_client::{Clock, ReplicaRole, WriteGate};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long a renewal is valid, and the interval of renewals.

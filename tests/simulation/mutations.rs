@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use kube_gc::internals::telemetry::Exporter;
 use kube_gc_core::mutation::{self, Mutation};
+use kube_gc_observe::telemetry::Exporter;
 
 use super::hunt::{attempt, exporter};
 use super::options::Options;

@@ -19,11 +19,11 @@ use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{Api, ApiSettings, WriteGate};
 use crate::demo::cluster::User;
 use crate::node::{
     self, Disk as _, Look, NodeCollector, NodeOptions, PassResult, PodSource, Presence, StateFile,
 };
+use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 /// A gibibyte.
 pub const GIB: u64 = 1 << 30;

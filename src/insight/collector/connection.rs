@@ -23,7 +23,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
-use crate::api::{Api, ErrorClass, LabelledPod};
+use kube_gc_client::{Api, ErrorClass, LabelledPod};
 use kube_gc_core::text::bounded;
 
 /// The timeout of a connection.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::answers::Answer;
 use super::tree::TreeQuery;
-use crate::api::{Api, ApiError, ErrorClass, LabelledPod, encode};
+use kube_gc_client::{Api, ApiError, ErrorClass, LabelledPod, encode};
 use kube_gc_core::object::{GroupResource, Namespace, Uid};
 use kube_gc_core::text::bounded;
 use kube_gc_insight::{Neighbourhood, StuckReport, Unseen, join};

@@ -6,8 +6,8 @@ use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::actors::graph_handle::PartitionEnded;
 use crate::introspect::graph_export::{PAGE_SLOTS, Partitions, component, whole};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
 use kube_gc_core::graph::dump::DumpFormat;
 use kube_gc_core::graph::testing::histories::{played, steps};
 use kube_gc_core::graph::testing::world::{World, config, node, obj, pod, resource};

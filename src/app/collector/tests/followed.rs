@@ -8,8 +8,8 @@ use kube::{Resource as _, ResourceExt as _};
 use tokio::sync::watch;
 
 use super::{Collector, Settings, server};
-use crate::http::{NeighbourhoodPage, ObjectQuery, Streamed as _};
 use kube_gc_core::object::{GroupResource, Uid};
+use kube_gc_observe::http::{NeighbourhoodPage, ObjectQuery, Streamed as _};
 
 /// The collector does not watch these.
 const UNWATCHED: &str = "endpoints";
