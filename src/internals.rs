@@ -4,14 +4,14 @@
 #![allow(missing_docs, reason = "each item is documented where it is defined")]
 
 pub mod app {
-    pub use crate::app::controller::{Controller, ControllerSettings};
+    pub use crate::app::controller::{Controller, Setup};
 }
 
 pub mod introspect {
-    pub use crate::introspect::CollectorStatus;
+    pub use crate::introspect::{CollectorStatus, IdleQuery, IdleReport};
 }
 
 #[cfg(feature = "node")]
 pub mod node {
-    pub use crate::node::{NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now};
+    pub use crate::node::{NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
 }

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::connect::{self, advice};
+use super::connect::{self, rejected};
 use super::process::{block_on, termination};
 use super::run::Target;
 use super::{Error, settings};
 use crate::insight::{InsightError, Session, Waiting};
-use kube_gc_client::{ApiError, WriteGate};
+use kube_gc_client::WriteGate;
 use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
+
+/// What to do without the right to get an object.
+const RIGHT: &str = "ask for the right to get this object, or use another context";
 
 /// How a command reaches the cluster, and as whom.
 #[derive(Clone, Debug, Default)]
@@ -47,21 +50,15 @@ pub fn ask<A>(
         let interrupted = CancellationToken::new();
         let waiting = Waiting { progress, interrupted: interrupted.clone() };
         let session = Session::begin(api, defaults.discovery.ignored, namespace, waiting).await;
-        let session = session.map_err(|error| rejected(&server, &error))?;
+        let session = session.map_err(|error| rejected(&server, &error, RIGHT))?;
         let signals = termination()?;
         tokio::spawn(async move {
             signals.await;
             interrupted.cancel();
         });
         match question(&session).await {
-            Err(InsightError::Api(error)) => Err(rejected(&server, &error)),
+            Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
             answer => Ok(answer),
         }
     })?
-}
-
-/// Why the API server cannot be asked.
-fn rejected(server: &str, error: &ApiError) -> Error {
-    let (kind, hint) = advice(error, "ask for the right to get this object, or use another context");
-    Error::new(kind, format!("{server}: {error}; {hint}"))
 }

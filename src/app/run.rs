@@ -101,11 +101,13 @@ async fn collect(
         .map_err(|error| Error::new(ErrorKind::Credentials, error))?;
     let collector =
         ServedCollector::start(api, settings, &threads, exporter, Vec::new(), protections).await?;
-    let (ready, annotations) = (collector.collects(), collector.lease_annotations());
-    let mut election = Election::join(candidate, &threads.lease, ready, annotations);
+    let status = collector.controller.status();
+    let annotations = Arc::new(status.brake.clone());
+    let mut election = Election::join(candidate, &threads.lease, status.collects(), annotations);
     let runs = async {
-        collector.collects().await;
-        let written = ready_file.as_ref().map(|file| file.write(collector.health(), collector.debug()));
+        status.collects().await;
+        let serving = &collector.serving;
+        let written = ready_file.as_ref().map(|file| file.write(serving.health, serving.debug));
         match written {
             Some(Err(error)) => error,
             // From now on, only the other branches end it.
@@ -115,7 +117,7 @@ async fn collect(
     let ended = tokio::select! {
         name = terminated => Ok(name),
         error = runs => Err(error),
-        error = collector.fails() => Err(error),
+        error = collector.serving.fails() => Err(error),
         error = election.fails() => Err(error),
     };
     let grace = match &ended {
@@ -319,13 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn replicas_wait_for_the_lease_and_a_single_collector_does_not() {
+    fn replicas_wait_for_the_lease_and_neither_a_single_collector_nor_a_dry_run_does() {
         assert!(gate(&settings(false, false)).permit().is_ok());
         assert_eq!(gate(&settings(false, true)).permit(), Err(GateClosed::Standby));
-    }
-
-    #[test]
-    fn a_dry_run_takes_no_part_in_the_election() {
         let gate = gate(&settings(true, true));
         assert_eq!(gate.permit(), Err(GateClosed::DryRun));
         assert!(!gate.needs_lease(), "it would write the lease");

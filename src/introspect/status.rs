@@ -24,10 +24,12 @@ use kube_gc_controller::worker::comparison::Comparison;
 use kube_gc_controller::worker::delete::DeleteWork;
 use kube_gc_controller::worker::orphan::OrphanWork;
 use kube_gc_core::object::GroupResource;
-use kube_gc_observe::http::{IdleQuery, IdleReport, QueueCounts};
 use kube_gc_observe::telemetry::{
     Exporter, GraphSize, MonitorState, Queue, QueueMetrics, QueueSample, logging, record,
 };
+
+use super::queries::IdleQuery;
+use super::view::{IdleReport, QueueCounts};
 
 /// The number of pools.
 const POOLS: usize = Queue::POOLS.len();

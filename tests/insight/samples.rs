@@ -14,7 +14,7 @@ kube_gc_testkit::scenarios! {
     the_findings_in_the_documentation_are_real,
 }
 
-pub const TREE: &str = include_str!("../../docs/tree.md");
+const TREE: &str = include_str!("../../docs/tree.md");
 const EXPLAIN: &str = include_str!("../../docs/explain.md");
 const CHECK: &str = include_str!("../../docs/check.md");
 const PLAN: &str = include_str!("../../docs/plan.md");
@@ -44,13 +44,13 @@ async fn the_output_in_the_documentation_is_real() -> Result<()> {
     let set = set.field("spec", spec("web", 3)).create().await?;
     let pod = ns.pod("web-7d9-x").owned_by(&set).controlled().blocking().finalizer("example.com/drain");
     let pod = pod.create().await?;
-    is_real(caller, PLAN, 0, "", 0).await?;
+    is_real(caller, PLAN, 0).await?;
     let collector = world.stage.collector().await?;
     cluster.delete(&web, Policy::Foreground).await?;
     poll("the pod to be deleted", async || Ok(cluster.fresh(&pod).await?.is_terminating())).await?;
     stuck(caller, "stuck --older 0s", 3).await?;
     for (page, code) in [(TREE, 0), (EXPLAIN, 0), (STUCK, 1)] {
-        is_real(caller, page, 0, "", code).await?;
+        is_real(caller, page, code).await?;
     }
     // The README leaves out some lines.
     let (command, printed) = samples(README)[0];
@@ -79,15 +79,15 @@ async fn the_findings_in_the_documentation_are_real() -> Result<()> {
     for name in ["a", "b", "c", "d", "e"] {
         ns.configmap(name).owned_by(&new).create().await?;
     }
-    is_real(caller, CHECK, 0, "", 1).await
+    is_real(caller, CHECK, 1).await
 }
 
-/// Fails unless a sample of a page is what the command prints, with further flags.
-pub async fn is_real(caller: Caller<'_>, page: &str, number: usize, flags: &str, code: i32) -> Result<()> {
+/// Fails unless the sample of a page is what the command prints.
+async fn is_real(caller: Caller<'_>, page: &str, code: i32) -> Result<()> {
     let samples = samples(page);
-    let &(command, printed) = samples.get(number).context("no such sample")?;
+    let &(command, printed) = samples.first().context("no sample")?;
     let line = command.strip_prefix("kube-gc ").context("another command")?;
-    let line = line.replace("shop", caller.namespace) + flags;
+    let line = line.replace("shop", caller.namespace);
     let ran = kube_gc(caller.kubeconfig, &line).await?;
     ensure!(ran.code == code, "{ran:?}");
     let (is, documented) = (without_uids(&words(&ran.out)), without_uids(&words(printed)));

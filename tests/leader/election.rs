@@ -44,7 +44,7 @@ impl Election {
                 let holder = lease.spec.and_then(|spec| spec.holder_identity);
                 // The name that the test chose, without the random part.
                 let holder = holder.map(|holder| holder.split('_').next().unwrap_or_default().to_owned());
-                let seen = u64::try_from(Clock::Boot.now().since_origin().as_micros())?;
+                let seen = u64::try_from(Clock::Boot.now().as_micros())?;
                 let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 if known.last().is_none_or(|last| last.holder != holder) {
                     known.push(Term { holder, seen });

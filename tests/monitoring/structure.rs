@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
-use kube_gc_observe::telemetry::names::{ALL, Kind as Moves};
+use kube_gc_observe::telemetry::labels::values;
+use kube_gc_observe::telemetry::names::{ALL, Kind as Moves, Metric};
 
 use crate::dashboard::{Panel, source};
 use crate::rules::{Rule, rules};
@@ -25,39 +26,25 @@ const OTHERS: [&str; 8] = [
 ];
 
 /// The metric of each scraped series. A histogram has three series.
-fn series() -> BTreeMap<String, &'static str> {
+fn series() -> BTreeMap<String, &'static Metric> {
     let mut series = BTreeMap::new();
     for metric in ALL {
         let suffixes: &[&str] = match metric.kind {
             Moves::Histogram(_) => &["_bucket", "_sum", "_count"],
             Moves::Counter | Moves::Gauge => &[""],
         };
-        series.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), metric.name)));
+        series.extend(suffixes.iter().map(|suffix| (format!("{}{suffix}", metric.name), metric)));
     }
     series
 }
 
-/// The names of series in a query: the words right before a `{` or in the parentheses of a
-/// function that are not functions, labels or keywords. An operator follows a label, a
-/// parenthesis follows a function, and a keyword precedes a list of labels.
-fn series_in(query: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
+/// Each series in a query, and what is between its braces.
+fn selectors(query: &str) -> impl Iterator<Item = (&str, &str)> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let mut rest = query;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '"') {
-        if rest[start..].starts_with('"') {
-            let text = &rest[start + 1..];
-            rest = &text[text.find('"').map_or(text.len(), |end| end + 1)..];
-            continue;
-        }
-        let word = &rest[start..];
-        let word = &word[..word.find(|c: char| !is_name(c)).unwrap_or(word.len())];
-        rest = &rest[start + word.len()..];
-        if rest.starts_with('{') {
-            found.insert(word.to_owned());
-        }
-    }
-    found
+    query.split('{').zip(query.split('{').skip(1)).map(move |(before, behind)| {
+        let name = before.rsplit(|c| !is_name(c)).next().unwrap_or_default();
+        (name, behind.split('}').next().unwrap_or_default())
+    })
 }
 
 /// Every query of the dashboard and the rules, with its place.
@@ -77,15 +64,15 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     let mut used = BTreeSet::new();
     let mut repeated: BTreeMap<String, usize> = BTreeMap::new();
     for (place, query) in queries()? {
-        let names = series_in(&query);
+        let names: BTreeSet<&str> = selectors(&query).map(|(name, _)| name).collect();
         ensure!(!names.is_empty(), "{place}: no series in {query}");
         for name in names {
-            if recorded.contains(&name) {
-                *repeated.entry(name).or_default() += 1;
-            } else if let Some(metric) = series.get(&name) {
-                used.insert(*metric);
+            if recorded.contains(name) {
+                *repeated.entry(name.to_owned()).or_default() += 1;
+            } else if let Some(metric) = series.get(name) {
+                used.insert(metric.name);
             } else {
-                ensure!(OTHERS.contains(&name.as_str()), "{place}: there is no {name}");
+                ensure!(OTHERS.contains(&name), "{place}: there is no {name}");
             }
         }
     }
@@ -94,6 +81,34 @@ fn dashboard_and_rules_use_existing_metrics_and_every_metric() -> Result<()> {
     }
     for metric in ALL {
         ensure!(used.contains(metric.name), "no panel or rule uses {}", metric.name);
+    }
+    Ok(())
+}
+
+/// Labels that Prometheus and the operator add.
+const ADDED: [&str; 5] = ["job", "namespace", "pod", "node", "alertname"];
+
+/// Without such a label or value, a query has no data and an alert never fires.
+#[test]
+fn selectors_name_labels_and_values_that_there_are() -> Result<()> {
+    let series = series();
+    for (place, query) in queries()? {
+        for (name, matchers) in selectors(&query) {
+            let Some(metric) = series.get(name) else { continue };
+            let matchers = matchers.split(',').map(str::trim);
+            for (label, value) in matchers.filter_map(|matcher| matcher.split_once('=')) {
+                let label = label.trim_end_matches('!');
+                if ADDED.contains(&label) || label == "le" {
+                    continue;
+                }
+                ensure!(metric.labels.contains(&label), "{place}: {} has no label {label}", metric.name);
+                let known = values(metric, label).unwrap_or_default();
+                for value in value.trim_matches(['~', '"']).split('|').filter(|_| !known.is_empty()) {
+                    let is_known = known.contains(&value) || value.contains(['.', '*', '+', '$']);
+                    ensure!(is_known || value.is_empty(), "{place}: {label} is never {value:?}");
+                }
+            }
+        }
     }
     Ok(())
 }

@@ -85,7 +85,7 @@ impl Lease {
                         state.deadline = Instant::now() + GOOD_FOR;
                         state.terms
                     });
-                    gate.grant(clock.now().after(GOOD_FOR));
+                    gate.grant(clock.now() + GOOD_FOR);
                     gate.announce(ReplicaRole::Leading { term });
                     leads = true;
                     self.renewed_or_lost().await;

@@ -29,7 +29,6 @@ pub struct Answer {
 /// A request that is about to be sent.
 pub struct Call<'a> {
     pub verb: Verb,
-    pub method: Method,
     /// The HTTP method or the verb, for error messages.
     pub action: &'static str,
     pub path: String,
@@ -49,8 +48,7 @@ impl<'a> Call<'a> {
     pub fn get(verb: Verb, path: String, accept: &'static str, resource: &'a GroupResource) -> Self {
         Self {
             verb,
-            method: Method::GET,
-            action: "GET",
+            action: verb.forms().2,
             target: path.clone(),
             path,
             accept,
@@ -67,7 +65,7 @@ impl<'a> Call<'a> {
         resource: &'a GroupResource,
         target: impl Into<String>,
     ) -> Self {
-        Self { action: "LIST", target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
+        Self { target: target.into(), ..Self::get(Verb::List, path, accept, resource) }
     }
 
     /// A request about one object.
@@ -75,14 +73,9 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// No object can have this identity: see [`path::object`].
-    pub fn object(
-        verb: Verb,
-        method: Method,
-        action: &'static str,
-        identity: &'a Identity,
-    ) -> Result<Self, ApiError> {
+    pub fn object(verb: Verb, identity: &'a Identity) -> Result<Self, ApiError> {
         let Identity { resource, namespace, name, .. } = identity;
-        Self::named(verb, method, action, resource, namespace.as_ref().map(Namespace::as_str), name)
+        Self::named(verb, resource, namespace.as_ref().map(Namespace::as_str), name)
     }
 
     /// A request about the object of a type that has this name.
@@ -92,17 +85,16 @@ impl<'a> Call<'a> {
     /// As of [`object`](Self::object).
     pub fn named(
         verb: Verb,
-        method: Method,
-        action: &'static str,
         resource: &'a ResourceType,
         namespace: Option<&'a str>,
         name: &'a str,
     ) -> Result<Self, ApiError> {
+        let (_, _, action) = verb.forms();
         let path = path::object(action, resource, namespace, name)?;
         let resource = &resource.group_resource;
         let object = Some(Named { group_resource: resource, namespace, name });
         let target = String::new();
-        Ok(Self { verb, method, action, path, accept: METADATA, body: None, resource, object, target })
+        Ok(Self { verb, action, path, accept: METADATA, body: None, resource, object, target })
     }
 
     /// An error of this request.
@@ -133,7 +125,7 @@ impl<'a> Call<'a> {
     }
 
     pub fn writes(&self) -> bool {
-        self.method != Method::GET
+        self.verb.forms().1 != Method::GET
     }
 
     /// Classifies an error response.
@@ -167,7 +159,7 @@ impl<'a> Call<'a> {
     /// The HTTP request.
     pub fn request(&self, compressed_lists: bool) -> Result<Request<Body>, ApiError> {
         let mut builder = Request::builder()
-            .method(self.method.clone())
+            .method(self.verb.forms().1)
             .uri(self.path.as_str())
             .header(http::header::USER_AGENT, USER_AGENT)
             .header(ACCEPT, self.accept);

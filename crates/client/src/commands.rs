@@ -5,7 +5,6 @@ use std::fmt;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::Method;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::Value;
 use tokio::io::DuplexStream;
@@ -105,7 +104,8 @@ impl Api {
             message,
             code,
         };
-        let pods = kube::Api::<Pod>::namespaced(self.upgradable(), namespace);
+        // Its connections can become something else than HTTP/1.1.
+        let pods = kube::Api::<Pod>::namespaced(self.0.clients.lists.clone(), namespace);
         // Boxed, because it is large.
         let forwarded = Box::pin(pods.portforward(pod, &[port])).await;
         let mut forwarder = forwarded.map_err(|error| match error {
@@ -163,7 +163,7 @@ impl Api {
         identity: &Identity,
         at_least: Option<&ResourceVersion>,
     ) -> Result<Vec<(String, String)>, ApiError> {
-        let mut call = Call::object(Verb::Get, Method::GET, "GET", identity)?;
+        let mut call = Call::object(Verb::Get, identity)?;
         call.path.push_str("?includeObject=None");
         if let Some(version) = at_least {
             call.path.push_str("&resourceVersion=");

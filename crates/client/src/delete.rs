@@ -1,6 +1,5 @@
 //! DELETE with preconditions.
 
-use http::Method;
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
 
@@ -61,7 +60,7 @@ impl Api {
             "propagationPolicy": policy,
             "preconditions": preconditions,
         });
-        let mut call = Call::object(Verb::Delete, Method::DELETE, "DELETE", identity)?;
+        let mut call = Call::object(Verb::Delete, identity)?;
         call.body = Some((JSON, options.to_string().into_bytes()));
         let answer = match self.call(call).await {
             Ok(answer) => answer,
@@ -171,20 +170,5 @@ mod tests {
         }
         let words = delete(Reply::status(503, "not at home", "{}").with_code(200)).await.unwrap_err();
         assert!(words.message.ends_with("not at home"), "{words}");
-    }
-
-    #[tokio::test]
-    async fn an_answer_without_content_is_an_error() {
-        for (reply, class) in [
-            (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
-            (Reply::status(409, "the UID in the precondition", "{}"), ErrorClass::Conflict),
-            (
-                Reply::ok(r#"{"kind":"Widget","metadata":{"name":"w","namespace":"ns"}}"#),
-                ErrorClass::Unusable,
-            ),
-            (Reply::ok("<html>"), ErrorClass::Unusable),
-        ] {
-            assert_eq!(delete(reply).await.unwrap_err().class, class);
-        }
     }
 }

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::call::{Answer, Call, JSON};
+use super::call::Answer;
 use super::client::Api;
 use super::error::{ApiError, ErrorClass, unusable};
+use super::namespaces::LiveNamespace;
 use super::path;
 use super::read::read_object;
-use super::settings::Verb;
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Uid};
 use kube_gc_core::text::{bounded, word};
 use kube_gc_decode::json_fault;
@@ -60,7 +59,7 @@ impl Api {
         Ok(Some(LiveObject { facts, details: details(&identity, &answer)? }))
     }
 
-    /// The conditions of a namespace that are true.
+    /// The conditions of a namespace that are true; none if it is gone.
     ///
     /// # Errors
     ///
@@ -69,18 +68,12 @@ impl Api {
         &self,
         namespace: &Identity,
     ) -> Result<Vec<NamespaceCondition>, ApiError> {
-        let mut call = Call::object(Verb::Get, Method::GET, "GET", namespace)?;
-        call.accept = JSON;
-        let answer = self.call(call).await?;
-        let object: Value =
-            serde_json::from_slice(&answer.body).map_err(|error| fault(namespace, &answer, &error))?;
-        let conditions = each(&object["status"]["conditions"]);
-        let true_ones = conditions.filter(|condition| condition["status"] == "True").take(MOST_CONDITIONS);
-        let shown = true_ones.filter_map(|condition| {
-            Some(NamespaceCondition {
-                kind: word(condition["type"].as_str()?).to_string(),
-                message: bounded(condition["message"].as_str().unwrap_or_default()),
-            })
+        let live = self.live_namespace(namespace).await?;
+        let conditions =
+            live.iter().flat_map(LiveNamespace::conditions).filter(|condition| condition.is_true);
+        let shown = conditions.take(MOST_CONDITIONS).map(|condition| NamespaceCondition {
+            kind: word(&condition.kind).to_string(),
+            message: bounded(&condition.message),
         });
         Ok(shown.collect())
     }

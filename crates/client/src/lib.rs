@@ -34,7 +34,7 @@ mod settings;
 mod transport;
 mod write_gate;
 
-pub use client::{Api, WriteSlot, WriteVerb};
+pub use client::{Api, WriteSlot};
 pub use commands::LabelledPod;
 pub use connect::load_config;
 pub use connection::{ConnectError, Connection};
@@ -46,6 +46,7 @@ pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFail
 pub use error::{ApiError, Effect, ErrorClass};
 pub use event::OWNER_REF_INVALID_NAMESPACE;
 pub use event::{EventRecorder, EventType};
+pub use kube_gc_config::WatchProtocol;
 pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
@@ -59,7 +60,5 @@ pub use restore_fence::RestoreFence;
 pub use review::Reviews;
 pub use settings::Jitter;
 pub use settings::WallClock;
-pub use settings::{
-    ApiSettings, FIELD_MANAGER, RequestObserver, USER_AGENT, Verb, WatchProtocol, WatchSettings,
-};
-pub use write_gate::{Clock, GateClosed, Moment, ReplicaRole, WriteGate};
+pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchSettings};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};

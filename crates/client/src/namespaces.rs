@@ -2,7 +2,6 @@
 
 use std::time::SystemTime;
 
-use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -15,7 +14,7 @@ use super::patch::{MERGE_PATCH, undone};
 use super::path;
 use super::settings::{FIELD_MANAGER, Verb};
 use kube_gc_core::namespaces::{Condition, FINALIZER, FieldOwner, LeaderRecord};
-use kube_gc_core::object::{GroupResource, Identity, ResourceType, ResourceVersion, Scope, Uid};
+use kube_gc_core::object::{Identity, ResourceType, ResourceVersion, Scope, Uid};
 use kube_gc_decode::{Keyed, ObjectView, json_fault, or_default};
 
 /// A namespace as a live read has shown it.
@@ -29,20 +28,17 @@ pub struct LiveNamespace {
 
 impl LiveNamespace {
     /// Whether it is being deleted and was not created again: both signs are required.
-    #[must_use]
     pub fn is_terminating(&self) -> bool {
         self.text("/metadata/deletionTimestamp").is_some()
             && self.text("/status/phase") == Some("Terminating")
     }
 
     /// Whether `spec.finalizers` still has the finalizer for the content.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         self.list("/spec/finalizers").any(|finalizer| finalizer == FINALIZER)
     }
 
     /// The conditions in the status.
-    #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         let text = |condition: &Value, field: &str| {
             condition.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -58,7 +54,6 @@ impl LiveNamespace {
     }
 
     /// Who owns conditions, by `managedFields`.
-    #[must_use]
     pub fn condition_owners(&self) -> Vec<FieldOwner> {
         let owners = self.list("/metadata/managedFields").filter_map(|entry| {
             let fields = entry.pointer("/fieldsV1/f:status/f:conditions")?.as_object()?;
@@ -95,7 +90,7 @@ impl Api {
     ///
     /// The answer is neither the namespace nor proof of its absence.
     pub async fn live_namespace(&self, namespace: &Identity) -> Result<Option<LiveNamespace>, ApiError> {
-        let mut call = Call::object(Verb::Get, Method::GET, "GET", namespace)?;
+        let mut call = Call::object(Verb::Get, namespace)?;
         call.accept = JSON;
         match self.call(call).await {
             Ok(answer) => live("GET", namespace, &answer).map(Some),
@@ -131,7 +126,7 @@ impl Api {
             "metadata": { "uid": read.uid, "resourceVersion": read.object.pointer("/metadata/resourceVersion") },
             "status": { "conditions": conditions },
         });
-        let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", namespace)?;
+        let mut call = Call::object(Verb::Patch, namespace)?;
         call.accept = JSON;
         call.path.push_str("/status?fieldManager=");
         call.path.push_str(FIELD_MANAGER);
@@ -153,7 +148,7 @@ impl Api {
         if let Some(finalizers) = object.pointer_mut("/spec/finalizers").and_then(Value::as_array_mut) {
             finalizers.retain(|finalizer| finalizer != FINALIZER);
         }
-        let mut call = Call::object(Verb::Update, Method::PUT, "PUT", namespace)?;
+        let mut call = Call::object(Verb::Update, namespace)?;
         call.accept = JSON;
         call.path.push_str("/finalize?fieldManager=");
         call.path.push_str(FIELD_MANAGER);
@@ -179,7 +174,7 @@ impl Api {
     pub async fn controller_manager_lease(&self) -> Result<Option<LeaderRecord>, ApiError> {
         let leases = path::built_in("leases.coordination.k8s.io", "Lease", Scope::Namespaced);
         let name = "kube-controller-manager";
-        let mut call = Call::named(Verb::Get, Method::GET, "GET", &leases, Some("kube-system"), name)?;
+        let mut call = Call::named(Verb::Get, &leases, Some("kube-system"), name)?;
         call.accept = JSON;
         let target = call.path.clone();
         let answer = match self.call(call).await {
@@ -209,12 +204,8 @@ impl Api {
     ///
     /// Whether there is one is not known.
     pub async fn controller_manager_pod(&self) -> Result<Option<String>, ApiError> {
-        const PATH: &str =
-            "/api/v1/namespaces/kube-system/pods?limit=1&labelSelector=component%3Dkube-controller-manager";
-        let resource = GroupResource::new("", "pods");
-        let answer = self.call(Call::get(Verb::List, PATH.into(), METADATA_LIST, &resource)).await?;
-        let page = page(&answer.body).map_err(|fault| unusable("LIST", PATH.into(), fault, answer.code))?;
-        Ok(page.items.into_iter().next().map(|item| item.name))
+        let pods = self.pods_labelled(Some("kube-system"), "component=kube-controller-manager").await?;
+        Ok(pods.into_iter().next().map(|pod| pod.name))
     }
 }
 
@@ -298,8 +289,6 @@ impl Api {
             json!({ "kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background" });
         let path = page_path(resource, namespace, next);
         let mut call = Call::get(Verb::DeleteCollection, path, METADATA_LIST, &resource.group_resource);
-        call.method = Method::DELETE;
-        call.action = "DELETE";
         call.target = path::describe(&resource.group_resource, Some(namespace), None);
         call.body = Some((JSON, options.to_string().into_bytes()));
         let target = call.target.clone();

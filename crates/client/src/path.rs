@@ -15,17 +15,12 @@ const LONGEST_NAME: usize = 4096;
 
 /// The target in error messages: "configmaps ns/name", "nodes name" or "configmaps ns/*".
 pub(super) fn describe(resource: &GroupResource, namespace: Option<&str>, name: Option<&str>) -> String {
-    let mut text = resource.to_string();
-    if namespace.is_some() || name.is_some() {
-        text.push(' ');
+    let name = name.or(namespace.map(|_| "*")).map(word);
+    match (namespace, name) {
+        (Some(namespace), Some(name)) => format!("{resource} {}/{name}", word(namespace)),
+        (_, Some(name)) => format!("{resource} {name}"),
+        (_, None) => resource.to_string(),
     }
-    if let Some(namespace) = namespace {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{}/", word(namespace));
-    }
-    let name = name.unwrap_or(if namespace.is_some() { "*" } else { "" });
-    let _ = write!(text, "{}", word(name));
-    text
 }
 
 /// The same for an object.

@@ -231,7 +231,6 @@ impl PodEvent {
 
 impl Api {
     /// Follows the pods that are bound to a node.
-    #[must_use]
     pub fn watch_pods(&self, node: &str) -> PodWatch {
         let (sender, known) = watch::channel(Known::default());
         let mut selection = format!("&{FIELD_SELECTOR}=");

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::fmt::rfc2822;
@@ -32,21 +31,13 @@ pub enum LookupResult {
 /// What proves that an object is absent. Only a live GET makes one, because it passes no admission:
 /// the answer to a write proves nothing (rule 1.26).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AbsenceProof(Evidence);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Evidence {
-    /// The server answered with the object's own 404.
-    NotFound,
-    /// Another object has the name.
-    OtherUid(Uid),
-}
+pub struct AbsenceProof(());
 
 #[cfg(any(test, feature = "test-util"))]
 impl AbsenceProof {
     /// A proof that a test needs.
     pub const fn of_test() -> Self {
-        Self(Evidence::NotFound)
+        Self(())
     }
 }
 
@@ -88,7 +79,7 @@ impl Api {
         let answer = match self.get(identity).await {
             Ok(answer) => answer,
             Err(error) if error.class == ErrorClass::Absent => {
-                return Ok(Err(AbsenceProof(Evidence::NotFound)));
+                return Ok(Err(AbsenceProof(())));
             }
             Err(error) => return Err(error),
         };
@@ -96,7 +87,7 @@ impl Api {
         Ok(if facts.uid == identity.uid || mutation::is(Mutation::AnyUidIsTheOwner) {
             Ok(RawObject { facts, answer })
         } else {
-            Err(AbsenceProof(Evidence::OtherUid(facts.uid)))
+            Err(AbsenceProof(()))
         })
     }
 
@@ -113,7 +104,7 @@ impl Api {
         answer: ApiError,
     ) -> Result<AbsenceProof, ApiError> {
         if mutation::is(Mutation::BelieveAnswersToWrites) {
-            return Ok(AbsenceProof(Evidence::NotFound));
+            return Ok(AbsenceProof(()));
         }
         if self.is_reserved() {
             self.take_tokens(1).await;
@@ -141,7 +132,7 @@ impl Api {
 
     /// The answer to a live GET of an object's metadata.
     pub(super) async fn get(&self, identity: &Identity) -> Result<Answer, ApiError> {
-        self.call(Call::object(Verb::Get, Method::GET, "GET", identity)?).await
+        self.call(Call::object(Verb::Get, identity)?).await
     }
 
     /// The answer to a live GET of the metadata of the object that has this name.
@@ -151,7 +142,7 @@ impl Api {
         namespace: Option<&str>,
         name: &str,
     ) -> Result<Answer, ApiError> {
-        self.call(Call::named(Verb::Get, Method::GET, "GET", resource, namespace, name)?).await
+        self.call(Call::named(Verb::Get, resource, namespace, name)?).await
     }
 
     /// Asks for the present version of the store that serves a type: a consistent list of
@@ -227,13 +218,10 @@ mod tests {
     #[tokio::test]
     async fn presence_and_absence_need_proof() {
         assert!(matches!(look_up(Reply::ok(widget_json(""))).await, Ok(LookupResult::Found(_))));
-        assert_eq!(
-            look_up(Reply::not_found()).await,
-            Ok(LookupResult::Absent(AbsenceProof(Evidence::NotFound)))
-        );
+        let absent = Ok(LookupResult::Absent(AbsenceProof(())));
+        assert_eq!(look_up(Reply::not_found()).await, absent);
         let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"v""#));
-        let evidence = Evidence::OtherUid(Uid::parse("v").unwrap());
-        assert_eq!(look_up(other).await, Ok(LookupResult::Absent(AbsenceProof(evidence))));
+        assert_eq!(look_up(other).await, absent);
         for (reply, class) in [
             (Reply::code(404, "404 page not found"), ErrorClass::NotServed),
             (Reply::status(404, "no", r#"{"name":"w","kind":"widgets"}"#), ErrorClass::NotServed),

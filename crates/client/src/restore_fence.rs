@@ -152,7 +152,6 @@ impl RestoreFence {
     }
 
     /// The latest disturbance, and the store's version since.
-    #[must_use]
     pub fn disturbance(&self) -> Disturbance {
         self.state().disturbance()
     }
@@ -180,7 +179,6 @@ impl RestoreFence {
 
     /// The latest disturbance that all actors have acknowledged: a decision made now rests on
     /// nothing older.
-    #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.state().acknowledged
     }
@@ -214,7 +212,6 @@ impl RestoreFence {
     }
 
     /// Receives the proof of each restore.
-    #[must_use]
     pub fn restores(&self) -> watch::Receiver<String> {
         self.0.proof.subscribe()
     }
@@ -377,7 +374,6 @@ pub struct HighWater(Arc<DashMap<GroupResource, ResourceVersion>>);
 
 impl HighWater {
     /// The last version seen of a type.
-    #[must_use]
     pub fn get(&self, resource: &GroupResource) -> Option<ResourceVersion> {
         self.0.get(resource).map(|version| version.clone())
     }

@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, StreamBody};
 use kube::client::Body;
 
 use super::path::built_in;
-use super::{Api, ApiSettings, ErrorClass, WriteGate};
+use super::{Api, ApiSettings, WriteGate};
 use kube_gc_core::object::{Identity, Namespace, ResourceType, Scope, Uid};
 
 /// A request as the server saw it.
@@ -208,22 +208,6 @@ impl Server {
 
     pub fn api_with(&self, settings: ApiSettings, gate: WriteGate) -> Api {
         Api::from_clients(self.client(), settings, gate)
-    }
-}
-
-impl ErrorClass {
-    /// Its name, as `snake_case`.
-    pub fn name(self) -> String {
-        let text = format!("{self:?}");
-        let name = text.split([' ', '{']).next().unwrap();
-        let mut snake = String::new();
-        for letter in name.chars() {
-            if letter.is_uppercase() && !snake.is_empty() {
-                snake.push('_');
-            }
-            snake.push(letter.to_ascii_lowercase());
-        }
-        snake
     }
 }
 

@@ -1,14 +1,14 @@
 //! Settings of the API client.
 
-use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use http::Method;
 use tokio::time::Instant;
 
-use kube_gc_core::object::GroupResource;
+use super::WatchProtocol;
 use kube_gc_decode::Encoding;
 
 /// The field manager of every patch, and the start of the user agent.
@@ -40,22 +40,10 @@ pub struct ApiSettings {
     pub burst: u32,
     /// Timing of lists and watches.
     pub watch: WatchSettings,
-    /// Receives every request.
-    pub observer: Arc<dyn RequestObserver>,
     /// The seed of all jitter; random by default.
     pub seed: u64,
     /// The clock of event timestamps.
     pub clock: WallClock,
-}
-
-/// The HTTP version of watches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WatchProtocol {
-    /// HTTP/2, if the server offers it: watches share connections.
-    #[default]
-    Http2,
-    /// HTTP/1.1: each watch has its own connection.
-    Http1,
 }
 
 /// A clock for the time of day.
@@ -86,11 +74,10 @@ impl Default for ApiSettings {
             encoding: Encoding::Protobuf,
             compressed_lists: false,
             streaming_lists: false,
-            watch_protocol: WatchProtocol::default(),
+            watch_protocol: WatchProtocol::Http2,
             qps: 0,
             burst: 0,
             watch: WatchSettings::default(),
-            observer: Arc::new(Unobserved),
             seed: RandomState::new().hash_one(0),
             clock: WallClock::System,
         }
@@ -153,35 +140,20 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The label value in metrics.
-    pub const fn name(self) -> &'static str {
+    /// The label value in metrics, the HTTP method, and the word in error messages.
+    pub(super) const fn forms(self) -> (&'static str, Method, &'static str) {
         match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Delete => "delete",
-            Self::Patch => "patch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::DeleteCollection => "deletecollection",
-            Self::Discover => "discover",
+            Self::Get => ("get", Method::GET, "GET"),
+            Self::List => ("list", Method::GET, "LIST"),
+            Self::Watch => ("watch", Method::GET, "WATCH"),
+            Self::Delete => ("delete", Method::DELETE, "DELETE"),
+            Self::Patch => ("patch", Method::PATCH, "PATCH"),
+            Self::Create => ("create", Method::POST, "CREATE"),
+            Self::Update => ("update", Method::PUT, "PUT"),
+            Self::DeleteCollection => ("deletecollection", Method::DELETE, "DELETE"),
+            Self::Discover => ("discover", Method::GET, "GET"),
         }
     }
-}
-
-/// Receives every request, for metrics.
-pub trait RequestObserver: fmt::Debug + Send + Sync {
-    /// A request was answered with `code`, or failed without an answer. A watch counts when it
-    /// opens, a list when it was read to its end.
-    fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, duration: Duration);
-}
-
-/// An observer that does nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unobserved;
-
-impl RequestObserver for Unobserved {
-    fn request(&self, _: Verb, _: &GroupResource, _: Option<u16>, _: Duration) {}
 }
 
 /// Random numbers that a simulation can repeat. Not for secrets.
@@ -211,25 +183,5 @@ impl Jitter {
     /// A duration in the range; its start if it is empty.
     pub fn within(&self, range: &Range<Duration>) -> Duration {
         range.start + range.end.saturating_sub(range.start).mul_f64(self.rng().f64())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_stays_in_the_range_and_depends_only_on_the_seed() {
-        let range = Duration::from_secs(2)..Duration::from_secs(4);
-        let draw = |seed| {
-            let jitter = Jitter::new(seed);
-            (0..100).map(|_| jitter.within(&range)).collect::<Vec<_>>()
-        };
-        let drawn = draw(7);
-        assert!(drawn.iter().all(|duration| (range.start..=range.end).contains(duration)));
-        assert!(drawn.iter().max() > drawn.iter().min());
-        assert_eq!(drawn, draw(7));
-        assert_ne!(drawn, draw(8));
-        assert_eq!(Jitter::new(1).within(&(range.end..range.start)), range.end);
     }
 }

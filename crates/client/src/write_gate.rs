@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::watch;
 use tower::filter::FilterLayer;
 
-use kube_gc_observe::telemetry::{DeletionLag, record};
+use kube_gc_observe::telemetry::record;
 
 /// Decides whether a write may be sent. Clones share one state.
 #[derive(Clone, Debug)]
@@ -101,14 +101,14 @@ impl GateClosed {
 /// Permits one write, to be sent at once. See [`WriteGate::permit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WritePermit {
-    /// When it was issued and when it expires; `None` if it does not expire.
-    term: Option<(Moment, Moment)>,
+    /// When it was issued and when it expires, on the gate's clock; `None` if it does not expire.
+    term: Option<(Duration, Duration)>,
 }
 
 impl WritePermit {
     /// The time limit of a request: `timeout`, or less if the permit expires sooner.
     pub fn limit(&self, timeout: Duration) -> Duration {
-        self.term.map_or(timeout, |(given, ends)| given.until(ends).min(timeout))
+        self.term.map_or(timeout, |(given, ends)| ends.saturating_sub(given).min(timeout))
     }
 }
 
@@ -167,14 +167,15 @@ impl WriteGate {
         self.0.paused.store(false, Ordering::SeqCst);
     }
 
-    /// The lease is held until the deadline. Without effect on a gate that needs no lease.
-    pub fn grant(&self, deadline: Moment) {
+    /// The lease is held until the deadline, on the gate's clock. Without effect on a gate that needs no
+    /// lease.
+    pub fn grant(&self, deadline: Duration) {
         let Some(lease) = &self.0.lease else { return };
         lease.deadline.store(nanos(deadline), Ordering::SeqCst);
     }
 
     /// Notes when any replica renewed the lease. For display only.
-    pub fn note_renewal(&self, at: Moment) {
+    pub fn note_renewal(&self, at: Duration) {
         if let Some(lease) = &self.0.lease {
             lease.renewed.store(nanos(at), Ordering::Relaxed);
         }
@@ -183,9 +184,8 @@ impl WriteGate {
     /// The time since the last known renewal of the lease.
     pub fn lease_age(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
-        let renewed = lease.renewed.load(Ordering::Relaxed);
-        let renewed = Moment::from_origin(Duration::from_nanos(renewed));
-        (renewed != Moment::default()).then(|| renewed.until(lease.clock.now()))
+        let renewed = Duration::from_nanos(lease.renewed.load(Ordering::Relaxed));
+        (!renewed.is_zero()).then(|| lease.clock.now().saturating_sub(renewed))
     }
 
     /// The lease is no longer held: permits no write from now on.
@@ -217,7 +217,7 @@ impl WriteGate {
     /// The time until the lease ends; `None` if no lease is needed.
     pub fn time_left(&self) -> Option<Duration> {
         let lease = self.0.lease.as_ref()?;
-        Some(lease.term().map_or(Duration::ZERO, |(now, deadline)| now.until(deadline)))
+        Some(lease.term().map_or(Duration::ZERO, |(now, deadline)| deadline.saturating_sub(now)))
     }
 
     /// Resolves when this permit has expired or the lease was lost. A request in flight must be
@@ -238,15 +238,15 @@ impl WriteGate {
     }
 }
 
-fn nanos(moment: Moment) -> u64 {
-    u64::try_from(moment.since_origin().as_nanos()).unwrap_or(u64::MAX)
+fn nanos(moment: Duration) -> u64 {
+    u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Lease {
     /// Now, and when the lease ends.
-    fn term(&self) -> Result<(Moment, Moment), GateClosed> {
-        let deadline = Moment::from_origin(Duration::from_nanos(self.deadline.load(Ordering::SeqCst)));
-        if deadline == Moment::default() {
+    fn term(&self) -> Result<(Duration, Duration), GateClosed> {
+        let deadline = Duration::from_nanos(self.deadline.load(Ordering::SeqCst));
+        if deadline.is_zero() {
             return Err(GateClosed::Standby);
         }
         let now = self.clock.now();
@@ -263,9 +263,6 @@ pub(super) fn gate_layer<B>(
         if request.method() != Method::GET {
             let permit = gate.permit().inspect_err(|closed| record::gate_refused(closed.reason()))?;
             note(&request, permit);
-            if let Some(lag) = request.extensions().get::<DeletionLag>() {
-                lag.deletion_sent();
-            }
         }
         Ok(request)
     })
@@ -275,44 +272,17 @@ pub(super) fn gate_layer<B>(
 /// the logs of several replicas show who wrote when.
 fn note<B>(request: &Request<B>, permit: WritePermit) {
     if let Some((checked, deadline)) = permit.term {
-        let seconds = |moment: Moment| moment.since_origin().as_secs_f64();
         tracing::debug!(
             method = %request.method(),
             path = request.uri().path(),
-            checked_seconds = seconds(checked),
-            deadline_seconds = seconds(deadline),
+            checked_seconds = checked.as_secs_f64(),
+            deadline_seconds = deadline.as_secs_f64(),
             "write is sent"
         );
     }
 }
 
-/// A moment on a [`Clock`]. Moments of different clocks cannot be compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(Duration);
-
-impl Moment {
-    /// The moment this long after the clock's origin.
-    pub const fn from_origin(since: Duration) -> Self {
-        Self(since)
-    }
-
-    /// How long after the clock's origin it is.
-    pub const fn since_origin(self) -> Duration {
-        self.0
-    }
-
-    /// The time until a later moment; zero if that is past.
-    pub const fn until(self, then: Self) -> Duration {
-        then.0.saturating_sub(self.0)
-    }
-
-    /// The moment this much later.
-    pub const fn after(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(duration))
-    }
-}
-
-/// A monotonic clock for leases. It cannot be set.
+/// A monotonic clock for leases. It cannot be set. Its moments are durations since its origin.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Clock {
     /// The time since boot, including suspends: a lease expires while its holder's machine
@@ -331,10 +301,10 @@ impl Clock {
     }
 
     /// The present moment.
-    pub fn now(&self) -> Moment {
+    pub fn now(&self) -> Duration {
         match self {
-            Self::Boot => Moment(since_boot()),
-            Self::Runtime(origin) => Moment(origin.elapsed()),
+            Self::Boot => since_boot(),
+            Self::Runtime(origin) => origin.elapsed(),
         }
     }
 }
@@ -357,21 +327,8 @@ mod tests {
     use tower::{BoxError, Layer as _, Service as _, ServiceExt as _, service_fn};
 
     use super::*;
-    use kube_gc_observe::telemetry::Exporter;
 
     const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn clones_share_the_state() {
-        let gate = WriteGate::open();
-        let other = gate.clone();
-        assert!(gate.permit().is_ok());
-        other.pause();
-        other.pause();
-        assert_eq!(gate.permit(), Err(GateClosed::Closed));
-        gate.resume();
-        assert!(other.permit().is_ok());
-    }
 
     #[test]
     fn a_dry_run_never_opens() {
@@ -380,45 +337,22 @@ mod tests {
         assert_eq!(gate.permit(), Err(GateClosed::DryRun));
     }
 
-    #[test]
-    fn a_permit_shortens_a_timeout_and_never_lengthens_it() {
-        let at = |seconds| Moment::from_origin(Duration::from_secs(seconds));
-        let short = WritePermit { term: Some((at(10), at(13))) };
-        assert_eq!(short.limit(Duration::from_secs(30)), Duration::from_secs(3));
-        assert_eq!(short.limit(Duration::from_secs(1)), Duration::from_secs(1));
-        assert_eq!(WritePermit { term: None }.limit(Duration::from_secs(30)), Duration::from_secs(30));
-    }
-
     #[tokio::test(start_paused = true)]
     async fn nothing_is_written_without_a_lease_or_after_its_deadline() {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         assert!(gate.needs_lease());
         assert_eq!(gate.permit(), Err(GateClosed::Standby));
-        gate.grant(clock.now().after(10 * SECOND));
+        gate.grant(clock.now() + 10 * SECOND);
         advance(4 * SECOND).await;
         assert_eq!(gate.permit().unwrap().limit(30 * SECOND), 6 * SECOND);
         assert_eq!(gate.time_left(), Some(6 * SECOND));
         advance(6 * SECOND).await;
         assert_eq!(gate.permit(), Err(GateClosed::Expired), "at the deadline it is over");
-        gate.grant(clock.now().after(SECOND));
+        gate.grant(clock.now() + SECOND);
         assert!(gate.permit().is_ok());
         gate.withdraw();
         assert_eq!((gate.permit(), gate.time_left()), (Err(GateClosed::Standby), Some(Duration::ZERO)));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_lease_grows_older_until_it_is_renewed() {
-        let clock = Clock::runtime();
-        let gate = WriteGate::leased(clock);
-        assert_eq!(gate.lease_age(), None, "nothing is known yet");
-        advance(SECOND).await;
-        gate.note_renewal(clock.now());
-        advance(7 * SECOND).await;
-        assert_eq!(gate.lease_age(), Some(7 * SECOND));
-        gate.note_renewal(clock.now());
-        assert_eq!(gate.lease_age(), Some(Duration::ZERO));
-        assert_eq!(WriteGate::open().lease_age(), None);
     }
 
     #[tokio::test(start_paused = true)]
@@ -426,9 +360,9 @@ mod tests {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         gate.pause();
-        gate.grant(clock.now().after(SECOND));
-        assert!(gate.permit().is_err());
-        gate.resume();
+        gate.grant(clock.now() + SECOND);
+        assert_eq!(gate.permit(), Err(GateClosed::Closed));
+        gate.clone().resume();
         assert!(gate.permit().is_ok());
     }
 
@@ -437,55 +371,22 @@ mod tests {
         let clock = Clock::runtime();
         let gate = WriteGate::leased(clock);
         gate.announce(ReplicaRole::Leading { term: 1 });
-        gate.grant(clock.now().after(SECOND));
+        gate.grant(clock.now() + SECOND);
         let permit = gate.permit().unwrap();
         let mut outlived = Box::pin(gate.expired(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
         advance(SECOND).await;
         assert!(futures::poll!(&mut outlived).is_ready(), "its time is over");
 
-        gate.grant(clock.now().after(SECOND));
+        gate.grant(clock.now() + SECOND);
         let permit = gate.permit().unwrap();
         let mut outlived = Box::pin(gate.expired(permit));
         assert!(futures::poll!(&mut outlived).is_pending());
         gate.announce(ReplicaRole::Standby { holder: None });
         assert!(futures::poll!(&mut outlived).is_ready(), "the lease was lost");
-    }
-
-    #[tokio::test]
-    async fn a_permit_without_a_deadline_does_not_expire() {
-        let gate = WriteGate::open();
-        let permit = gate.permit().unwrap();
-        assert!(futures::poll!(Box::pin(gate.expired(permit))).is_pending());
-    }
-
-    /// The lag ends neither with the decision nor when the request enters the client's queue.
-    #[tokio::test(start_paused = true)]
-    async fn the_lag_of_a_deletion_ends_when_it_is_handed_to_the_transport_for_the_first_time() {
-        let (recorder, exporter) = Exporter::local().unwrap();
-        let _recording = metrics::set_default_local_recorder(&recorder);
-        let gate = WriteGate::open();
-        let mut service =
-            gate_layer(gate.clone()).layer(service_fn(|_: Request<()>| async { Ok::<_, BoxError>(()) }));
-        let lag = DeletionLag::since(tokio::time::Instant::now());
-        let request = || {
-            let mut request = Request::builder().method(Method::DELETE).body(()).unwrap();
-            request.extensions_mut().insert(lag.clone());
-            request
-        };
-        gate.pause();
-        service.ready().await.unwrap().call(request()).await.unwrap_err();
-        assert!(lag.open_since().is_some(), "it was not sent");
-        gate.resume();
-        tokio::time::advance(Duration::from_millis(4)).await;
-        service.ready().await.unwrap().call(request()).await.unwrap();
-        tokio::time::advance(Duration::from_secs(4)).await;
-        service.ready().await.unwrap().call(request()).await.unwrap();
-        assert_eq!(lag.open_since(), None);
-        let page = exporter.render();
-        for line in ["kube_gc_deletion_lag_seconds_count 1", "kube_gc_deletion_lag_seconds_sum 0.004"] {
-            assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
-        }
+        let open = WriteGate::open();
+        let permit = open.permit().unwrap();
+        assert!(futures::poll!(Box::pin(open.expired(permit))).is_pending(), "without a deadline");
     }
 
     #[tokio::test]
@@ -499,15 +400,5 @@ mod tests {
         let error = service.ready().await.unwrap().call(request(Method::PATCH)).await.unwrap_err();
         assert_eq!(error.downcast_ref(), Some(&GateClosed::Closed));
         service.ready().await.unwrap().call(request(Method::GET)).await.unwrap();
-    }
-
-    #[test]
-    fn the_system_clock_goes_forward() {
-        let clock = Clock::default();
-        let (before, then) = (clock.now(), std::time::Instant::now());
-        while then.elapsed() < Duration::from_millis(2) {}
-        let after = clock.now();
-        assert!(before > Moment::default() && before.until(after) >= Duration::from_millis(2));
-        assert_eq!(after.until(before), Duration::ZERO, "what is over does not count");
     }
 }

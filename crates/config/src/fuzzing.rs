@@ -1,8 +1,11 @@
 //! Properties of the configuration, for fuzzing.
 
-use serde_json::Value;
+use std::ffi::OsString;
+
+use config::{Source as _, ValueKind};
 use toml::Table;
 
+use super::load::{DEFAULTS, PREFIX, flat};
 use super::{Loader, Settings};
 
 /// Loads any text as the configuration file. The result is either settings that are within their bounds and
@@ -34,28 +37,22 @@ fn by_tables(text: &str) -> Result<Settings, toml::de::Error> {
             }
         }
     }
-    let mut all: Table = super::load::DEFAULTS.parse()?;
+    let mut all: Table = DEFAULTS.parse()?;
     merge(&mut all, text.parse()?);
     all.try_into()
 }
 
 /// Environment variables with these settings.
-fn variables(settings: &Settings) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
-    fn below(name: &str, value: &Value, variables: &mut Vec<(std::ffi::OsString, std::ffi::OsString)>) {
-        let text = match value {
-            Value::Object(entries) => {
-                for (key, value) in entries {
-                    below(&format!("{name}__{}", key.to_uppercase()), value, variables);
-                }
-                return;
+fn variables(settings: &Settings) -> Vec<(OsString, OsString)> {
+    let all = config::Config::try_from(settings).and_then(|all| all.collect()).unwrap_or_default();
+    let variables = flat(all).into_iter().map(|(key, value)| {
+        let text = match value.kind {
+            ValueKind::Array(elements) => {
+                elements.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
             }
-            Value::String(text) => text.clone(),
-            Value::Array(elements) => elements.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(","),
             other => other.to_string(),
         };
-        variables.push((name.into(), text.into()));
-    }
-    let mut variables = Vec::new();
-    below("KUBE_GC", &serde_json::to_value(settings).unwrap_or_default(), &mut variables);
-    variables
+        (format!("{PREFIX}{}", key.replace('.', "__").to_uppercase()).into(), text.into())
+    });
+    variables.collect()
 }

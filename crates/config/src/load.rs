@@ -12,7 +12,7 @@ use super::settings::RULES;
 
 /// The prefix of the environment variables. It ends with two underscores, so that
 /// variables such as `KUBE_GC_CONFIG` are not mistaken for settings.
-const PREFIX: &str = "KUBE_GC__";
+pub(super) const PREFIX: &str = "KUBE_GC__";
 /// The variable from which Rust programs usually take their log filter, and its key.
 const RUST_LOG: (&str, &str) = ("RUST_LOG", "log.filter");
 
@@ -217,7 +217,7 @@ impl Merge {
 
 /// The values of nested tables by dotted key. An empty table is a value: it may be an empty section, or an
 /// unknown key.
-fn flat(table: Map<String, Value>) -> BTreeMap<String, Value> {
+pub(super) fn flat(table: Map<String, Value>) -> BTreeMap<String, Value> {
     fn visit(prefix: &str, table: Map<String, Value>, flat: &mut BTreeMap<String, Value>) {
         for (key, value) in table {
             // A quoted key with a dot is not that of a section.

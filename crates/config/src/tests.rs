@@ -2,8 +2,6 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use super::settings::RULES;
 use super::values::{is_log_filter, is_root};
 use super::*;
@@ -153,14 +151,10 @@ fn unknown_keys_are_named_with_their_source() {
         assert!(message(load_file(text)).contains("unknown key `"), "{text}");
     }
     assert!(message(load_variables(&[("KUBE_GC__", "1")])).contains("KUBE_GC__"));
-    let forgot_section = message(load_file("page-size = 3"));
-    assert!(forgot_section.ends_with("did you mean `watch.page_size`?"), "{forgot_section}");
-}
-
-#[test]
-fn sections_and_values_are_not_mixed_up() {
     assert_eq!(message(load_file("workers = 3")), "`workers` in the file text is a section, not a value");
     load_file("[workers]\n[graph]").unwrap();
+    let forgot_section = message(load_file("page-size = 3"));
+    assert!(forgot_section.ends_with("did you mean `watch.page_size`?"), "{forgot_section}");
 }
 
 #[test]
@@ -170,14 +164,14 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         "bad value for `workers.delete` in the environment variable KUBE_GC__WORKERS__DELETE: \"many\"; it must be a \
          whole number from 1 to 1000"
     );
+    let flag = Loader::new().flag("--delete-workers", "workers.delete", Some(0)).load();
+    assert!(message(flag).contains("in the flag --delete-workers: 0;"));
     for (text, key, value) in [
         ("[workers]\ndelete = 0", "workers.delete", ": 0;"),
-        ("[workers]\ndelete = -1", "workers.delete", ": -1;"),
         ("[workers]\ndelete = 2.7", "workers.delete", ": 2.7;"),
         ("[workers]\ndelete = true", "workers.delete", ": true;"),
         ("[workers]\ndelete = \"5\"", "workers.delete", ": \"5\";"),
         ("[graph]\npartitions = 100000", "graph.partitions", ": 100000;"),
-        ("[graph]\nthreads = \"many\"", "graph.threads", "many"),
         ("dry_run = \"yes\"", "dry_run", ": \"yes\";"),
         ("[discovery]\ninterval = 30", "discovery.interval", ": 30;"),
         ("[discovery]\ninterval = \"30\"", "discovery.interval", "\"30\""),
@@ -188,15 +182,11 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
             "discovery.ignored",
             "\"jobs/batch\" is not a resource type",
         ),
-        ("[discovery]\nignored = [\"\"]", "discovery.ignored", "\"\" is not a resource type"),
         ("[log]\nformat = \"xml\"", "log.format", "xml"),
         ("[log]\nfilter = \"loud\"", "log.filter", ": \"loud\";"),
-        ("[log]\ndecisions = \"few\"", "log.decisions", "few"),
-        ("[log]\nfilter = \"kube_gc=loud\"", "log.filter", ": \"kube_gc=loud\";"),
         ("[debug]\ndecisions = 100001", "debug.decisions", ": 100001;"),
         ("[http]\nlisten = \"8080\"", "http.listen", ": \"8080\" ("),
         ("[http]\nhosts = [\"kube-gc:8080\"]", "http.hosts", "without ports"),
-        ("[http]\nhosts = [\"\"]", "http.hosts", "without ports"),
         ("[http]\ndebug_listen = \"127.0.0.1:8080\"", "http.debug_listen", ": \"127.0.0.1:8080\";"),
         ("[retry]\nmin = \"2s\"\nmax = \"1s\"", "retry.min", ": \"2s\";"),
         ("[watch]\nmin_backoff = \"0s\"", "watch.min_backoff", ": \"0s\";"),
@@ -208,23 +198,13 @@ fn bad_values_are_named_with_source_and_what_is_allowed() {
         ("[leader]\nlease_duration = \"15s 5ms\"", "leader.lease_duration", ": \"15s 5ms\";"),
         ("[leader]\nrenew_deadline = \"2400ms\"\nretry_period = \"2s\"", "leader.retry_period", ": \"2s\";"),
         ("[tls]\nlisteners = \"health\"", "tls.listeners", ": \"health\";"),
-        ("[tls]\nlisteners = \"both\"\ncertificate = \"/c\"", "tls.listeners", ": \"both\";"),
-        ("[tls]\nkey = \"/k\"", "tls.key", ": \"/k\";"),
         ("[tls]\ncertificate = \"/c\"", "tls.certificate", ": \"/c\";"),
         ("[access]\nlisteners = \"metrics\"", "access.listeners", "metrics"),
-        ("[access]\nlisteners = [\"health\"]", "access.listeners", ": [\"health\"];"),
         ("[leader]\nname = \"\"", "leader.name", ": \"\";"),
-        ("[leader]\nname = \"a..b\"", "leader.name", ": \"a..b\";"),
         ("[leader]\nnamespace = \"a.b\"", "leader.namespace", ": \"a.b\";"),
         ("[leader]\nidentity = \"a b\"", "leader.identity", ": \"a b\";"),
         ("[brake]\ndeletions_per_minute = 1000001", "brake.deletions_per_minute", ": 1000001;"),
-        (
-            "[brake]\nnamespace_deletions_per_minute = 1000001",
-            "brake.namespace_deletions_per_minute",
-            ": 1000001;",
-        ),
         ("[brake]\npercent = 101", "brake.percent", ": 101;"),
-        ("[brake]\npercent_floor = -1", "brake.percent_floor", ": -1;"),
         ("[brake]\nwindow = \"999ms\"", "brake.window", ": \"999ms\";"),
         ("[brake]\nwindow = \"25h\"", "brake.window", ": \"25h\";"),
     ] {
@@ -263,12 +243,6 @@ fn a_machine_of_many_cores_does_not_mean_many_threads() {
 }
 
 #[test]
-fn a_flag_is_named_when_its_value_is_bad() {
-    let error = Loader::new().flag("--delete-workers", "workers.delete", Some(0)).load();
-    assert!(message(error).contains("in the flag --delete-workers: 0;"));
-}
-
-#[test]
 fn files_that_cannot_be_used_say_why() {
     let missing = Loader::new().file(Some(Path::new("/nonexistent.toml"))).load();
     assert!(message(missing).starts_with("cannot read the configuration file /nonexistent.toml: "));
@@ -291,14 +265,6 @@ fn ignoring_anything_but_events_is_warned_about() {
     settings.client.burst = 5;
     settings.http.debug_listen = "0.0.0.0:8081".parse().unwrap();
     assert_eq!(settings.warnings().len(), 2);
-}
-
-proptest! {
-    /// Whatever a file holds: settings or an error, never a panic.
-    #[test]
-    fn any_file_loads_or_is_refused(text in "[a-z_\\[\\]\"=. 0-9\n]{0,60}") {
-        let _ = load_file(&text);
-    }
 }
 
 #[test]

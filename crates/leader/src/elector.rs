@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     LeaseAction, LeaseAnnotations, LeaseError, Leases, NoAnnotations, Observation, Record, ReplicaId, decide,
 };
-use kube_gc_client::{Clock, Jitter, Moment, ReplicaRole, WriteGate};
+use kube_gc_client::{Clock, Jitter, ReplicaRole, WriteGate};
 use kube_gc_observe::telemetry::record::{self, LeaseTransition};
 
 /// A standby waits for the retry period and up to this multiple of it in addition, so that
@@ -44,7 +44,7 @@ pub struct Elector<L> {
     /// The Lease at the version to replace; `None` if it must be read first.
     known: Option<Lease>,
     /// Until when this replica is the leader.
-    deadline: Option<Moment>,
+    deadline: Option<Duration>,
     terms: u64,
     /// Whether the Lease may name this replica even if it is not the leader: a request whose
     /// answer was lost may have taken effect.
@@ -73,7 +73,6 @@ impl<L: Leases> Elector<L> {
     }
 
     /// Sets what reads and writes annotations of the Lease.
-    #[must_use]
     pub fn with_annotations(mut self, annotations: Arc<dyn LeaseAnnotations>) -> Self {
         self.annotations = annotations;
         self
@@ -117,7 +116,7 @@ impl<L: Leases> Elector<L> {
         match decide(self.observed.as_ref(), now, &self.me) {
             LeaseAction::Wait { until } => {
                 self.stand_by();
-                now.until(until).min(self.pause())
+                until.saturating_sub(now).min(self.pause())
             }
             LeaseAction::Create | LeaseAction::Take | LeaseAction::Renew => self.claim().await,
         }
@@ -193,8 +192,8 @@ impl<L: Leases> Elector<L> {
         }
     }
 
-    fn won(&mut self, sent: Moment) {
-        let deadline = sent.after(self.timing.renew_deadline);
+    fn won(&mut self, sent: Duration) {
+        let deadline = sent.saturating_add(self.timing.renew_deadline);
         if self.clock.now() >= deadline {
             self.lose("the response to a renewal arrived too late");
             return;
@@ -262,14 +261,14 @@ impl<L: Leases> Elector<L> {
     /// The time limit of one request. Two of them fit before the deadline.
     fn limit(&self) -> Duration {
         let limit = self.timing.renew_deadline / 2;
-        self.deadline.map_or(limit, |deadline| self.clock.now().until(deadline).min(limit))
+        self.deadline.map_or(limit, |deadline| deadline.saturating_sub(self.clock.now()).min(limit))
     }
 
     fn pause(&self) -> Duration {
         let retry = self.timing.retry_period;
         match self.deadline {
             // Not longer than until the deadline, to notice it.
-            Some(deadline) => retry.min(self.clock.now().until(deadline)),
+            Some(deadline) => retry.min(deadline.saturating_sub(self.clock.now())),
             None => self.jitter.within(&(retry..retry + retry.mul_f64(JITTER))),
         }
     }

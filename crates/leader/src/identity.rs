@@ -14,7 +14,6 @@ pub struct ReplicaId(Arc<str>);
 impl ReplicaId {
     /// A new identity that begins with `beginning` or, if that is empty, with the host's name.
     /// The rest is random: two processes with the same identity would both hold the lease.
-    #[must_use]
     pub fn new(beginning: &str) -> Self {
         let host = rustix::system::uname();
         let beginning = match (beginning, host.nodename().to_str()) {
@@ -28,13 +27,11 @@ impl ReplicaId {
     }
 
     /// The holder identity in the Lease.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
     /// A shared copy.
-    #[must_use]
     pub fn shared(&self) -> Arc<str> {
         Arc::clone(&self.0)
     }

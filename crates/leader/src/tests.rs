@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tokio::time::{Instant, advance, sleep};
+use tokio::time::{Instant, sleep};
 
 use super::testing::{Delivery, Replica, Server, TIMING};
 use kube_gc_client::{ReplicaRole, WriteGate};
@@ -28,6 +28,8 @@ async fn the_first_leads_and_the_second_stands_by_and_knows_who_leads() {
     assert_eq!((record.transitions, record.duration), (0, Some(TIMING.lease_duration)));
     assert_eq!(record.acquired, first.acquired, "renewing is not acquiring");
 
+    Replica::start("three", one.server.again()).ended().await;
+    assert!(one.server.record().is_held_by(&one.me), "a standby that ends leaves the lease alone");
     let age = |replica: &Replica| replica.gate.lease_age().unwrap();
     assert!(age(&one) <= TIMING.retry_period, "{:?}", age(&one));
     assert!(age(&two) <= TIMING.retry_period + LOOKS, "{:?}", age(&two));
@@ -44,7 +46,8 @@ async fn the_lease_of_a_killed_leader_is_taken_when_it_has_expired() {
     sleep(30 * SECOND).await;
     one.killed();
     let took = two.leads().await;
-    assert!(took > TIMING.renew_deadline && took <= TIMING.lease_duration + LOOKS, "{took:?}");
+    let expires = TIMING.lease_duration - TIMING.retry_period..=TIMING.lease_duration + LOOKS;
+    assert!(expires.contains(&took), "{took:?}");
     assert!(!one.writes(), "its gate has closed by itself");
     assert_eq!(two.server.record().transitions, 1);
 }
@@ -59,16 +62,6 @@ async fn a_released_lease_is_taken_at_the_next_read() {
     one.ended().await;
     assert!(gate.permit().is_err());
     assert!(two.leads().await <= LOOKS);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_standby_that_ends_leaves_the_lease_alone() {
-    let one = Replica::start("one", Server::default());
-    one.leads().await;
-    let two = Replica::start("two", one.server.again());
-    sleep(10 * SECOND).await;
-    two.ended().await;
-    assert!(one.server.record().is_held_by(&one.me));
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,17 +126,6 @@ async fn a_lease_whose_first_answer_was_lost_is_still_released() {
     let server = two.server.clone();
     two.ended().await;
     assert_eq!(server.record().holder, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_was_frozen_resumes_behind_a_closed_gate() {
-    let one = Replica::start("one", Server::default());
-    one.leads().await;
-    // No task of the process runs, including the elector.
-    one.killed();
-    advance(TIMING.renew_deadline).await;
-    assert!(!one.writes());
-    assert_eq!(one.role(), ReplicaRole::Leading { term: 1 }, "nobody could tell it so far");
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use super::Api;
 use crate::call::{Answer, Call};
 use crate::connection::{CredentialsError, Renewed};
 use crate::connection_error::{error_chain, is_caused_by_connection, is_connection_error};
-use crate::error::{ApiError, ErrorClass};
+use crate::error::{ApiError, Effect, ErrorClass};
 use crate::restore_fence::not_sent;
 use crate::settings::Verb;
 use crate::write_gate::{GateClosed, WritePermit};
@@ -57,10 +57,6 @@ impl Api {
     /// whatever its code.
     async fn send(&self, call: &Call<'_>) -> Result<(Parts, Bytes), ApiError> {
         let mut request = call.request(self.0.settings.compressed_lists)?;
-        let lag = DeletionLag::current().filter(|_| call.verb == Verb::Delete);
-        if let Some(lag) = lag.clone() {
-            request.extensions_mut().insert(lag);
-        }
         // Nothing may wait between this permit and the transport.
         let permit = self.write_permit(call).await?;
         let limit = permit.map_or(self.1.limit, |permit| permit.limit(self.1.limit));
@@ -81,8 +77,8 @@ impl Api {
             }
         };
         let code = answer.as_ref().ok().map(|(parts, _)| parts.status.as_u16());
-        // For clients without the gate layer, which knows the time of sending better.
-        if let Some(lag) = lag.filter(|_| code.is_some()) {
+        let is_sent = answer.as_ref().err().is_none_or(|error| error.effect() == Effect::Unknown);
+        if let Some(lag) = DeletionLag::current().filter(|_| call.verb == Verb::Delete && is_sent) {
             lag.deletion_sent_at(start);
         }
         self.observe(call.verb, call.resource, code, start);
@@ -112,7 +108,7 @@ impl Api {
         // write is not sent.
         let permit = self.0.gate.permit().map_err(|closed| {
             record::gate_refused(closed.reason());
-            gate_closed(call, closed)
+            call.error(class_of(closed), closed.to_string(), None)
         })?;
         // An event deletes and changes nothing, so an outdated decision does no harm.
         if call.verb != Verb::Create {
@@ -156,23 +152,21 @@ impl Api {
         let longest = if call.is_about_an_object() { LONGEST_OBJECT } else { LONGEST_ANSWER };
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.broken(call, &error))?;
+            let frame = frame.map_err(|error| {
+                if is_caused_by_connection(&error) {
+                    self.0.restore_fence.connection_lost(call.resource);
+                }
+                call.error(ErrorClass::Transient, error_chain(&error), None)
+            })?;
             if let Ok(data) = frame.into_data() {
                 if whole.len() + data.len() > longest {
-                    return Err(too_long(call, longest));
+                    let message = format!("the response is longer than {longest} bytes");
+                    return Err(call.error(ErrorClass::TooLong, message, None));
                 }
                 whole.extend_from_slice(&data);
             }
         }
         Ok(whole.freeze())
-    }
-
-    /// The error of a response whose body could not be read to its end.
-    fn broken(&self, call: &Call<'_>, error: &kube::Error) -> ApiError {
-        if is_caused_by_connection(error) {
-            self.0.restore_fence.connection_lost(call.resource);
-        }
-        call.error(ErrorClass::Transient, error_chain(error), None)
     }
 }
 
@@ -211,19 +205,9 @@ fn too_slow(call: &Call<'_>, limit: Duration) -> ApiError {
     call.error(ErrorClass::Transient, format!("no answer within {limit:?}"), None)
 }
 
-/// The response has more bytes than may be read.
-fn too_long(call: &Call<'_>, longest: usize) -> ApiError {
-    call.error(ErrorClass::TooLong, format!("the response is longer than {longest} bytes"), None)
-}
-
 /// The request was cancelled while it was in flight, so it may have taken effect.
 fn cancelled(call: &Call<'_>, why: &str) -> ApiError {
     call.error(ErrorClass::Transient, format!("cancelled while in flight: {why}"), None)
-}
-
-/// The write gate refused the request.
-fn gate_closed(call: &Call<'_>, closed: GateClosed) -> ApiError {
-    call.error(class_of(closed), closed.to_string(), None)
 }
 
 /// The client's transport failed.

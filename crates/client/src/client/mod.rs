@@ -9,19 +9,20 @@ mod slots;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use dashmap::DashSet;
 use tokio::time::Instant;
 
 use super::limits::{Limits, RateLimiter, Slot};
-use super::list_watch::StreamingLists;
-use super::patch::StrategicMergeSupport;
 use super::reachability::Reachability;
 use super::restore_fence::{HighWater, RestoreFence};
 use super::settings::{ApiSettings, Jitter, Verb};
 use super::write_gate::WriteGate;
 use kube_gc_core::object::GroupResource;
-pub use slots::{WriteSlot, WriteVerb};
+use kube_gc_observe::telemetry::record;
+pub use slots::WriteSlot;
 
 /// The client of one API server. Clones are cheap and share everything but their
 /// [`Options`].
@@ -66,7 +67,7 @@ struct Options {
 }
 
 pub(super) struct Inner {
-    clients: Clients,
+    pub(super) clients: Clients,
     settings: ApiSettings,
     gate: WriteGate,
     high_water: HighWater,
@@ -75,8 +76,10 @@ pub(super) struct Inner {
     pub(super) limits: Limits,
     pub(super) reachability: Reachability,
     pub(super) jitter: Jitter,
-    pub(super) strategic_merge: StrategicMergeSupport,
-    pub(super) streaming_lists: StreamingLists,
+    /// The types that refuse strategic merge patches. Discovery does not say it: built-in types accept
+    /// them, custom resources do not (415), and an aggregated API may or may not.
+    pub(super) not_strategic: DashSet<GroupResource>,
+    pub(super) streaming_lists: Arc<AtomicBool>,
 }
 
 impl fmt::Debug for Api {
@@ -93,14 +96,14 @@ impl Api {
             clients: clients.into(),
             rate_limiter: RateLimiter::new(settings.qps, settings.burst),
             jitter: Jitter::new(settings.seed),
-            streaming_lists: StreamingLists::new(settings.streaming_lists),
+            streaming_lists: Arc::new(AtomicBool::new(settings.streaming_lists)),
             limits: Limits::new(),
             reachability: Reachability::new(),
             settings,
             restore_fence: RestoreFence::new(gate.clone()),
             gate,
             high_water: HighWater::default(),
-            strategic_merge: StrategicMergeSupport::default(),
+            not_strategic: DashSet::new(),
         };
         Self(Arc::new(inner), options)
     }
@@ -156,15 +159,10 @@ impl Api {
         &self.0.restore_fence
     }
 
-    /// A client whose connections can become something else than HTTP. Watches use HTTP/2, and the
-    /// connections of single requests are pooled by their own rules.
-    pub(super) fn upgradable(&self) -> kube::Client {
-        self.0.clients.lists.clone()
-    }
-
-    /// Tells the observer of a request that began at `start`.
+    /// Counts a request that began at `start`: a watch when it opens, a list when it was read to its end.
     pub(super) fn observe(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, start: Instant) {
-        self.0.settings.observer.request(verb, resource, code, start.elapsed());
+        let code = code.map_or_else(|| "error".to_owned(), |code| code.to_string());
+        record::request(verb.forms().0, resource, &code, start.elapsed());
     }
 }
 

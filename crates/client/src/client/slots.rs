@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use http::Method;
 use tokio::time::timeout;
 
 use super::Api;
@@ -73,37 +72,25 @@ impl Api {
     }
 }
 
-/// The write that a slot is for. Reads right before it may use the slot, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WriteVerb {
-    /// A DELETE.
-    Delete,
-    /// A PATCH.
-    Patch,
-}
-
 /// Tokens of the rate limiter and a concurrency slot, for requests that are sent one after
 /// the other.
 #[derive(Debug)]
 pub struct WriteSlot(Api);
 
 impl Api {
-    /// Waits until this write can be sent at once. `requests` is the number of requests that
-    /// it takes in all.
+    /// Waits until this write can be sent at once. Reads right before it may use the slot, too: `requests`
+    /// is the number of requests in all.
     ///
     /// # Errors
     ///
     /// Nothing may be written at present: the gate is closed, or the restore fence is raised.
     pub async fn write_slot(
         &self,
-        write: WriteVerb,
+        write: Verb,
         object: &Identity,
         requests: u32,
     ) -> Result<WriteSlot, ApiError> {
-        let call = match write {
-            WriteVerb::Delete => Call::object(Verb::Delete, Method::DELETE, "DELETE", object)?,
-            WriteVerb::Patch => Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?,
-        };
+        let call = Call::object(write, object)?;
         let slot = self.slot(&call, requests).await?;
         Ok(WriteSlot(self.with_slot(slot)))
     }
@@ -157,7 +144,7 @@ mod tests {
             _ => Reply::ok(r#"{"kind":"Status","apiVersion":"v1","status":"Success"}"#),
         });
         let api = server.api_with(settings(1), WriteGate::open());
-        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
+        let turn = api.write_slot(Verb::Delete, &widget(), 2).await.unwrap();
         let since = Instant::now();
         // Somebody else has taken all tokens.
         let other = tokio::spawn({
@@ -182,7 +169,7 @@ mod tests {
             let crowd = (0..20).map(|_| api.look_up(&widget));
             futures::future::join_all(crowd).await;
         }
-        let turn = api.write_slot(WriteVerb::Delete, &widget, 2).await.unwrap();
+        let turn = api.write_slot(Verb::Delete, &widget, 2).await.unwrap();
         let mut other = Box::pin(api.look_up(&widget));
         assert!(other.as_mut().now_or_never().is_none());
         let before = server.seen().len();
@@ -198,7 +185,7 @@ mod tests {
         let server = Server::replying([]);
         let api = server.api();
         api.gate().pause();
-        let turn = api.write_slot(WriteVerb::Patch, &widget(), 1).await;
+        let turn = api.write_slot(Verb::Patch, &widget(), 1).await;
         assert_eq!(turn.unwrap_err().class, ErrorClass::GateClosed);
     }
 
@@ -206,7 +193,7 @@ mod tests {
     async fn a_dry_run_may_read_and_its_write_is_rejected() {
         let server = Server::replying([Reply::ok(widget_json(""))]);
         let api = server.api_with(settings(0), WriteGate::dry_run());
-        let turn = api.write_slot(WriteVerb::Delete, &widget(), 2).await.unwrap();
+        let turn = api.write_slot(Verb::Delete, &widget(), 2).await.unwrap();
         turn.api().look_up(&widget()).await.unwrap();
         let deleted = turn.delete(&widget(), PropagationPolicy::Background, None).await;
         assert_eq!(deleted.unwrap_err().class, ErrorClass::DryRun);

@@ -1,11 +1,9 @@
-use std::sync::Mutex;
-
 use http::{Request, Response};
 use kube::client::Body;
 
 use super::*;
 use crate::scripted::{Part, Reply, Server, widget, widget_json};
-use crate::{Clock, ErrorClass, ReplicaRole, RequestObserver};
+use crate::{Clock, ErrorClass, ReplicaRole};
 use kube_gc_core::object::PropagationPolicy;
 use kube_gc_observe::telemetry::DeletionLag;
 
@@ -63,7 +61,7 @@ async fn only_requests_about_single_objects_wait_for_the_rate_limit() {
     });
     let settings = ApiSettings { qps: 1, burst: 1, ..ApiSettings::default() };
     let api = server.api_with(settings, WriteGate::open());
-    let (widget, start) = (widget(), tokio::time::Instant::now());
+    let (widget, start) = (widget(), Instant::now());
     api.look_up(&widget).await.unwrap();
     for _ in 0..10 {
         api.list(&widget.resource, None, |_| ()).await.unwrap();
@@ -93,61 +91,29 @@ async fn a_gate_that_closes_in_the_clients_queue_is_reported_as_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_write_in_flight_is_cancelled_when_the_lease_is_lost() {
-    let clock = Clock::runtime();
-    let gate = WriteGate::leased(clock);
-    gate.grant(clock.now().after(Duration::from_secs(10)));
-    gate.announce(ReplicaRole::Leading { term: 1 });
-    let server = Server::replying([Reply::never()]);
-    let api = server.api_with(ApiSettings::default(), gate.clone());
-    let start = tokio::time::Instant::now();
-    let lost = async {
-        tokio::time::sleep(Duration::from_secs(3)).await;
-        gate.withdraw();
-        gate.announce(ReplicaRole::Standby { holder: None });
-    };
-    let widget = widget();
-    let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), lost);
-    let error = deleted.unwrap_err();
-    assert_eq!(error.class, ErrorClass::Transient, "it may have taken effect");
-    assert_eq!(start.elapsed(), Duration::from_secs(3), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_write_is_waited_for_beyond_the_deadline_of_the_lease() {
-    let clock = Clock::runtime();
-    let gate = WriteGate::leased(clock);
-    gate.grant(clock.now().after(Duration::from_secs(4)));
-    gate.announce(ReplicaRole::Leading { term: 1 });
-    let server = Server::replying([Reply::never()]);
-    let api = server.api_with(ApiSettings::default(), gate);
-    let start = tokio::time::Instant::now();
-    let error = api.delete(&widget(), PropagationPolicy::Background, None).await.unwrap_err();
-    assert_eq!((error.class, start.elapsed()), (ErrorClass::Transient, Duration::from_secs(4)), "{error}");
-}
-
-#[derive(Debug, Default)]
-struct Notes(Mutex<Vec<(Verb, String, Option<u16>)>>);
-
-impl RequestObserver for Notes {
-    fn request(&self, verb: Verb, resource: &GroupResource, code: Option<u16>, _: Duration) {
-        self.0.lock().unwrap().push((verb, resource.to_string(), code));
+    for is_withdrawn in [true, false] {
+        let clock = Clock::runtime();
+        let gate = WriteGate::leased(clock);
+        gate.grant(clock.now() + Duration::from_secs(if is_withdrawn { 10 } else { 3 }));
+        gate.announce(ReplicaRole::Leading { term: 1 });
+        let server = Server::replying([Reply::never()]);
+        let api = server.api_with(ApiSettings::default(), gate.clone());
+        let start = Instant::now();
+        let lost = async {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            if is_withdrawn {
+                gate.withdraw();
+                gate.announce(ReplicaRole::Standby { holder: None });
+            }
+        };
+        let widget = widget();
+        let (deleted, ()) = tokio::join!(api.delete(&widget, PropagationPolicy::Background, None), lost);
+        let error = deleted.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Transient, "it may have taken effect");
+        assert_eq!(start.elapsed(), Duration::from_secs(3), "{error}");
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_request_is_reported_to_the_observer() {
-    let server = Server::replying([Reply::ok(widget_json("")), Reply::not_found(), Reply::never()]);
-    let notes = Arc::new(Notes::default());
-    let settings = ApiSettings { observer: Arc::clone(&notes) as Arc<_>, ..ApiSettings::default() };
-    let api = server.api_with(settings, WriteGate::open());
-    for _ in 0..3 {
-        let _ = api.look_up(&widget()).await;
-    }
-    let expected = [Some(200), Some(404), None].map(|code| (Verb::Get, "widgets.example.com".into(), code));
-    assert_eq!(*notes.0.lock().unwrap(), expected);
-}
-
-/// By any client, also one that has no layer that sees requests leave.
 #[tokio::test(start_paused = true)]
 async fn the_lag_of_a_deletion_ends_only_with_a_delete_that_was_sent() {
     let server = Server::answering(|seen| match seen.method.as_str() {
@@ -194,7 +160,7 @@ fn small_server(bears: usize) -> Server {
 async fn a_429_halves_the_shared_limit() {
     let server = small_server(4);
     let api = server.api();
-    let (widget, start) = (widget(), tokio::time::Instant::now());
+    let (widget, start) = (widget(), Instant::now());
     let worker = async || {
         for _ in 0..100 {
             while let Err(error) = api.look_up(&widget).await {
@@ -214,42 +180,17 @@ async fn a_429_halves_the_shared_limit() {
 async fn a_429_about_one_object_delays_no_other() {
     let denial = r#"admission webhook "x.y" denied the request: come back later"#;
     for (reply, class, elapsed) in
-        [(Reply::status(429, denial, "{}"), "denied", 0), (too_many(), "throttled", 50)]
+        [(Reply::status(429, denial, "{}"), "Denied", 0), (too_many(), "Throttled", 50)]
     {
         let server = Server::answering(move |_| reply.clone());
         let (api, widget) = (server.api(), widget());
-        let start = tokio::time::Instant::now();
+        let start = Instant::now();
         for _ in 0..3 {
             let error = api.delete(&widget, PropagationPolicy::Background, None).await.unwrap_err();
-            assert_eq!(error.class.name(), class, "{error}");
+            assert!(format!("{:?}", error.class).starts_with(class), "{error}");
         }
         assert_eq!(start.elapsed(), Duration::from_millis(elapsed));
     }
-}
-
-/// Nor do they say anything about single objects.
-#[tokio::test(start_paused = true)]
-async fn lists_need_no_concurrency_slot() {
-    let list = r#"{"kind":"List","metadata":{"resourceVersion":"1"},"items":[]}"#;
-    let server = Server::answering(
-        move |seen| {
-            if seen.path.contains("limit=") { Reply::ok(list) } else { too_many() }
-        },
-    );
-    let (api, widget) = (server.api(), widget());
-    for _ in 0..3 {
-        api.look_up(&widget).await.unwrap_err();
-    }
-    let hold = api.look_up(&widget);
-    let lists = async {
-        let start = tokio::time::Instant::now();
-        for _ in 0..10 {
-            api.list(&widget.resource, None, |_| ()).await.unwrap();
-        }
-        assert_eq!(start.elapsed(), Duration::ZERO);
-    };
-    let (held, ()) = tokio::join!(hold, lists);
-    held.unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
@@ -279,7 +220,7 @@ async fn the_wait_for_a_slot_does_not_count_towards_the_timeout() {
     let api = server.api().within(Duration::from_millis(3500));
     let widget = widget();
     api.look_up(&widget).await.unwrap_err();
-    let start = tokio::time::Instant::now();
+    let start = Instant::now();
     let answers = futures::future::join_all((0..3).map(|_| api.look_up(&widget))).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     // The others begin when the first one hangs.

@@ -136,7 +136,10 @@ where
 {
     let may_repeat = repeats_writes || request.method() == Method::GET;
     let state = credentials.current().await?;
-    let copy = copy(&request);
+    let (head, body) = request.into_parts();
+    // There is none if the body is not in memory.
+    let copy = body.try_clone().filter(|_| may_repeat).map(|body| Request::from_parts(head.clone(), body));
+    let request = Request::from_parts(head, body);
     let answer = service.ready().await?.call(with(request, &state)).await;
     let is_refused = match &answer {
         Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
@@ -146,7 +149,7 @@ where
         return answer;
     }
     let Some(state) = credentials.refused(state.version).await else { return answer };
-    match copy.filter(|_| may_repeat) {
+    match copy {
         Some(copy) => service.ready().await?.call(with(copy, &state)).await,
         None => answer.map(|mut answer| {
             answer.extensions_mut().insert(Renewed);
@@ -162,16 +165,6 @@ fn with(mut request: Request<Body>, state: &State) -> Request<Body> {
         headers.insert(AUTHORIZATION, value.clone());
     }
     request
-}
-
-/// `None` if the body is not in memory.
-fn copy(request: &Request<Body>) -> Option<Request<Body>> {
-    let mut copy = Request::new(request.body().try_clone()?);
-    copy.method_mut().clone_from(request.method());
-    copy.uri_mut().clone_from(request.uri());
-    copy.headers_mut().clone_from(request.headers());
-    copy.extensions_mut().clone_from(request.extensions());
-    Some(copy)
 }
 
 /// Whether one side has rejected the other's certificate, so that nothing was sent or read.

@@ -37,16 +37,20 @@ pub struct GroupFailure {
 }
 
 impl GroupFailure {
+    /// What could not be discovered, for people.
+    pub fn part(&self) -> String {
+        match (&*self.group, self.version.as_deref()) {
+            ("", Some(version)) => version.to_owned(),
+            ("", None) => "the core group".to_owned(),
+            ("*", _) => "the list of API groups".to_owned(),
+            (group, Some(version)) => format!("{group}/{version}"),
+            (group, None) => group.to_owned(),
+        }
+    }
+
     /// The same for the answer to a question: what it is about, and why it could not be looked at.
-    #[must_use]
     pub fn unseen(&self) -> Unseen {
-        let group = match &*self.group {
-            "" => "the core group",
-            "*" => "the list of API groups",
-            group => group,
-        };
-        let version = self.version.as_deref().map(|version| format!("/{version}"));
-        Unseen { what: format!("{group}{}", version.unwrap_or_default()), why: bounded(&self.error) }
+        Unseen { what: self.part(), why: bounded(&self.error) }
     }
 }
 

@@ -149,7 +149,6 @@ impl Discovered {
     /// The type that a name stands for, as kubectl reads it: `TYPE`, `TYPE.GROUP` or
     /// `TYPE.VERSION.GROUP`, where `TYPE` is a resource, its singular, its kind or a short name.
     /// Of several groups, the first that the server lists counts.
-    #[must_use]
     pub fn type_named(&self, name: &str) -> Option<&Arc<ResourceType>> {
         let name = name.to_lowercase();
         let (own, rest) = name.split_once('.').map_or((name.as_str(), None), |(own, rest)| (own, Some(rest)));
@@ -206,17 +205,8 @@ impl Api {
     /// Nothing could be discovered.
     pub async fn content_types(&self) -> Result<ContentTypes, ApiError> {
         let fetch::Fetched { groups, failures } = fetch::groups(self, &[]).await?;
-        let part = |group: &str, version: Option<&str>| match (group, version) {
-            ("", Some(version)) => version.to_owned(),
-            ("", None) => "the core group".to_owned(),
-            ("*", None) => "the list of API groups".to_owned(),
-            (group, Some(version)) => format!("{group}/{version}"),
-            (group, None) => group.to_owned(),
-        };
-        let mut undiscovered: Vec<_> = failures
-            .into_iter()
-            .map(|failure| (part(&failure.group, failure.version.as_deref()), failure.error))
-            .collect();
+        let mut undiscovered: Vec<_> =
+            failures.into_iter().map(|failure| (failure.part(), failure.error)).collect();
         undiscovered.sort();
         let (types, unparsed) = content_types(&groups);
         Ok(ContentTypes { types, undiscovered, unparsed })

@@ -9,8 +9,8 @@ use kube_gc_core::object::{GroupResource, Scope};
 const ALL: &str = r#"["create","delete","get","list","patch","watch"]"#;
 
 /// A server whose documents are these; anything else is a 404.
-fn server<const N: usize>(documents: [(&'static str, Reply); N]) -> Server {
-    let documents = HashMap::from(documents);
+fn server(documents: impl IntoIterator<Item = (&'static str, Reply)>) -> Server {
+    let documents: HashMap<_, _> = documents.into_iter().collect();
     Server::answering(move |seen: &ReceivedRequest| {
         let not_served = || Reply::code(404, "404 page not found");
         documents.get(&*seen.path).cloned().unwrap_or_else(not_served)
@@ -44,29 +44,18 @@ fn groups(groups: &[(&str, &[&str], &str)]) -> Reply {
 }
 
 fn core() -> [(&'static str, Reply); 2] {
-    [
-        ("/api", Reply::ok(r#"{"kind":"APIVersions","versions":["v1"]}"#)),
-        (
-            "/api/v1",
-            plain(
-                "v1",
-                &[
-                    ("configmaps", "ConfigMap", ALL),
-                    ("pods", "Pod", ALL),
-                    ("pods/log", "Pod", r#"["get"]"#),
-                    ("bindings", "Binding", r#"["create"]"#),
-                ],
-            ),
-        ),
-    ]
+    let types = [
+        ("configmaps", "ConfigMap", ALL),
+        ("pods", "Pod", ALL),
+        ("pods/log", "Pod", r#"["get"]"#),
+        ("bindings", "Binding", r#"["create"]"#),
+    ];
+    let versions = r#"{"kind":"APIVersions","versions":["v1"]}"#;
+    [("/api", Reply::ok(versions)), ("/api/v1", plain("v1", &types))]
 }
 
 fn with<const N: usize>(more: [(&'static str, Reply); N]) -> Server {
-    let mut all = HashMap::from(core());
-    all.extend(more);
-    Server::answering(move |seen: &ReceivedRequest| {
-        all.get(&*seen.path).cloned().unwrap_or_else(|| Reply::code(404, "404 page not found"))
-    })
+    server(core().into_iter().chain(more))
 }
 
 fn names(discovered: &Discovered) -> Vec<String> {
@@ -191,25 +180,6 @@ async fn too_many_types_or_versions_are_a_failure() {
     assert!(too_many.failures[0].error.contains("10000 group versions"), "{}", too_many.failures[0].error);
 }
 
-#[tokio::test]
-async fn an_unread_version_is_marked_and_a_version_read_earlier_is_kept() {
-    let apis = || groups(&[("a.io", &["v1", "v2"], "v2")]);
-    let v1 = || plain("a.io/v1", &[("widgets", "Widget", ALL)]);
-    let v2 = || plain("a.io/v2", &[("widgets", "Widget", ALL)]);
-    let down = || Reply::code(503, "no");
-    let server = with([("/apis", apis()), ("/apis/a.io/v1", v1()), ("/apis/a.io/v2", down())]);
-    let first = server.api().discover(None).await.unwrap();
-    assert_eq!(names(&first), ["configmaps v1", "pods v1", "widgets.a.io v1"]);
-    assert!(first.catalog.is_unread("a.io/v2") && !first.catalog.is_unread("a.io/v1"));
-    let again = server.api().discover(Some(&first)).await.unwrap();
-    assert_eq!(again.catalog, first.catalog);
-
-    let server = with([("/apis", apis()), ("/apis/a.io/v1", down()), ("/apis/a.io/v2", v2())]);
-    let second = server.api().discover(Some(&first)).await.unwrap();
-    assert!(!second.catalog.has_unread(), "v1 was read before, v2 just now");
-    assert!(second.catalog.resolve("a.io/v1", "Widget").is_some());
-}
-
 /// Rule 5.14.
 #[tokio::test]
 async fn what_was_never_read_is_told_from_what_was() {
@@ -227,6 +197,7 @@ async fn what_was_never_read_is_told_from_what_was() {
     let first = server.api().discover(Some(&nothing)).await.unwrap();
     assert_eq!(parts(&first), ["a.io/v2"]);
     assert!(first.never_read[0].error.contains("503"), "{:?}", first.never_read);
+    assert!(first.catalog.is_unread("a.io/v2") && !first.catalog.is_unread("a.io/v1"));
     let server = with([("/apis", down())]);
     let second = server.api().discover(Some(&first)).await.unwrap();
     assert_eq!(parts(&second), ["a.io/v2"], "the groups are known");
@@ -235,6 +206,7 @@ async fn what_was_never_read_is_told_from_what_was() {
     let server = with([("/apis", apis()), ("/apis/a.io/v1", down()), ("/apis/a.io/v2", v2)]);
     let third = server.api().discover(Some(&second)).await.unwrap();
     assert_eq!((parts(&third).len(), third.failures.len()), (0, 1), "v1 was read before");
+    assert!(!third.catalog.has_unread() && third.catalog.resolve("a.io/v1", "Widget").is_some());
 }
 
 #[tokio::test]
@@ -311,72 +283,38 @@ async fn absurd_names_of_types_are_rejected() {
     assert_eq!(names(&discovered), ["configmaps v1", "pods v1", "fine.absurd.io v1"]);
 }
 
-mod content_types {
-    use super::*;
-    use crate::scripted::{Reply, Server};
-
-    const ROOTS: [(&str, &str); 2] = [
-        ("/api", r#"{"kind":"APIVersions","versions":["v1"]}"#),
-        (
-            "/apis",
-            r#"{"kind":"APIGroupList","groups":[{"name":"example.com","versions":[{"groupVersion":"example.com/v2",
-            "version":"v2"},{"groupVersion":"example.com/v1","version":"v1"}],"preferredVersion":{"groupVersion":
-            "example.com/v2","version":"v2"}}]}"#,
-        ),
-    ];
-    const CORE: &str = r#"{"kind":"APIResourceList","resources":[
+async fn content_types(v2: Reply) -> ContentTypes {
+    let core = r#"{"kind":"APIResourceList","resources":[
         {"name":"pods","namespaced":true,"kind":"Pod","verbs":["delete","deletecollection","list","get"]},
         {"name":"pods/status","namespaced":true,"kind":"Pod","verbs":["get","delete"]},
         {"name":"bindings","namespaced":true,"kind":"Binding","verbs":["create"]},
         {"name":"nodes","namespaced":false,"kind":"Node","verbs":["delete","list"]}]}"#;
-    const V1: &str = r#"{"kind":"APIResourceList","resources":[
-        {"name":"widgets","namespaced":true,"kind":"Widget","verbs":["delete","list"]},
-        {"name":"secrecies","namespaced":true,"kind":"Secrecy","verbs":["delete"]}]}"#;
-    const V2: &str = r#"{"kind":"APIResourceList","resources":[
-        {"name":"widgets","namespaced":true,"kind":"Widget","verbs":["delete"]}]}"#;
+    let v1 = [("widgets", "Widget", r#"["delete","list"]"#), ("secrecies", "Secrecy", r#"["delete"]"#)];
+    let server = with([
+        ("/api/v1", Reply::ok(core)),
+        ("/apis", groups(&[("example.com", &["v2", "v1"], "v2")])),
+        ("/apis/example.com/v1", plain("example.com/v1", &v1)),
+        ("/apis/example.com/v2", v2),
+    ]);
+    server.api().content_types().await.unwrap()
+}
 
-    async fn types(v2: Reply) -> ContentTypes {
-        let server = Server::answering(move |seen| {
-            let root = ROOTS.iter().find(|(path, _)| *path == seen.path);
-            match (&*seen.path, root) {
-                (_, Some((_, body))) => Reply::ok(*body),
-                ("/api/v1", _) => Reply::ok(CORE),
-                ("/apis/example.com/v1", _) => Reply::ok(V1),
-                _ => v2.clone(),
-            }
-        });
-        server.api().content_types().await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn each_namespaced_type_that_can_be_deleted_counts_in_a_version_that_can_be_listed() {
-        let found = types(Reply::ok(V2)).await;
-        let shown: Vec<_> = found
-            .types
-            .iter()
-            .map(|of_type| {
-                let ContentType { resource, can_list, can_delete_collection } = of_type;
-                (
-                    format!("{} {}", resource.group_resource, resource.version),
-                    *can_list,
-                    *can_delete_collection,
-                )
-            })
-            .collect();
-        let expected = [
-            ("pods v1", true, true),
-            ("secrecies.example.com v1", false, false),
-            ("widgets.example.com v1", true, false),
-        ];
-        assert_eq!(shown, expected.map(|(name, list, collection)| (name.to_owned(), list, collection)));
-        assert!(found.undiscovered.is_empty() && found.unparsed.is_empty());
-    }
-
-    #[tokio::test]
-    async fn a_version_that_cannot_be_read_is_named() {
-        let found = types(Reply::status(503, "not at home", "{}")).await;
-        let [(part, why)] = &found.undiscovered[..] else { panic!("{found:?}") };
-        assert_eq!(part, "example.com/v2");
-        assert!(why.contains("not at home"), "{why}");
-    }
+#[tokio::test]
+async fn each_namespaced_type_that_can_be_deleted_counts_in_a_version_that_can_be_listed() {
+    let v2 = plain("example.com/v2", &[("widgets", "Widget", r#"["delete"]"#)]);
+    let found = content_types(v2).await;
+    let shown: Vec<_> = found
+        .types
+        .iter()
+        .map(|of| (of.resource.group_resource.to_string(), of.can_list, of.can_delete_collection))
+        .collect();
+    let expected =
+        [("pods", true, true), ("secrecies.example.com", false, false), ("widgets.example.com", true, false)];
+    assert_eq!(shown, expected.map(|(name, list, collection)| (name.to_owned(), list, collection)));
+    assert_eq!(&*found.types[2].resource.version, "v1");
+    assert!(found.undiscovered.is_empty() && found.unparsed.is_empty());
+    // A version that cannot be read is named.
+    let found = content_types(Reply::status(503, "not at home", "{}")).await;
+    let [(part, why)] = &found.undiscovered[..] else { panic!("{found:?}") };
+    assert!(part == "example.com/v2" && why.contains("not at home"), "{part} {why}");
 }

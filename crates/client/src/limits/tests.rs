@@ -8,7 +8,6 @@ use super::*;
 use crate::scripted::{Reply, Server as Scripted, widget};
 use crate::{Api, ApiSettings, Deleted, WriteGate};
 use kube_gc_core::object::{Identity, Namespace, PropagationPolicy};
-use kube_gc_observe::telemetry::Exporter;
 use machine::{FIRST_WAIT, PATIENCE};
 
 fn widget_in(namespace: &str, name: &str) -> Identity {
@@ -167,29 +166,6 @@ impl Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_are_granted_in_the_order_of_requests() {
-    let server = Server::cut_to(1).await;
-    let first = server.slot().await;
-    let order = std::sync::Mutex::new(Vec::new());
-    let waiting = (0..10).map(|number| {
-        let (server, order) = (&server, &order);
-        async move {
-            let _slot = server.slot().await;
-            order.lock().unwrap().push(number);
-            // A request that arrives while others wait does not overtake them.
-            tokio::task::yield_now().await;
-        }
-    });
-    let late = async {
-        drop(first);
-        let _slot = server.slot().await;
-        order.lock().unwrap().push(10);
-    };
-    tokio::join!(join_all(waiting), late);
-    assert_eq!(*order.lock().unwrap(), (0..=10).collect::<Vec<_>>());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_cut_applies_to_new_requests_and_success_raises_the_limit() {
     let server = Server::cut_to(4).await;
     let mut begun: Vec<_> = join_all((0..4).map(|_| server.slot())).await;
@@ -211,24 +187,6 @@ async fn a_cut_applies_to_new_requests_and_success_raises_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_429_at_the_minimum_the_next_request_pauses() {
-    let server = Server::cut_to(1).await;
-    let start = Instant::now();
-    server.end(Outcome::Rejected);
-    let given_up = tokio::time::timeout(Duration::from_millis(20), server.slot()).await;
-    assert!(given_up.is_err());
-    let slot = server.slot().await;
-    assert_eq!(start.elapsed(), Duration::from_millis(50), "it left the pause to the next");
-    server.end(Outcome::Rejected);
-    drop(slot);
-    drop(server.slot().await);
-    assert_eq!(start.elapsed(), Duration::from_millis(150), "longer each time");
-    server.end(Outcome::Served);
-    drop(server.slot().await);
-    assert_eq!(start.elapsed(), Duration::from_millis(150), "it is answered again");
-}
-
-#[tokio::test(start_paused = true)]
 async fn every_server_has_its_own_limit() {
     let limits = Limits::new();
     let of = |name: &str| limits.server(&GroupResource::parse(name));
@@ -241,19 +199,6 @@ async fn every_server_has_its_own_limit() {
     limits.set_aggregated(["things.example.com", "things.example.com"].into_iter());
     assert!(Arc::ptr_eq(&things, &of("things.things.example.com")), "what was learned is kept");
     assert!(Arc::ptr_eq(&of("pods.metrics.example.com"), &of("pods")), "it is no other server any more");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_limit_is_shown_in_the_metrics() {
-    let (recorder, exporter) = Exporter::local().unwrap();
-    let _recording = metrics::set_default_local_recorder(&recorder);
-    let has = |line: &str| exporter.render().lines().any(|found| found == line);
-    let _server = Server::cut_to(4).await;
-    assert!(has("kube_gc_api_concurrency_limit 4"));
-    assert!(has(r#"kube_gc_api_concurrency_cuts_total{server="kubernetes"} 1"#));
-    Server::new(ApiSide::Aggregated).end(Outcome::Rejected);
-    assert!(has("kube_gc_api_concurrency_limit 4"), "the limit is that of the API server itself");
-    assert!(has(r#"kube_gc_api_concurrency_cuts_total{server="aggregated"} 1"#));
 }
 
 #[tokio::test(start_paused = true)]

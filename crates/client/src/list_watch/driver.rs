@@ -43,7 +43,6 @@ pub struct ListWatch<E = WatchEvent> {
     pub(super) reader: FactsReader,
     /// The encoding to request.
     pub(super) preferred: Encoding,
-    pub(super) skipped: u64,
     pub(super) draining: bool,
     /// Whether a failure was reported, and its end was not.
     pub(super) failing: bool,
@@ -64,7 +63,6 @@ impl<E> fmt::Debug for ListWatch<E> {
 impl Api {
     /// Follows a resource type: lists it, and watches it from there on. Sends nothing before the
     /// first [`next_in`](ListWatch::next_in).
-    #[must_use]
     pub fn watch(&self, resource: Arc<ResourceType>, start: WatchStart) -> ListWatch {
         self.watch_selected(resource, String::new(), start)
     }
@@ -89,7 +87,6 @@ impl Api {
             ready: VecDeque::new(),
             reader: FactsReader::default(),
             preferred: if E::WHOLE { Encoding::Json } else { self.settings().encoding },
-            skipped: 0,
             draining: false,
             failing: false,
             recoveries: self.recoveries(),
@@ -102,22 +99,13 @@ impl Api {
 
 impl<E: Watched> ListWatch<E> {
     /// The type that it follows.
-    #[must_use]
     pub fn resource(&self) -> &Arc<ResourceType> {
         &self.resource
     }
 
     /// When the data of the last step arrived.
-    #[must_use]
     pub const fn arrived(&self) -> Instant {
         self.arrived
-    }
-
-    /// How many objects without a uid it has skipped.
-    #[cfg(test)]
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        self.skipped
     }
 
     /// Ends after the present watch: the type is no longer served, and only the last events of
@@ -188,7 +176,7 @@ impl<E: Watched> ListWatch<E> {
                     let found = result.as_ref().ok().and_then(|envelope| envelope.resource_version.clone());
                     self.ready.extend(match result {
                         Ok(_) => self.machine.checked(found.as_ref()),
-                        Err(error) => Some(self.machine.check_failed(error, Instant::now())),
+                        Err(error) => Some(self.machine.failed(error, Instant::now())),
                     });
                     self.lift_fence(found.as_ref());
                 }

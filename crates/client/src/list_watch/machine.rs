@@ -4,12 +4,13 @@
 //! follows. The time is an argument.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::pace::RequestPace;
-use super::{Action, End, ListFreshness, ListFrom, Step, StreamingLists, WatchStart};
+use super::{Action, End, ListFreshness, ListFrom, Step, WatchStart};
 use crate::error::{ApiError, ErrorClass};
 use crate::list::{OBJECTS_OF_AGGREGATED, Pagination};
 use crate::restore_fence::HighWater;
@@ -45,8 +46,9 @@ pub(super) struct Machine {
     aggregated: bool,
     pace: RequestPace,
     plan: Plan,
-    /// Whether the server streams lists.
-    streaming: StreamingLists,
+    /// Whether lists are requested as streams. The first refusal turns that off for all types, because it
+    /// depends on the release and the features of the server.
+    streaming: Arc<AtomicBool>,
     /// Whether the present list is streamed.
     streamed: bool,
     /// How many streamed lists have failed since a list succeeded.
@@ -75,7 +77,7 @@ impl Machine {
     pub fn new(
         resource: Arc<ResourceType>,
         start: WatchStart,
-        streaming: StreamingLists,
+        streaming: Arc<AtomicBool>,
         settings: WatchSettings,
         seed: u64,
     ) -> Self {
@@ -159,7 +161,7 @@ impl Machine {
     fn can_stream(&self) -> bool {
         !self.is_consistent()
             && !self.aggregated
-            && self.streaming.are_wanted()
+            && self.streaming.load(Ordering::Relaxed)
             && self.failed_streams < FRUITLESS_STREAMS
     }
 
@@ -259,7 +261,9 @@ impl Machine {
             self.failed_streams += 1;
             match (error.class, error.code) {
                 (ErrorClass::Refused, _) => {
-                    self.streaming.refused(&error);
+                    if self.streaming.swap(false, Ordering::Relaxed) {
+                        tracing::info!(%error, "the API server does not stream lists; they are requested in one piece");
+                    }
                     return None;
                 }
                 // Without a feature of etcd, streams are answered with 500. In the other cases, the
@@ -285,7 +289,9 @@ impl Machine {
                 // A cache that cannot be filled never reaches the version. A list from the store
                 // shows the cause, such as the error of a conversion webhook.
                 ErrorClass::Transient
-                    if !streamed && self.seen().is_some() && self.waited(now) > CACHE_WAITS =>
+                    if !streamed
+                        && self.seen().is_some()
+                        && self.asked.is_some_and(|asked| now - asked > CACHE_WAITS) =>
                 {
                     self.cache_hangs = true;
                 }
@@ -297,11 +303,6 @@ impl Machine {
         self.plan = Plan::List { consistent: false };
         self.listed = None;
         Some(self.failed(error, now))
-    }
-
-    /// The time since the list was requested.
-    fn waited(&self, now: Instant) -> Duration {
-        self.asked.map_or(Duration::ZERO, |asked| now - asked)
     }
 
     /// The present version is known.
@@ -320,11 +321,6 @@ impl Machine {
         None
     }
 
-    /// The request for the present version failed.
-    pub fn check_failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
-        self.failed(error, now)
-    }
-
     /// The watch showed something of this version.
     pub fn saw(&mut self, version: Option<ResourceVersion>) {
         self.pace.succeeded();
@@ -341,11 +337,11 @@ impl Machine {
         let (start, lasting, fruitful) = self.watch;
         let just_listed = std::mem::take(&mut self.just_listed);
         let lived = start.map_or(Duration::ZERO, |start| now - start);
-        let outlived_backoff = lived >= self.pace.greatest_backoff();
+        let outlived_backoff = lived >= self.pace.settings.greatest_backoff;
         if outlived_backoff {
             self.pace.succeeded();
         }
-        let in_time = lived + self.pace.least_interval() * 5 >= lasting;
+        let in_time = lived + self.pace.settings.least_interval * 5 >= lasting;
         // The only sign of a restore is that the watch breaks. A watch that is resumed at a
         // future version would stay silent for a long time.
         self.plan = if self.from.is_none() {
@@ -405,7 +401,8 @@ impl Machine {
         }
     }
 
-    fn failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
+    /// A request failed.
+    pub fn failed<E>(&mut self, error: ApiError, now: Instant) -> Step<E> {
         let retry_after = match error.class {
             ErrorClass::Throttled { retry_after } => retry_after,
             _ => None,

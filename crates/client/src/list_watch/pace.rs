@@ -16,7 +16,7 @@ const SOON: Duration = Duration::from_secs(1);
 /// The pace of one type's requests.
 #[derive(Debug)]
 pub(super) struct RequestPace {
-    settings: WatchSettings,
+    pub settings: WatchSettings,
     jitter: Jitter,
     not_before: Option<Instant>,
     failures: u32,
@@ -42,16 +42,6 @@ impl RequestPace {
     pub fn watch_duration(&mut self) -> Duration {
         let WatchSettings { shortest, longest, .. } = self.settings;
         Duration::from_secs(self.jitter.within(&(shortest..longest)).as_secs())
-    }
-
-    /// The least interval between the starts of two watches.
-    pub const fn least_interval(&self) -> Duration {
-        self.settings.least_interval
-    }
-
-    /// The longest backoff.
-    pub const fn greatest_backoff(&self) -> Duration {
-        self.settings.greatest_backoff
     }
 
     /// Resets the backoff: the server answers.

@@ -39,15 +39,13 @@ impl<E: Watched> ListWatch<E> {
         self.arrived = Instant::now();
         listing.deadline = self.arrived + limit;
         let Ok(data) = frame.into_data() else { return };
-        let (reader, skipped, batch) = (&mut self.reader, &mut self.skipped, &mut listing.batch);
+        let (reader, batch) = (&mut self.reader, &mut listing.batch);
         let encoding = listing.items.encoding();
         let mut came: usize = 0;
         let fed = listing.items.feed(&data, &mut |item| {
             came += 1;
-            match E::read(Change::Added, encoding, item, reader)?.object {
-                Some(event) => batch.push(event),
-                None => *skipped += 1,
-            }
+            // An object without a uid is nothing (rule 1.13).
+            batch.extend(E::read(Change::Added, encoding, item, reader)?.object);
             Ok(())
         });
         listing.objects += came;
@@ -183,10 +181,7 @@ impl<E: Watched> ListWatch<E> {
                     } else {
                         self.machine.saw(version);
                     }
-                    let Some(event) = object else {
-                        self.skipped += 1;
-                        continue;
-                    };
+                    let Some(event) = object else { continue };
                     events.push(event);
                     bookmark = None;
                     if !is_listed {

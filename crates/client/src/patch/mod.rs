@@ -6,8 +6,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
-use dashmap::DashSet;
-use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -80,21 +78,13 @@ fn exactly(reference: &OwnerReference) -> (&Uid, &str, &str, &str) {
     (uid, name, kind, api_version)
 }
 
-/// The types that refuse strategic merge patches. Discovery does not say it: built-in types accept
-/// them, custom resources do not (415), and an aggregated API may or may not.
-#[derive(Debug, Default)]
-pub struct StrategicMergeSupport {
-    refused: DashSet<GroupResource>,
-}
-
 impl Api {
     /// How many requests a patch of owner references takes, as far as known.
-    #[must_use]
     pub fn requests_for_patch(&self, group_resource: &GroupResource, references: References<'_>) -> u32 {
         // A JSON merge patch needs a read. And an object of an aggregated API is read to
         // check its version.
         let is_read = !matches!(references, References::OfOwners(_))
-            || self.0.strategic_merge.refused.contains(group_resource)
+            || self.0.not_strategic.contains(group_resource)
             || self.is_aggregated(group_resource);
         if is_read { 2 } else { 1 }
     }
@@ -190,7 +180,7 @@ impl Api {
         left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<Option<Patched>, ApiError> {
         let resource = &dependent.resource.group_resource;
-        if entries.is_empty() || self.0.strategic_merge.refused.contains(resource) {
+        if entries.is_empty() || self.0.not_strategic.contains(resource) {
             return Ok(None);
         }
         // An aggregated API may ignore the preconditions of a patch.
@@ -205,7 +195,7 @@ impl Api {
         match self.patch(dependent, STRATEGIC_MERGE_PATCH, resource_version, list, left).await {
             Ok(patched) => Ok(Some(patched)),
             Err(error) if error.code == Some(415) && error.class != ErrorClass::Denied => {
-                self.0.strategic_merge.refused.insert(resource.clone());
+                self.0.not_strategic.insert(resource.clone());
                 Ok(None)
             }
             // If the reference was removed meanwhile, the server merges the entry as a new,
@@ -267,7 +257,7 @@ impl Api {
         (list, entries): (&'static str, &[T]),
         left: impl Fn(&ObjectFacts) -> Option<String>,
     ) -> Result<Patched, ApiError> {
-        let mut call = Call::object(Verb::Patch, Method::PATCH, "PATCH", object)?;
+        let mut call = Call::object(Verb::Patch, object)?;
         call.path.push_str("?fieldManager=");
         call.path.push_str(FIELD_MANAGER);
         let body = || {
@@ -404,7 +394,6 @@ pub enum Finalizer {
 
 impl Finalizer {
     /// The name in `metadata.finalizers`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Foreground => FOREGROUND_FINALIZER,

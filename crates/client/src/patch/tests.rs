@@ -29,6 +29,18 @@ fn unsupported() -> Reply {
     Reply::status(415, "the body of the request was in an unknown format", "{}")
 }
 
+/// Removes references on a server with these replies.
+async fn remove_references(
+    replies: Vec<Reply>,
+    references: References<'_>,
+    version: Option<u64>,
+) -> (Server, Result<Patched, ApiError>) {
+    let server = Server::replying(replies);
+    let version = version.map(ResourceVersion::number);
+    let patched = server.api().remove_references(&widget(), references, version.as_ref()).await;
+    (server, patched)
+}
+
 fn changed(patched: Result<Patched, ApiError>) -> ObjectFacts {
     match patched {
         Ok(Patched::Changed(facts)) => facts,
@@ -39,11 +51,9 @@ fn changed(patched: Result<Patched, ApiError>) -> ObjectFacts {
 /// Rules 6.1 and 6.10.
 #[tokio::test]
 async fn a_strategic_patch_names_uid_version_and_owners() {
-    let server = Server::replying([Reply::ok(widget_json(""))]);
-    let version = ResourceVersion::number(7);
     let owners = [uid("ua"), uid("uc")];
-    let patched =
-        server.api().remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+    let done = vec![Reply::ok(widget_json(""))];
+    let (server, patched) = remove_references(done, References::OfOwners(&owners), Some(7)).await;
     assert_eq!(changed(patched).owners, []);
     let request = &server.seen()[0];
     assert_eq!(request.line(), "PATCH /apis/example.com/v1/namespaces/ns/widgets/w?fieldManager=kube-gc");
@@ -106,50 +116,37 @@ async fn an_object_with_many_references_gets_no_strategic_patch() {
 
 #[tokio::test]
 async fn a_decision_on_another_version_is_not_patched() {
-    let server = Server::replying([unsupported(), Reply::ok(widget_json(OWNERS))]);
-    let version = ResourceVersion::number(6);
     let owners = [uid("ua")];
-    let error =
-        server.api().remove_references(&widget(), References::OfOwners(&owners), Some(&version)).await;
+    let replies = vec![unsupported(), Reply::ok(widget_json(OWNERS))];
+    let (server, error) = remove_references(replies, References::OfOwners(&owners), Some(6)).await;
     assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
     assert_eq!(server.seen().len(), 2);
 }
 
 #[tokio::test]
 async fn exact_references_are_removed_alone_although_they_share_a_uid() {
-    let server = Server::replying([Reply::ok(widget_json(OWNERS)), Reply::ok(widget_json(""))]);
-    let unwanted = [reference("v2", "b", false)];
-    changed(server.api().remove_references(&widget(), References::Exactly(&unwanted), None).await);
-    let json = server.seen()[1].json();
-    let left: Vec<_> = json["metadata"]["ownerReferences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|owner| owner["apiVersion"].as_str().unwrap())
-        .collect();
-    assert_eq!(left, ["v1", "v1"]);
-}
-
-#[tokio::test]
-async fn the_last_reference_leaves_null_behind() {
     let one = r#","ownerReferences":[{"apiVersion":"v1","kind":"A","name":"a","uid":"ua"}]"#;
-    let server = Server::replying([Reply::ok(widget_json(one)), Reply::ok(widget_json(""))]);
-    changed(
-        server
-            .api()
-            .remove_references(&widget(), References::Exactly(&[reference("v1", "a", true)]), None)
-            .await,
-    );
-    assert_eq!(server.seen()[1].json()["metadata"]["ownerReferences"], Value::Null);
+    let left = json!([{"apiVersion": "v1"}, {"apiVersion": "v1"}]);
+    // The last one leaves `null` behind.
+    for (live, unwanted, left) in
+        [(OWNERS, reference("v2", "b", false), left), (one, reference("v1", "a", true), Value::Null)]
+    {
+        let replies = vec![Reply::ok(widget_json(live)), Reply::ok(widget_json(""))];
+        let (server, patched) = remove_references(replies, References::Exactly(&[unwanted]), None).await;
+        changed(patched);
+        let mut sent = server.seen()[1].json()["metadata"]["ownerReferences"].take();
+        let sent_owners = sent.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+        sent_owners.for_each(|owner| owner.retain(|field, _| field == "apiVersion"));
+        assert_eq!(sent, left);
+    }
 }
 
 #[tokio::test]
 async fn a_missing_reference_needs_no_patch() {
-    let owners = [uid("uz")];
     // Old servers merge the entry in as an incomplete reference, and refuse it.
     let refused = Reply::status(422, "invalid", r#"{"causes":[{"field":"metadata.ownerReferences.name"}]}"#);
-    let server = Server::replying([refused, Reply::ok(widget_json(""))]);
-    let patched = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
+    let replies = vec![refused, Reply::ok(widget_json(""))];
+    let (_, patched) = remove_references(replies, References::OfOwners(&[uid("uz")]), None).await;
     assert!(matches!(patched, Ok(Patched::Unneeded(_))), "{patched:?}");
 }
 
@@ -158,26 +155,24 @@ async fn a_missing_or_recreated_object_counts_as_gone() {
     let owners = [uid("ua")];
     let other = Reply::ok(widget_json("").replace(r#""uid":"u""#, r#""uid":"other""#));
     let other_uid = || Reply::status(422, "no", r#"{"causes":[{"field":"metadata.uid"}]}"#);
-    for replies in [
-        vec![Reply::not_found(), Reply::not_found()],
-        vec![other_uid(), Reply::not_found()],
-        vec![unsupported(), Reply::not_found()],
-        vec![unsupported(), other],
-    ] {
-        let server = Server::replying(replies);
-        let patched = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
-        assert!(matches!(patched, Ok(Patched::Gone(_))), "{patched:?}");
-    }
-    // Rule 1.26: a webhook may say so of an object that is there.
-    for answer in [Reply::not_found(), other_uid()] {
-        let server = Server::replying([answer, Reply::ok(widget_json(OWNERS))]);
-        let error = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
-        assert_eq!(error.unwrap_err().class, ErrorClass::Denied);
-    }
+    let live = || Reply::ok(widget_json(OWNERS));
     let namespace_gone = Reply::status(404, "no", r#"{"name":"ns","kind":"namespaces"}"#);
-    let server = Server::replying([namespace_gone]);
-    let error = server.api().remove_references(&widget(), References::OfOwners(&owners), None).await;
-    assert_eq!(error.unwrap_err().class, ErrorClass::NamespaceGone);
+    for (replies, class) in [
+        (vec![Reply::not_found(), Reply::not_found()], None),
+        (vec![other_uid(), Reply::not_found()], None),
+        (vec![unsupported(), Reply::not_found()], None),
+        (vec![unsupported(), other], None),
+        // Rule 1.26: a webhook may say so of an object that is there.
+        (vec![Reply::not_found(), live()], Some(ErrorClass::Denied)),
+        (vec![other_uid(), live()], Some(ErrorClass::Denied)),
+        (vec![namespace_gone], Some(ErrorClass::NamespaceGone)),
+    ] {
+        let (_, patched) = remove_references(replies, References::OfOwners(&owners), None).await;
+        match class {
+            None => assert!(matches!(patched, Ok(Patched::Gone(_))), "{patched:?}"),
+            Some(class) => assert_eq!(patched.unwrap_err().class, class),
+        }
+    }
 }
 
 #[tokio::test]
@@ -185,12 +180,10 @@ async fn a_conflict_is_returned_if_the_caller_gave_a_version_and_retried_otherwi
     let conflict = || Reply::status(409, "conflict", "{}");
     let live = || Reply::ok(widget_json(OWNERS));
     let unwanted = [reference("v1", "a", true)];
-    let server = Server::replying([live(), conflict(), live(), Reply::ok(widget_json(""))]);
-    changed(server.api().remove_references(&widget(), References::Exactly(&unwanted), None).await);
-    let server = Server::replying([live(), conflict()]);
-    let version = ResourceVersion::number(7);
-    let error =
-        server.api().remove_references(&widget(), References::Exactly(&unwanted), Some(&version)).await;
+    let replies = vec![live(), conflict(), live(), Reply::ok(widget_json(""))];
+    let references = References::Exactly(&unwanted);
+    changed(remove_references(replies, references, None).await.1);
+    let (_, error) = remove_references(vec![live(), conflict()], references, Some(7)).await;
     assert_eq!(error.unwrap_err().class, ErrorClass::Conflict);
 }
 
@@ -203,35 +196,18 @@ async fn blocking_stops_by_uid_or_by_the_whole_list() {
         server.seen()[0].json(),
         json!({"metadata": {"uid": "u", "ownerReferences": [{"uid": "ua", "blockOwnerDeletion": false}]}})
     );
-    // Two share a uid: merging by uid would miss one.
-    let twins =
-        OWNERS.replace(r#""name":"b","uid":"ub""#, r#""name":"b","uid":"ub","blockOwnerDeletion":true"#);
+    // Two share a uid: merging by uid would miss one. Those after them stop blocking, too.
+    let twins = OWNERS
+        .replace(r#""uid":"ub"}]"#, r#""uid":"ub"},{"apiVersion":"v1","kind":"C","name":"c","uid":"uc"}]"#)
+        .replace(r#""name":"b","uid":"ub""#, r#""name":"b","uid":"ub","blockOwnerDeletion":true"#)
+        .replace(r#""uid":"uc""#, r#""uid":"uc","blockOwnerDeletion":true"#);
     let server = Server::replying([Reply::ok(widget_json(&twins)), Reply::ok(widget_json(""))]);
-    let references = [reference("v1", "b", true), reference("v2", "b", true)];
-    changed(server.api().stop_blocking(&widget(), &references, None).await);
-    let json = server.seen()[1].json();
-    let flags: Vec<_> = json["metadata"]["ownerReferences"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|owner| owner["blockOwnerDeletion"].as_bool().unwrap())
-        .collect();
-    assert_eq!(flags, [true, false, false], "ua was not among the given references");
-}
-
-#[tokio::test]
-async fn references_after_two_with_one_uid_stop_blocking_too() {
-    let blocking = OWNERS.replace(
-        r#""uid":"ub"}]"#,
-        r#""uid":"ub"},{"apiVersion":"v1","kind":"C","name":"c","uid":"uc","blockOwnerDeletion":true}]"#,
-    );
-    let server = Server::replying([Reply::ok(widget_json(&blocking)), Reply::ok(widget_json(""))]);
-    let references = [reference("v1", "b", false), reference("v2", "b", false), reference("v1", "c", true)];
+    let references = [reference("v1", "b", true), reference("v2", "b", true), reference("v1", "c", true)];
     changed(server.api().stop_blocking(&widget(), &references, None).await);
     let json = server.seen()[1].json();
     let owners = json["metadata"]["ownerReferences"].as_array().unwrap();
-    let last = owners.iter().find(|owner| owner["uid"] == "uc").unwrap();
-    assert_eq!(last["blockOwnerDeletion"], false);
+    let flags: Vec<_> = owners.iter().map(|owner| owner["blockOwnerDeletion"].as_bool().unwrap()).collect();
+    assert_eq!(flags, [true, false, false, false], "ua was not among the given references");
 }
 
 /// Other API servers may ignore the uid and the version that a patch is bound to.
@@ -256,14 +232,8 @@ async fn an_object_of_an_aggregated_api_is_read_before_it_is_patched() {
         assert_eq!(server.seen().len(), requests, "{:?}", server.requests());
         match outcome {
             None => assert_eq!(changed(patched).owners, []),
-            Some(outcome) => assert_eq!(
-                outcome,
-                match patched {
-                    Ok(patched) =>
-                        ["changed", "gone"][usize::from(matches!(patched, Patched::Gone(_)))].to_owned(),
-                    Err(error) => error.class.name(),
-                }
-            ),
+            Some("gone") => assert!(matches!(patched, Ok(Patched::Gone(_))), "{patched:?}"),
+            Some(_) => assert_eq!(patched.unwrap_err().class, ErrorClass::Conflict),
         }
     }
 }
@@ -282,8 +252,7 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
         (References::OfOwnersAmongMany(&owners), vec![live(), live()], refers),
         (References::Exactly(&exactly), vec![live(), live()], refers),
     ] {
-        let server = Server::replying(replies);
-        let error = server.api().remove_references(&widget(), references, None).await.unwrap_err();
+        let error = remove_references(replies, references, None).await.1.unwrap_err();
         assert_eq!(error.class, ErrorClass::Denied);
         assert_eq!(
             error.to_string(),
@@ -299,8 +268,7 @@ async fn a_patch_whose_answer_shows_what_it_removes_has_failed() {
         assert!(error.class == ErrorClass::Denied && error.message.contains("blocks A a"), "{error}");
     }
     // Another reference may stay or be added.
-    let server = Server::replying([live()]);
-    changed(server.api().remove_references(&widget(), References::OfOwners(&[uid("uz")]), None).await);
+    changed(remove_references(vec![live()], References::OfOwners(&[uid("uz")]), None).await.1);
 }
 
 /// A webhook that denies with 415 says nothing about the format (rule 1.27).
@@ -391,12 +359,7 @@ async fn an_object_recreated_in_between_is_left_alone() {
 #[tokio::test]
 async fn a_finalizer_that_the_answer_shows_was_not_removed() {
     let holding = || finalized(r#"["orphan","z"]"#);
-    let server = Server::replying([holding(), holding()]);
-    let error = remove(&server).await.unwrap_err();
+    let error = remove(&Server::replying([holding(), holding()])).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Denied);
-    assert_eq!(
-        error.to_string(),
-        "PATCH widgets.example.com ns/w: 200 OK: the API server accepted the write, but the object still \
-         has the finalizer orphan: a mutating webhook or policy may have restored it"
-    );
+    assert!(error.message.contains("still has the finalizer orphan: a mutating webhook"), "{error}");
 }

@@ -114,26 +114,24 @@ fn what_the_rules_need_of_a_pod_is_read() {
 }
 
 #[test]
-fn a_container_without_a_state_counts_as_running_and_an_ended_one_does_not() {
-    let with = |state: serde_json::Value| {
+fn what_is_missing_in_a_pod_is_read_with_care() {
+    let running = |state: serde_json::Value| {
         pod(json!({ "metadata": {}, "status": { "containerStatuses": [{ "state": state }] } }))
             .containers_running
     };
-    assert!(with(json!({})) && with(json!(null)));
-    assert!(!with(json!({ "terminated": { "exitCode": 0 } })));
-}
-
-#[test]
-fn only_a_whole_spec_says_that_there_is_no_image_volume() {
-    let with = |spec: serde_json::Value| pod(json!({ "metadata": {}, "spec": spec })).without_image_volumes;
-    assert!(with(json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "emptyDir": {} }] })));
-    assert!(with(json!({ "containers": [{ "image": "web:1" }] })));
-    assert!(!with(json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "image": {} }] })));
-    assert!(!with(json!({ "containers": [] })) && !with(json!(null)));
-}
-
-#[test]
-fn nulls_and_missing_fields_are_read_as_nothing() {
+    assert!(running(json!({})) && running(json!(null)));
+    assert!(!running(json!({ "terminated": { "exitCode": 0 } })));
+    // Only a whole spec says that there is no image volume.
+    for (spec, without) in [
+        (json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "emptyDir": {} }] }), true),
+        (json!({ "containers": [{ "image": "web:1" }] }), true),
+        (json!({ "containers": [{ "image": "web:1" }], "volumes": [{ "image": {} }] }), false),
+        (json!({ "containers": [] }), false),
+        (json!(null), false),
+    ] {
+        let read = pod(json!({ "metadata": {}, "spec": spec.clone() }));
+        assert_eq!(read.without_image_volumes, without, "{spec}");
+    }
     let read = pod(json!({
         "metadata": { "namespace": null, "annotations": null },
         "spec": { "containers": null, "volumes": null },

@@ -9,7 +9,6 @@ use crate::list_watch::{Step, WatchStart};
 use crate::scripted::{Part, Reply, Server, lines, widget, widgets};
 use crate::{Api, ErrorClass, HighWater};
 use kube_gc_core::object::{GroupResource, Identity, PropagationPolicy, ResourceType};
-use kube_gc_observe::telemetry::Exporter;
 
 const LIST: &str = r#"{"kind":"List","metadata":{"resourceVersion":"5"},"items":[]}"#;
 const BOOKMARK: &str = r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}"#;
@@ -68,7 +67,7 @@ async fn three_failures_hold_later_requests_and_one_at_a_time_probes() {
         assert!(!is_deferred(&delete(&api, &n.to_string()).await.unwrap_err()));
     }
     assert!(api.is_unreachable() && api.outage().is_none(), "it is a suspicion");
-    let start = Instant::now();
+    let (start, failed) = (Instant::now(), server.seen()[2].at);
     while start.elapsed() < Duration::from_secs(60) {
         let all = join_all((0..100).map(|n| {
             let api = api.clone();
@@ -78,39 +77,17 @@ async fn three_failures_hold_later_requests_and_one_at_a_time_probes() {
         tokio::time::advance(Duration::from_millis(10)).await;
     }
     assert!(api.outage().is_some_and(|error| error.contains("/version: 503")));
-    let probes: Vec<_> = server.requests().split_off(3);
-    assert!(probes.iter().all(|request| request == "GET /version"), "{probes:?}");
+    let probes = server.seen().split_off(3);
+    assert!(probes.iter().all(|probe| probe.path == "/version"), "{probes:?}");
+    let after: Vec<_> = probes.iter().map(|probe| ((probe.at - failed).as_millis() + 5) / 10 * 10).collect();
+    assert_eq!(after[..7], [0, 100, 300, 700, 1500, 2500, 3500], "up to one a second");
     assert!((55..=65).contains(&probes.len()), "{}", probes.len());
     away.store(false, Ordering::SeqCst);
     let mut recoveries = api.recoveries();
-    tokio::time::advance(LONGEST).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
     assert_eq!(delete(&api, "w").await, Ok(()));
     assert!(recoveries.has_changed().unwrap() && api.outage().is_none());
     recoveries.mark_unchanged();
-}
-
-const LONGEST: Duration = Duration::from_secs(1);
-
-/// However many callers wait.
-#[tokio::test(start_paused = true)]
-async fn probes_become_rarer_until_there_is_one_a_second() {
-    let server = server(&Arc::new(AtomicBool::new(true)), unavailable());
-    let api = server.api();
-    for n in 0..3 {
-        assert!(delete(&api, &n.to_string()).await.is_err());
-    }
-    let start = server.seen().last().unwrap().at;
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(6) {
-        for n in 0..10 {
-            let _ = delete(&api, &n.to_string()).await;
-        }
-        tokio::time::advance(Duration::from_millis(10)).await;
-    }
-    let probes = server.seen().split_off(3);
-    assert!(probes.iter().all(|probe| probe.path == "/version"));
-    let after: Vec<_> = probes.iter().map(|probe| ((probe.at - start).as_millis() + 5) / 10 * 10).collect();
-    assert_eq!(after, [0, 100, 300, 700, 1500, 2500, 3500, 4500, 5500]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -151,46 +128,43 @@ async fn failures_with_successes_in_between_are_no_outage() {
 
 /// Whatever way it is away in: no more than a few probes in each second, one wake-up, and
 /// every type is followed again within seconds. 60 types, and 100 workers that go on asking.
-async fn outage(how: Reply, lasts: Duration) {
+#[tokio::test(start_paused = true)]
+async fn an_outage_costs_few_probes_and_ends_for_all_requests_at_once() {
+    for how in [unavailable(), Reply::stream([Part::Break]).with_code(502), Reply::never()] {
+        outage(how).await;
+    }
+}
+
+async fn outage(how: Reply) {
     let away = Arc::new(AtomicBool::new(false));
-    let server = server(&away, how.clone());
+    let server = server(&away, how);
     let api = server.api();
     let high_water = HighWater::default();
-    let synced = Arc::new(Mutex::new(Vec::new()));
-    let follow = types(60).into_iter().map(|resource| {
-        let start = WatchStart { high_water: high_water.clone(), aggregated: false };
-        let (mut watch, synced) = (api.watch(resource, start), Arc::clone(&synced));
-        tokio::spawn(async move {
-            while let Some(step) = watch.next().await {
-                if matches!(step, Step::Bookmark { .. } | Step::Resumed) {
-                    synced.lock().unwrap().push((Instant::now(), watch.resource().clone()));
-                }
-            }
-        })
-    });
-    let follow: Vec<_> = follow.collect();
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!(synced.lock().unwrap().len(), 60);
-
-    away.store(true, Ordering::SeqCst);
-    let mut recoveries = api.recoveries();
-    let began = server_time(&server, &api).await;
-    // All watches break, and new ones cannot be had.
-    follow.into_iter().for_each(|task| task.abort());
-    let follow: Vec<_> = types(60)
-        .into_iter()
-        .map(|resource| {
+    let synced = Arc::new(Mutex::new(0));
+    let follow = || -> Vec<_> {
+        let follow = |resource| {
             let start = WatchStart { high_water: high_water.clone(), aggregated: false };
             let (mut watch, synced) = (api.watch(resource, start), Arc::clone(&synced));
             tokio::spawn(async move {
                 while let Some(step) = watch.next().await {
                     if matches!(step, Step::Bookmark { .. }) {
-                        synced.lock().unwrap().push((Instant::now(), watch.resource().clone()));
+                        *synced.lock().unwrap() += 1;
                     }
                 }
             })
-        })
-        .collect();
+        };
+        types(60).into_iter().map(follow).collect()
+    };
+    let following = follow();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(*synced.lock().unwrap(), 60);
+
+    away.store(true, Ordering::SeqCst);
+    let mut recoveries = api.recoveries();
+    let began = server_time(&server, &api).await;
+    // All watches break, and new ones cannot be had.
+    following.into_iter().for_each(|task| task.abort());
+    let following = follow();
     let workers: Vec<_> = (0..100)
         .map(|n| {
             let api = api.clone();
@@ -207,107 +181,25 @@ async fn outage(how: Reply, lasts: Duration) {
             })
         })
         .collect();
-    tokio::time::sleep(lasts).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
     let counts = each_second(&server, began);
     // The outage is not known before the first requests have failed.
     let settled = counts.iter().rposition(|count| *count > 5).map_or(0, |last| last + 1);
     assert!(settled <= 32, "{counts:?}");
     assert!(counts.len() - settled > 50, "{counts:?}");
-    synced.lock().unwrap().clear();
+    *synced.lock().unwrap() = 0;
     let back = Instant::now();
     away.store(false, Ordering::SeqCst);
     recoveries.changed().await.unwrap();
     assert!(back.elapsed() <= Duration::from_millis(1100), "{:?}", back.elapsed());
     tokio::time::sleep_until(back + Duration::from_secs(5)).await;
-    assert_eq!(synced.lock().unwrap().len(), 60, "every type is followed again");
+    assert_eq!(*synced.lock().unwrap(), 60, "every type is followed again");
     assert!(!recoveries.has_changed().unwrap(), "there was one outage");
-    workers.iter().chain(&follow).for_each(tokio::task::JoinHandle::abort);
+    workers.iter().chain(&following).for_each(tokio::task::JoinHandle::abort);
 }
 
 /// Now, on the clock of the server.
 async fn server_time(server: &Server, api: &Api) -> Duration {
     let _ = tokio::time::timeout(Duration::ZERO, delete(api, "mark")).await;
     server.seen().last().unwrap().at
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_of_503s_costs_few_probes_and_ends_for_all_requests_at_once() {
-    outage(unavailable(), Duration::from_secs(120)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_outage_of_broken_connections_costs_few_probes_and_ends_for_all_at_once() {
-    outage(Reply::stream([Part::Break]).with_code(502), Duration::from_secs(120)).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_hanging_server_costs_few_probes_and_returns_for_all_requests_at_once() {
-    outage(Reply::never(), Duration::from_secs(120)).await;
-}
-
-/// A role that is loaded a moment after the server: no backoff from the outage, and none of
-/// many seconds from the refusals.
-#[tokio::test(start_paused = true)]
-async fn denied_requests_are_retried_soon_after_an_outage() {
-    let (away, refuses) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicBool::new(true)));
-    let (is_away, is_refusing) = (Arc::clone(&away), Arc::clone(&refuses));
-    let server = Server::answering(move |seen| {
-        if is_away.load(Ordering::SeqCst) {
-            unavailable()
-        } else if seen.path == "/version" {
-            Reply::ok("{}")
-        } else if is_refusing.load(Ordering::SeqCst) {
-            Reply::status(403, "no role", "{}")
-        } else if seen.query("watch").is_some() {
-            Reply::stream([lines([BOOKMARK]), Part::Hang])
-        } else {
-            Reply::ok(LIST)
-        }
-    });
-    let start = WatchStart { high_water: HighWater::default(), aggregated: false };
-    let mut watch = server.api().watch(widgets(), start);
-    let (ready, mut is_ready) = tokio::sync::mpsc::unbounded_channel();
-    let following = tokio::spawn(async move {
-        while let Some(step) = watch.next().await {
-            if matches!(step, Step::Bookmark { .. }) {
-                let _ = ready.send(Instant::now());
-            }
-        }
-    });
-    tokio::time::sleep(Duration::from_secs(60)).await;
-    away.store(false, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_secs(15)).await;
-    refuses.store(false, Ordering::SeqCst);
-    let allowed = Instant::now();
-    let ready = is_ready.recv().await.unwrap();
-    assert!(ready - allowed <= Duration::from_millis(1600), "{:?}", ready - allowed);
-    following.abort();
-}
-
-#[test]
-fn a_window_has_few_lines_and_one_that_says_so() {
-    let (mut unanswered, mut now) = (Unanswered::default(), Instant::now());
-    for _ in 0..2 {
-        let all: Vec<_> = (0..1000).map(|_| unanswered.one_more(now)).collect();
-        assert_eq!(all, (1..=1000).collect::<Vec<_>>());
-        now += LINES_EVERY;
-    }
-}
-
-#[tokio::test]
-async fn refused_credentials_are_known_until_they_are_accepted() {
-    let (recorder, exporter) = Exporter::local().unwrap();
-    let _recording = metrics::set_default_local_recorder(&recorder);
-    let refused = || Reply::status(401, "Unauthorized", "{}");
-    let server = Server::replying([refused(), refused(), Reply::status(403, "Forbidden", "{}")]);
-    let api = server.api();
-    let recoveries = api.recoveries();
-    for value in [1, 1, 0] {
-        api.look_up(&widget()).await.unwrap_err();
-        assert_eq!(api.refused_credentials().is_some(), value == 1);
-        assert_eq!(recoveries.has_changed().unwrap(), value == 0, "what failed is tried again");
-        let line = format!("kube_gc_credentials_refused {value}");
-        let page = exporter.render();
-        assert!(page.lines().any(|found| found == line), "no line {line:?} in:\n{page}");
-    }
 }

@@ -27,6 +27,21 @@ async fn follow(api: &Api, resource: &Arc<ResourceType>, aggregated: bool) -> Li
     watch
 }
 
+/// A server that deletes, and whose store is at this version.
+fn storing(version: u64) -> Server {
+    server(move |seen| match seen.method.as_str() {
+        "DELETE" => Reply::ok(widget_json("")),
+        _ => list(version),
+    })
+}
+
+/// A client whose watch of widgets has just broken.
+async fn broken(server: &Server) -> Api {
+    let api = server.api();
+    follow(&api, &widgets(), false).await;
+    api
+}
+
 async fn delete(api: &Api) -> Result<Deleted, ApiError> {
     api.delete(&widget(), PropagationPolicy::Background, None).await
 }
@@ -43,12 +58,8 @@ fn asked(server: &Server) -> Vec<String> {
 /// Rule 1.22.
 #[tokio::test(start_paused = true)]
 async fn the_first_write_after_a_broken_watch_waits_for_a_consistent_list() {
-    let server = server(|seen| match seen.method.as_str() {
-        "DELETE" => Reply::ok(widget_json("")),
-        _ => list(60),
-    });
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
+    let server = storing(60);
+    let api = broken(&server).await;
     let error = delete(&api).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Fenced);
     assert_eq!(asked(&server), ["GET namespaces?limit=1"], "what was decided before may be over");
@@ -60,8 +71,7 @@ async fn the_first_write_after_a_broken_watch_waits_for_a_consistent_list() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_to_a_store_that_went_back() {
     let server = server(|_| list(59));
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
+    let api = broken(&server).await;
     let mut restores = api.restore_fence().restores();
     assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
     assert_eq!(asked(&server), ["GET namespaces?limit=1", "GET widgets?limit=1"]);
@@ -80,8 +90,7 @@ async fn nothing_is_written_to_a_store_that_went_back() {
 #[tokio::test(start_paused = true)]
 async fn the_greatest_version_of_any_type_counts() {
     let server = server(|_| list(70));
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
+    let api = broken(&server).await;
     api.restore_fence().lift(&widgets().group_resource, None);
     let gadgets = Arc::new(ResourceType {
         group_resource: GroupResource::parse("gadgets.example.com"),
@@ -115,32 +124,31 @@ async fn an_unlistable_type_does_not_keep_the_fence_raised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_consistent_list_writes_are_deferred() {
-    for (reply, why) in [(Reply::code(500, "oops"), "oops"), (Reply::never(), "within 10 s")] {
+async fn one_list_answers_all_waiting_writes_and_defers_them_if_it_fails() {
+    for (reply, class, why, questions) in [
+        (list(60), ErrorClass::Fenced, "", 1),
+        (Reply::never(), ErrorClass::GateClosed, "within 10 s", 2),
+        (Reply::code(500, "oops"), ErrorClass::GateClosed, "oops", 2),
+    ] {
         let server = server(move |_| reply.clone());
-        let api = server.api();
-        follow(&api, &widgets(), false).await;
-        let error = delete(&api).await.unwrap_err();
-        assert_eq!(error.class, ErrorClass::GateClosed);
-        assert!(error.message.contains(why), "{error}");
-        assert!(asked(&server).iter().all(|line| line.starts_with("GET")));
+        let api = broken(&server).await;
+        let results = futures::future::join_all((0..5).map(|_| delete(&api))).await;
+        let errors: Vec<_> = results.into_iter().map(Result::unwrap_err).collect();
+        assert!(errors.iter().all(|error| error.class == class), "{errors:?}");
+        assert!(errors[0].message.contains(why), "{}", errors[0]);
+        assert_eq!(asked(&server).len(), questions);
         assert!(api.gate().permit().is_ok());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_answers_all_waiting_writes() {
-    for (reply, class, questions) in
-        [(list(60), ErrorClass::Fenced, 1), (Reply::never(), ErrorClass::GateClosed, 2)]
-    {
-        let server = server(move |_| reply.clone());
-        let api = server.api();
-        follow(&api, &widgets(), false).await;
-        for result in futures::future::join_all((0..5).map(|_| delete(&api))).await {
-            assert_eq!(result.unwrap_err().class, class);
-        }
-        assert_eq!(asked(&server).len(), questions);
-    }
+async fn neither_an_event_nor_a_write_through_a_closed_gate_causes_a_list() {
+    let server = server(|_| Reply::code(201, "{}"));
+    let api = broken(&server).await;
+    api.warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
+    api.gate().pause();
+    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
+    assert_eq!(asked(&server), ["POST events?fieldManager=kube-gc"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,17 +178,6 @@ async fn versions_of_aggregated_apis_are_not_those_of_the_store() {
     assert_eq!(asked(&server), ["DELETE w"]);
 }
 
-/// A write through a closed gate causes no list.
-#[tokio::test(start_paused = true)]
-async fn a_closed_gate_rejects_without_a_list() {
-    let server = server(|_| list(60));
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
-    api.gate().pause();
-    assert_eq!(delete(&api).await.unwrap_err().class, ErrorClass::GateClosed);
-    assert!(asked(&server).is_empty());
-}
-
 /// A list that was sent for another reason, for example to confirm that no object names an owner.
 #[tokio::test(start_paused = true)]
 async fn any_older_list_proves_a_restore() {
@@ -195,15 +192,6 @@ async fn any_older_list_proves_a_restore() {
         assert_eq!(api.gate().permit().is_err(), proves);
         drop(watch);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_warning_event_is_not_delayed() {
-    let server = server(|_| Reply::code(201, "{}"));
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
-    api.warn(&widget(), "OwnerRefInvalidNamespace", "no such owner").await.unwrap();
-    assert_eq!(asked(&server), ["POST events?fieldManager=kube-gc"]);
 }
 
 /// A watch that is told again and again that its version is too old must not block every write.
@@ -234,10 +222,7 @@ fn told_of_all(restore_fence: &RestoreFence) -> u64 {
 /// A restore that raises the version: no list shows anything.
 #[tokio::test(start_paused = true)]
 async fn a_decision_from_before_watches_broke_is_not_sent_after_the_check() {
-    let server = server(|seen| match seen.method.as_str() {
-        "DELETE" => Reply::ok(widget_json("")),
-        _ => list(1_000_000),
-    });
+    let server = storing(1_000_000);
     let api = server.api();
     let before = api.under(api.restore_fence().acknowledged());
     follow(&api, &widgets(), false).await;
@@ -255,12 +240,8 @@ async fn a_decision_from_before_watches_broke_is_not_sent_after_the_check() {
 /// proofs, may be based on these proofs.
 #[tokio::test(start_paused = true)]
 async fn a_decision_counts_only_after_all_partitions_know_of_the_disturbance() {
-    let server = server(|seen| match seen.method.as_str() {
-        "DELETE" => Reply::ok(widget_json("")),
-        _ => list(60),
-    });
-    let api = server.api();
-    follow(&api, &widgets(), false).await;
+    let server = storing(60);
+    let api = broken(&server).await;
     let number = api.restore_fence().disturbance().number;
     let early = api.under(api.restore_fence().acknowledged());
     delete(&early).await.unwrap_err();

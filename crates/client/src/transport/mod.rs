@@ -35,8 +35,9 @@ use tower::util::{BoxCloneSyncService, option_layer};
 use tower::{BoxError, Layer as _, Service, ServiceExt as _, service_fn};
 use tower_http::decompression::DecompressionLayer;
 
+use super::WatchProtocol;
 use super::connection::{Carrier, ConnectError, Connection, Credentials, authorized, dial};
-use super::settings::{ApiSettings, WatchProtocol};
+use super::settings::ApiSettings;
 use super::write_gate::{WriteGate, gate_layer};
 
 /// The greatest number of streams on one connection. The usual limit of servers is at least
@@ -86,17 +87,6 @@ const NOT_OFFERED: &str = "the server does not offer HTTP/2";
 type Connector = BoxCloneSyncService<Uri, MaybeHttpsStream<Carrier>, BoxError>;
 type Pooled = Client<Connector, Body>;
 type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
-
-/// Why watches cannot use HTTP/2.
-fn http1_reason(config: &kube::Config, protocol: WatchProtocol) -> Option<&'static str> {
-    if protocol == WatchProtocol::Http1 {
-        Some("the configuration says so")
-    } else if config.cluster_url.scheme() != Some(&Scheme::HTTPS) {
-        Some("the connection has no TLS, which negotiates HTTP/2")
-    } else {
-        None
-    }
-}
 
 /// A client for short answers, which are not compressed.
 ///
@@ -330,14 +320,11 @@ impl Transport {
     /// Sends watches.
     fn shared(connection: &Connection, settings: &ApiSettings, pings: Pings) -> Result<Self, BoxError> {
         let config = connection.config();
-        let http2 = match http1_reason(config, settings.watch_protocol) {
-            None => Some(Http2::new(connection, settings.request_timeout / 2, pings)?),
-            Some(why) => {
-                let server = config.cluster_url.to_string();
-                tracing::debug!(server, "each watch has its own connection with HTTP/1.1: {why}");
-                None
-            }
-        };
+        // TLS negotiates it.
+        let is_possible = settings.watch_protocol == WatchProtocol::Http2
+            && config.cluster_url.scheme() == Some(&Scheme::HTTPS);
+        let http2 = is_possible.then(|| Http2::new(connection, settings.request_timeout / 2, pings));
+        let http2 = http2.transpose()?;
         Self::new(connection, http2)
     }
 

@@ -30,19 +30,10 @@ use kube_gc_observe::telemetry::record;
 
 pub use failing::DiscoveryFailure;
 use schedule::PendingDiscovery;
-use unserved::{Answer, GroupVersion, Unserved};
+use unserved::{Absences, Unserved};
 
 /// The delay after the first discovery failed. It doubles up to the interval.
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-
-/// Settings of discovery.
-#[derive(Clone, Debug)]
-pub struct DiscoverySettings {
-    /// The time between two regular discoveries.
-    pub interval: Duration,
-    /// Types that are neither watched nor written.
-    pub ignored: Vec<GroupResource>,
-}
 
 /// What discovery acts on.
 #[derive(Clone, Debug)]
@@ -53,6 +44,10 @@ pub struct DiscoveryContext {
     pub pools: Vec<PoolRecipients>,
     /// Receives the progress of the monitors.
     pub progress: Recipient<SyncProgress>,
+    /// The time between two regular discoveries.
+    pub interval: Duration,
+    /// Types that are neither watched nor written.
+    pub ignored: Vec<GroupResource>,
 }
 
 /// What discovery knows, for readiness and debugging.
@@ -94,7 +89,6 @@ const fn worth_of_deletes(watchable: &Watchable) -> DeletesProve {
 #[derive(Debug)]
 pub struct Discovery {
     context: DiscoveryContext,
-    settings: DiscoverySettings,
     status: watch::Sender<DiscoveryStatus>,
     round_types: watch::Sender<Arc<RoundTypes>>,
     discovered: Option<Arc<Discovered>>,
@@ -123,13 +117,11 @@ impl Discovery {
     /// An actor that knows nothing yet.
     pub fn new(
         context: DiscoveryContext,
-        settings: DiscoverySettings,
         status: watch::Sender<DiscoveryStatus>,
         round_types: watch::Sender<Arc<RoundTypes>>,
     ) -> Self {
         Self {
             context,
-            settings,
             status,
             round_types,
             discovered: None,
@@ -292,21 +284,13 @@ impl Discovery {
     /// Applies an answer. Every partition receives the catalog before a monitor starts, because
     /// the references of the monitored objects must resolve.
     fn apply(&mut self, discovered: Discovered, absences: Absences, ctx: &mut Context<Self>) {
-        let Absences { missing, gone, versions: gone_versions } = absences;
         let discovered = Arc::new(discovered);
         let before = self.discovered.replace(Arc::clone(&discovered));
         let catalog_before = before.as_ref().map(|before| &*before.catalog);
         let wait = self.pending.discovered(catalog_before, &discovered.catalog);
         let is_complete = discovered.failures.is_empty();
-        let answer = Answer {
-            catalog: &discovered.catalog,
-            before: &self.catalog,
-            missing,
-            gone,
-            gone_versions,
-            is_complete,
-        };
-        let (catalog, gone) = self.unserved.apply(answer, Instant::now());
+        let (catalog, gone) =
+            self.unserved.apply(&self.catalog, &discovered.catalog, absences, is_complete, Instant::now());
         let changed = before.is_none() || self.catalog != catalog;
         self.catalog = Arc::clone(&catalog);
         discovered.failures.iter().for_each(|_| record::discovery_error());
@@ -324,7 +308,7 @@ impl Discovery {
         let tell = async move {
             if changed {
                 // An error means that the graph, and with it the process, is ending.
-                let _ = graph.use_catalog(&catalog).await;
+                let _ = graph.ask_all(move |graph, effects| graph.set_catalog(catalog, effects)).await;
             }
         };
         ctx.spawn(tell.into_actor(self).map(move |(), discovery, ctx| {
@@ -358,16 +342,6 @@ impl Discovery {
         });
         ctx.spawn(ended);
     }
-}
-
-/// What an answer lacks.
-struct Absences {
-    /// Known types.
-    missing: Vec<Arc<ResourceType>>,
-    /// Those of them that are proved to be gone.
-    gone: BTreeSet<GroupResource>,
-    /// Versions of groups that are proved to be gone.
-    versions: BTreeSet<GroupVersion>,
 }
 
 /// The types that were synced, and for which keys may wait.

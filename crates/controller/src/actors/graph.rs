@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use actix::{
     Actor, ActorFutureExt, Addr, ArbiterHandle, AsyncContext, Context, Handler, Message, Recipient,
-    ResponseFuture, WrapFuture,
+    WrapFuture,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -64,12 +64,16 @@ type Answering = dyn FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send;
 /// A question to a partition, or an order, with the way back of its answer.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Question(pub Box<Answering>);
+pub(super) struct Question(Box<Answering>);
 
-/// Changes from a monitor. Answered when the graph has applied them, which throttles a fast watch.
-/// If a list ends in them, answered when other partitions have applied its links, too.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
+impl Question {
+    pub(super) fn new(ask: impl FnOnce(&mut GraphActor, &mut Context<GraphActor>) + Send + 'static) -> Self {
+        Self(Box::new(ask))
+    }
+}
+
+/// Changes from a monitor.
+#[derive(Debug)]
 pub struct TakeInChanges {
     /// The monitored type.
     pub resource: Arc<ResourceType>,
@@ -81,21 +85,6 @@ pub struct TakeInChanges {
     pub waiting: Waiting,
 }
 
-/// Links from another partition. Answered when this partition has applied them.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-struct FromPeer(Vec<PeerMessage>);
-
-/// Answered when the other partitions have applied every link that this one queued before.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub(super) struct Fence;
-
-/// Gives a partition the addresses of all partitions, in the order of their ids.
-#[derive(Debug, Message)]
-#[rtype(result = "()")]
-pub struct Introduce(pub Vec<Addr<GraphActor>>);
-
 /// The size of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct PartitionStatus {
@@ -106,8 +95,8 @@ pub struct PartitionStatus {
 }
 
 impl GraphActor {
-    /// Starts it on this thread, or on another one. [`Introduce`] tells it the addresses of its
-    /// peers.
+    /// Starts it on this thread, or on another one. The [`GraphHandle`](super::graph_handle::GraphHandle)
+    /// tells it the addresses of its peers.
     pub fn start(
         id: PartitionId,
         partition: Partition,
@@ -180,6 +169,47 @@ impl GraphActor {
         self.pump(ctx);
     }
 
+    /// Learns the addresses of all partitions, in the order of their ids.
+    pub(super) fn meet(&mut self, peers: Vec<Addr<Self>>, ctx: &mut Context<Self>) {
+        self.peers = peers;
+        self.pump(ctx);
+    }
+
+    /// Applies changes from a monitor. Answers when the graph has them, which throttles a fast
+    /// watch. If a list ends in them, answers when other partitions have applied its links, too.
+    pub(super) fn take_in(
+        &mut self,
+        changes: TakeInChanges,
+        ctx: &mut Context<Self>,
+        done: oneshot::Sender<()>,
+    ) {
+        let TakeInChanges { resource, epoch, changes, waiting } = changes;
+        let applying = waiting.begin(self.id, &changes);
+        let mut list_ended = false;
+        let mut changes = changes.into_iter().peekable();
+        while let Some((at, first)) = changes.next() {
+            let mut events = vec![first];
+            while let Some((_, change)) = changes.next_if(|(also, _)| *also == at) {
+                events.push(change);
+            }
+            list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
+            let resource = Arc::clone(&resource);
+            self.partition.intake(Intake::Events { resource, epoch, events }, &mut self.effects);
+            self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
+        }
+        drop(applying);
+        self.forward(ctx);
+        if list_ended { self.when_delivered(done) } else { answer(done) }
+    }
+
+    /// Applies links from another partition.
+    fn receive(&mut self, links: Vec<PeerMessage>, ctx: &mut Context<Self>) {
+        for link in links {
+            self.partition.receive(link, &mut self.effects);
+        }
+        self.forward(ctx);
+    }
+
     /// Sends the next batch of the outbox, if none is in flight.
     fn pump(&mut self, ctx: &mut Context<Self>) {
         if self.peers.is_empty() {
@@ -191,8 +221,13 @@ impl GraphActor {
         let Some(peer) = self.peers.get(usize::from(to)) else {
             return die(&format!("{BROKEN}: partition {:?} names a peer {to} that does not exist", self.id));
         };
-        let delivery = peer.send(FromPeer(messages)).into_actor(self).map(|result, actor, ctx| {
-            if result.is_err() {
+        let (applied, delivered) = oneshot::channel();
+        peer.do_send(Question::new(move |peer, ctx| {
+            peer.receive(messages, ctx);
+            answer(applied);
+        }));
+        ctx.spawn(delivered.into_actor(self).map(|delivered, actor, ctx| {
+            if delivered.is_err() {
                 // The peer has ended, and the supervisor of its thread ends the process.
                 return;
             }
@@ -200,26 +235,25 @@ impl GraphActor {
             actor.pump(ctx);
             let outbox = &actor.outbox;
             for (_, done) in actor.through.extract_if(.., |(mark, _)| outbox.is_through(*mark)) {
-                // The one who asked may have given up.
-                let _ = done.send(());
+                answer(done);
             }
-        });
-        ctx.spawn(delivery);
+        }));
     }
 
-    /// Resolves when the peers have applied everything that is in the outbox now.
-    fn when_delivered(&mut self) -> ResponseFuture<()> {
+    /// Answers when the peers have applied everything that is in the outbox now.
+    pub(super) fn when_delivered(&mut self, done: oneshot::Sender<()>) {
         let mark = self.outbox.mark();
         if self.outbox.is_through(mark) {
-            return Box::pin(std::future::ready(()));
+            answer(done);
+        } else {
+            self.through.push((mark, done));
         }
-        let (done, delivered) = oneshot::channel();
-        self.through.push((mark, done));
-        Box::pin(async {
-            // An error means that this actor, and with it the process, is ending.
-            let _ = delivered.await;
-        })
     }
+}
+
+fn answer(done: oneshot::Sender<()>) {
+    // Who asked may have given up.
+    let _ = done.send(());
 }
 
 fn enqueue(pool: &Recipient<Enqueue>, mut keys: Vec<(Key, Option<Instant>)>) {
@@ -247,62 +281,10 @@ impl Drop for GraphActor {
     }
 }
 
-impl Handler<Introduce> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, Introduce(peers): Introduce, ctx: &mut Self::Context) {
-        self.peers = peers;
-        self.pump(ctx);
-    }
-}
-
 impl Handler<Question> for GraphActor {
     type Result = ();
 
     fn handle(&mut self, Question(question): Question, ctx: &mut Self::Context) {
         question(self, ctx);
-    }
-}
-
-impl Handler<TakeInChanges> for GraphActor {
-    type Result = ResponseFuture<()>;
-
-    fn handle(&mut self, message: TakeInChanges, ctx: &mut Self::Context) -> Self::Result {
-        let TakeInChanges { resource, epoch, changes, waiting } = message;
-        let applying = waiting.begin(self.id, &changes);
-        let mut list_ended = false;
-        let mut changes = changes.into_iter().peekable();
-        while let Some((at, first)) = changes.next() {
-            let mut events = vec![first];
-            while let Some((_, change)) = changes.next_if(|(also, _)| *also == at) {
-                events.push(change);
-            }
-            list_ended |= events.iter().any(|change| matches!(change, WatchEvent::InitDone { .. }));
-            let resource = Arc::clone(&resource);
-            self.partition.intake(Intake::Events { resource, epoch, events }, &mut self.effects);
-            self.cascaded.extend(self.effects.cascaded.drain(..).map(|key| (key, Some(at))));
-        }
-        drop(applying);
-        self.forward(ctx);
-        if list_ended { self.when_delivered() } else { Box::pin(std::future::ready(())) }
-    }
-}
-
-impl Handler<FromPeer> for GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, FromPeer(messages): FromPeer, ctx: &mut Self::Context) {
-        for message in messages {
-            self.partition.receive(message, &mut self.effects);
-        }
-        self.forward(ctx);
-    }
-}
-
-impl Handler<Fence> for GraphActor {
-    type Result = ResponseFuture<()>;
-
-    fn handle(&mut self, Fence: Fence, _: &mut Self::Context) -> Self::Result {
-        self.when_delivered()
     }
 }

@@ -8,15 +8,14 @@ use futures::future::try_join_all;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::actors::graph::{Fence, GraphActor, PartitionStatus, Question, TakeInChanges};
+use crate::actors::graph::{GraphActor, PartitionStatus, Question, TakeInChanges};
 use kube_gc_core::graph::{
-    Cursor, DependentId, DependentView, Effects, ExpectedChange, Generation, Intake, MemberMark, MemberPage,
-    MembersOf, ObservedObject, OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding,
-    Snapshot, StuckFilter, StuckObjects, Verification, ViewLimits,
+    Cursor, Effects, ExpectedChange, Generation, Intake, MemberMark, MemberPage, MembersOf, ObservedObject,
+    OwnerState, Partition, PartitionId, SearchPage, SearchQuery, Sharding, Snapshot, StuckFilter,
+    StuckObjects, Verification, ViewLimits,
 };
-use kube_gc_core::object::{Catalog, Disturbance, GroupResource, Identity, Key, Namespace, Uid};
+use kube_gc_core::object::{Catalog, GroupResource, Identity, Key, Namespace, Uid};
 use kube_gc_insight::{Fact, Need, facts};
-use kube_gc_observe::http::Ended;
 
 /// The number of keys in one question, so that a partition soon returns to its work.
 const KEYS_PER_QUESTION: usize = 512;
@@ -46,12 +45,6 @@ pub enum Finding {
 #[error("the graph partition has ended")]
 pub struct PartitionEnded;
 
-impl From<PartitionEnded> for Ended {
-    fn from(_: PartitionEnded) -> Self {
-        Self
-    }
-}
-
 impl From<MailboxError> for PartitionEnded {
     fn from(_: MailboxError) -> Self {
         Self
@@ -61,9 +54,13 @@ impl From<MailboxError> for PartitionEnded {
 type Answer<T> = Result<T, PartitionEnded>;
 
 impl GraphHandle {
-    /// A handle for partitions in the order of their ids.
+    /// A handle for partitions in the order of their ids. Introduces them to each other.
     pub fn new(sharding: Sharding, partitions: Vec<Addr<GraphActor>>) -> Self {
         debug_assert_eq!(partitions.len(), usize::from(sharding.count()));
+        for partition in &partitions {
+            let peers = partitions.clone();
+            partition.do_send(Question::new(|actor, ctx| actor.meet(peers, ctx)));
+        }
         Self { sharding, partitions: partitions.into(), under: None, began: Instant::now() }
     }
 
@@ -87,15 +84,25 @@ impl GraphHandle {
         self.partitions.get(usize::from(partition)).ok_or(PartitionEnded)
     }
 
-    /// Asks the actor of one partition. It does what it is asked even if nobody waits for the
-    /// answer any longer.
+    /// Gives the actor of one partition something to do, with the way back of its answer. It does
+    /// that even if nobody waits for the answer any longer.
+    async fn tell<A: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        order: impl FnOnce(&mut GraphActor, &mut Context<GraphActor>, oneshot::Sender<A>) + Send + 'static,
+    ) -> Answer<A> {
+        let (answer, answered) = oneshot::channel();
+        self.address(partition)?.do_send(Question::new(|actor, ctx| order(actor, ctx, answer)));
+        answered.await.map_err(|_| PartitionEnded)
+    }
+
+    /// Asks the actor of one partition.
     async fn ask_actor<A: Send + 'static>(
         &self,
         partition: PartitionId,
         question: impl FnOnce(&mut GraphActor) -> A + Send + 'static,
     ) -> Answer<A> {
-        let (answer, answered) = oneshot::channel();
-        let ask = move |actor: &mut GraphActor, ctx: &mut Context<GraphActor>| {
+        let ask = move |actor: &mut GraphActor, ctx: &mut Context<GraphActor>, answer: oneshot::Sender<A>| {
             let found = question(actor);
             // Whoever has the answer relies on its effects: the caches have them, the pools have
             // the keys.
@@ -103,8 +110,7 @@ impl GraphHandle {
             // Who asked may have given up.
             let _ = answer.send(found);
         };
-        self.address(partition)?.do_send(Question(Box::new(ask)));
-        answered.await.map_err(|_| PartitionEnded)
+        self.tell(partition, ask).await
     }
 
     /// Asks one partition. The effects of the answer are carried out before it comes.
@@ -121,7 +127,7 @@ impl GraphHandle {
     }
 
     /// Asks about a key where it is.
-    async fn ask_about<A: Send + 'static>(
+    pub async fn ask_about<A: Send + 'static>(
         &self,
         key: &Key,
         question: impl FnOnce(&mut Partition, &Key, &mut Effects) -> A + Send + 'static,
@@ -132,7 +138,7 @@ impl GraphHandle {
     }
 
     /// Asks every partition.
-    async fn ask_all<A: Send + 'static>(
+    pub async fn ask_all<A: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Partition, &mut Effects) -> A + Clone + Send + 'static,
     ) -> Answer<Vec<A>> {
@@ -165,9 +171,9 @@ impl GraphHandle {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Puts a monitor's changes into one partition; see [`TakeInChanges`].
-    pub async fn take_in(&self, partition: PartitionId, message: TakeInChanges) -> Answer<()> {
-        Ok(self.address(partition)?.send(message).await?)
+    /// Puts a monitor's changes into one partition; see [`GraphActor::take_in`].
+    pub async fn take_in(&self, partition: PartitionId, changes: TakeInChanges) -> Answer<()> {
+        self.tell(partition, |actor, ctx, done| actor.take_in(changes, ctx, done)).await
     }
 
     /// Puts the same into every partition.
@@ -176,12 +182,6 @@ impl GraphHandle {
             partition.intake(intake, effects);
         };
         self.ask_all(take_in).await.map(drop)
-    }
-
-    /// Replaces the catalog in every partition.
-    pub async fn use_catalog(&self, catalog: &Arc<Catalog>) -> Answer<()> {
-        let catalog = Arc::clone(catalog);
-        self.ask_all(move |partition, effects| partition.set_catalog(catalog, effects)).await.map(drop)
     }
 
     /// The state of a key, as a worker needs it.
@@ -199,14 +199,6 @@ impl GraphHandle {
         let asked = identity.clone();
         self.ask(self.sharding.of(identity.namespace.as_ref()), move |graph, _| graph.owner_state(&asked))
             .await
-    }
-
-    /// Whether a dependent, wherever it is, blocks the owner with this uid through a
-    /// part of the API that could not be read.
-    pub async fn is_blocked_through_unread(&self, owner: &Uid) -> Answer<bool> {
-        let owner = owner.clone();
-        let blocks = self.ask_all(move |graph, _| graph.is_blocked_through_unread(&owner)).await?;
-        Ok(blocks.contains(&true))
     }
 
     /// Reports what a look-up found of a node that was in this generation when it began.
@@ -228,16 +220,6 @@ impl GraphHandle {
         self.ask(self.sharding.of(identity.namespace.as_ref()), report).await
     }
 
-    /// An owner's dependents.
-    pub async fn dependents(&self, owner: &Key) -> Answer<Vec<DependentId>> {
-        self.ask_about(owner, |graph, owner, _| graph.dependents(owner)).await
-    }
-
-    /// Some of an owner's dependents, as far as they are still there.
-    pub async fn dependent_views(&self, owner: &Key, of: Vec<DependentId>) -> Answer<Vec<DependentView>> {
-        self.ask_about(owner, move |graph, owner, _| graph.dependent_views(owner, &of)).await
-    }
-
     /// All observed objects with this uid, in any namespace.
     pub async fn locate(&self, uid: &Uid) -> Answer<Vec<Identity>> {
         let uid = uid.clone();
@@ -245,12 +227,8 @@ impl GraphHandle {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The identity of a key, for display. For an unverified owner, it is a guess.
-    pub async fn identify(&self, key: &Key) -> Answer<Option<Identity>> {
-        self.ask_about(key, |graph, key, _| graph.identify(key)).await
-    }
-
-    /// The identities of these keys, in their order; see [`identify`](Self::identify).
+    /// The identities of these keys, in their order, for display. For an unverified owner, it is a
+    /// guess.
     pub async fn identify_all(&self, keys: &[Key]) -> Answer<Vec<Option<Identity>>> {
         self.ask_each(keys, Partition::identify).await
     }
@@ -280,25 +258,14 @@ impl GraphHandle {
             }
         };
         if let Ok(address) = self.address(self.sharding.of(key.namespace.as_ref())) {
-            address.do_send(Question(Box::new(expect)));
+            address.do_send(Question::new(expect));
         }
     }
 
     /// Resolves when all links between partitions that were queued before are applied.
     pub async fn fence(&self) -> Answer<()> {
-        let fences = self.partitions.iter().map(|address| address.send(Fence));
-        try_join_all(fences).await.map(drop).map_err(PartitionEnded::from)
-    }
-
-    /// Forgets proofs of absence from before a disturbance.
-    pub async fn disturbed(&self, disturbance: &Disturbance) -> Answer<()> {
-        let disturbance = disturbance.clone();
-        self.ask_all(move |graph, effects| graph.disturbed(disturbance, effects)).await.map(drop)
-    }
-
-    /// Queues everything that may need work, as if nothing had been queued before.
-    pub async fn rederive(&self) -> Answer<()> {
-        self.ask_all(|partition, effects| partition.rederive(effects)).await.map(drop)
+        let fence = |partition| self.tell(partition, |actor, _, done| actor.when_delivered(done));
+        try_join_all(self.partitions().map(fence)).await.map(drop)
     }
 
     /// Forgets the whole graph: the store went back in time.

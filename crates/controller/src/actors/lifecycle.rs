@@ -21,6 +21,7 @@ use crate::actors::pool::{Close, PoolCommand, PoolRecipients};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::Vital;
 use kube_gc_client::{Api, ReplicaRole};
+use kube_gc_core::graph::{Effects, Partition};
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::Disturbance;
 use kube_gc_observe::telemetry::{Structured, record};
@@ -156,8 +157,12 @@ impl Lifecycle {
             let mut known = Disturbance::default();
             loop {
                 let now = restore_fence.changed_from(&known).await;
+                let disturbance = now.clone();
+                let forget = move |graph: &mut Partition, effects: &mut Effects| {
+                    graph.disturbed(disturbance, effects);
+                };
                 // An error means that the graph, and with it the process, is ending.
-                if context.graph.disturbed(&now).await.is_err() {
+                if context.graph.ask_all(forget).await.is_err() {
                     return;
                 }
                 if now.number > known.number {
@@ -209,7 +214,7 @@ impl Lifecycle {
                 pool.command.do_send(PoolCommand::Open);
             }
             // An error means that the graph, and with it the process, is ending.
-            let _ = graph.rederive().await;
+            let _ = graph.ask_all(|partition, effects| partition.rederive(effects)).await;
         });
     }
 

@@ -28,5 +28,4 @@ pub mod supervision;
 #[cfg(test)]
 pub mod tests;
 
-pub use discovery::DiscoverySettings;
 pub use supervision::{GraphThreads, Placement, on_fatal};

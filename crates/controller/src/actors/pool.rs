@@ -244,8 +244,7 @@ impl<W: Work> Pool<W> {
         let slot = WorkerSlot(Some(((class, key.clone()), ctx.address().recipient())));
         let (work, assigned, measured) = (Arc::clone(&self.work), key.clone(), lag.clone());
         let work = task(async move {
-            // Boxed, because a task is moved as a whole when it is spawned and when it ends.
-            let work = Box::pin(work.work(assigned, slot.clone()));
+            let work = work.work(assigned, slot.clone());
             let work = HangHook::scope(move || slot.release(), work);
             DeletionLag::scope(measured, work).await
         });

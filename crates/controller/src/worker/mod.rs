@@ -13,5 +13,4 @@ pub mod orphan;
 pub mod remove_reference;
 pub mod repeats;
 
-pub use decision::{DecisionLines, DecisionObserver};
-pub use orphan::PAGE as ORPHAN_PAGE;
+pub use decision::DecisionObserver;

@@ -112,28 +112,14 @@ impl Located {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube_gc_core::object::{GroupResource, ResourceType, Scope};
+    use crate::actors::tests::{identity, reference};
 
     /// Rule 7.9.
     #[test]
     fn thousands_of_references_of_one_object_are_not_kept() {
         let (checks, mut inbox) = mpsc::channel(1);
-        let uid = Uid::parse("0b6ecb4f-8a3b-4d5c-9a6b-0e8f7f3a1c2d").unwrap();
-        let resource = Arc::new(ResourceType {
-            group_resource: GroupResource::parse("configmaps"),
-            version: "v1".into(),
-            kind: "ConfigMap".into(),
-            scope: Scope::Namespaced,
-        });
-        let dependent = Identity { resource, namespace: None, name: "fat".into(), uid: uid.clone() };
-        let reference = OwnerReference {
-            api_version: "v1".into(),
-            kind: "ConfigMap".into(),
-            name: "owner".into(),
-            uid,
-            controller: false,
-            block_owner_deletion: false,
-        };
+        let dependent = identity("a", "fat");
+        let reference = reference(&identity("a", "owner"));
         let long = OwnerReference { uid: Uid::parse(&"u".repeat(1 << 20)).unwrap(), ..reference.clone() };
         let references = std::iter::repeat_n(&long, 10).chain(std::iter::repeat_n(&reference, 10_000));
         NamespaceCheck { checks }.check(&dependent, references);

@@ -77,24 +77,12 @@ pub fn after_finalizer_removal(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actors::tests::{identity, reference, seen};
     use kube_gc_client::AbsenceProof;
-    use kube_gc_core::object::{Finalizers, Uid, config_map};
 
     fn facts(version: &str) -> ObjectFacts {
-        ObjectFacts {
-            uid: Uid::parse("u").unwrap(),
-            namespace: None,
-            name: "w".into(),
-            resource_version: ResourceVersion::parse(version),
-            owners: Vec::new(),
-            being_deleted: true,
-            finalizers: Finalizers::default(),
-            held_by_others: false,
-        }
-    }
-
-    fn expected(known: &str, removal: &FinalizerRemoval) -> Option<ExpectedChange> {
-        after_finalizer_removal(ResourceVersion::parse(known).as_ref(), removal)
+        let resource_version = ResourceVersion::parse(version);
+        ObjectFacts { resource_version, being_deleted: true, ..seen(&identity("a", "w"), 1, Vec::new()) }
     }
 
     fn version(version: &str) -> Option<ExpectedChange> {
@@ -102,15 +90,7 @@ mod tests {
     }
 
     fn owner(number: usize) -> OwnerReference {
-        let uid = Uid::parse(&format!("owner-{number}")).unwrap();
-        OwnerReference {
-            api_version: "v1".into(),
-            kind: "Secret".into(),
-            name: "s".into(),
-            uid,
-            controller: false,
-            block_owner_deletion: false,
-        }
+        reference(&identity("a", &format!("owner-{number}")))
     }
 
     #[test]
@@ -126,13 +106,9 @@ mod tests {
     #[test]
     fn a_dependent_with_many_references_is_orphaned_without_a_strategic_patch() {
         let removal = |reference_count: usize, shares_uid: bool| {
-            let (identity, reference) = (config_map("shop", "a", "u"), owner(1));
-            ReferenceRemoval::of_dependent(&DependentView {
-                identity,
-                reference,
-                shares_uid,
-                reference_count,
-            })
+            let (identity, reference) = (identity("a", "x"), owner(1));
+            let view = DependentView { identity, reference, shares_uid, reference_count };
+            ReferenceRemoval::of_dependent(&view)
         };
         assert!(matches!(removal(MANY_REFERENCES, false).references(), References::OfOwners([_])));
         assert!(matches!(
@@ -145,18 +121,22 @@ mod tests {
     }
 
     #[test]
-    fn removing_the_last_finalizer_removes_the_object_and_any_other_gives_a_new_version() {
-        assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("8"))), version("8"));
-        assert_eq!(expected("7", &FinalizerRemoval::Removed(facts("7"))), Some(ExpectedChange::Removed));
-        assert_eq!(expected("7", &FinalizerRemoval::Gone(AbsenceProof::of_test())), None);
-    }
-
-    #[test]
-    fn a_finalizer_removed_by_another_client_is_not_expected_again() {
-        for removal in [FinalizerRemoval::NotPresent, FinalizerRemoval::NotBeingDeleted] {
-            assert_eq!(expected("7", &removal(facts("8"))), version("8"));
-            assert_eq!(expected("7", &removal(facts("7"))), None, "it is known");
-            assert_eq!(expected("a", &removal(facts("b"))), None, "nobody knows which is newer");
+    fn the_next_event_after_a_finalizer_is_the_end_of_the_object_or_another_version() {
+        use FinalizerRemoval::{Gone, NotBeingDeleted, NotPresent, Removed};
+        for (known, removal, expected) in [
+            ("7", Removed(facts("8")), version("8")),
+            ("7", Removed(facts("7")), Some(ExpectedChange::Removed)),
+            ("7", Gone(AbsenceProof::of_test()), None),
+            // Removed by another client. An event that is known is not expected again.
+            ("7", NotPresent(facts("8")), version("8")),
+            ("7", NotBeingDeleted(facts("8")), version("8")),
+            ("7", NotPresent(facts("7")), None),
+            ("7", NotBeingDeleted(facts("7")), None),
+            // Nobody knows which is newer.
+            ("a", NotPresent(facts("b")), None),
+        ] {
+            let known = ResourceVersion::parse(known);
+            assert_eq!(after_finalizer_removal(known.as_ref(), &removal), expected, "{removal:?}");
         }
     }
 }

@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use tokio::time::Instant;
 
@@ -129,9 +128,9 @@ pub(super) enum Rejection {
 
 /// Authorizes requests through a [`Reviewer`] and caches its answers.
 pub struct Authorizer {
-    reviewer: Arc<dyn Reviewer>,
-    tokens: Cache<Fingerprint, Bearer, ReviewError>,
-    rights: Cache<(Arc<User>, String), Access, ReviewError>,
+    reviewer: Box<dyn Reviewer>,
+    tokens: Cache<Fingerprint, Bearer>,
+    rights: Cache<(Arc<User>, String), Access>,
     rate: RateLimiter,
     /// Whether the last review succeeded.
     answered: AtomicBool,
@@ -141,7 +140,7 @@ impl Authorizer {
     /// An authorizer with empty caches.
     pub fn new(reviewer: impl Reviewer) -> Self {
         Self {
-            reviewer: Arc::new(reviewer),
+            reviewer: Box::new(reviewer),
             tokens: Cache::new(CAPACITY),
             rights: Cache::new(CAPACITY),
             rate: RateLimiter::default(),
@@ -150,9 +149,10 @@ impl Authorizer {
     }
 
     /// Checks whether the user of a token may `get` a path.
-    pub(super) async fn admit(&self, token: Token, path: &str, source: Source) -> Result<(), Rejection> {
-        self.may_ask(self.tokens.contains(&token.fingerprint()), source)?;
-        let user = match self.report_outage(self.identify(token).await)? {
+    pub(super) async fn admit(&self, token: &Token, path: &str, source: Source) -> Result<(), Rejection> {
+        let ask = || self.reviewer.identify(token);
+        let is_known = |bearer: &Bearer| matches!(bearer, Bearer::Known(_));
+        let user = match self.reviewed(&self.tokens, token.fingerprint(), source, ask, is_known).await? {
             Bearer::Known(user) => user,
             Bearer::Unknown(reason) => {
                 return Err(Rejection::Unauthenticated(because(
@@ -164,55 +164,51 @@ impl Authorizer {
         if path.len() > MAX_PATH_LENGTH {
             return Err(Rejection::Forbidden("the path is longer than that of any page".to_owned()));
         }
-        self.may_ask(self.rights.contains(&(Arc::clone(&user), path.to_owned())), source)?;
-        let name = user.username.clone();
-        match self.report_outage(self.may_get(user, path.to_owned()).await)? {
+        let ask = || self.reviewer.may_get(&user, path);
+        let right = (Arc::clone(&user), path.to_owned());
+        let is_allowed = |access: &Access| *access == Access::Allowed;
+        match self.reviewed(&self.rights, right, source, ask, is_allowed).await? {
             Access::Allowed => Ok(()),
             Access::Denied(reason) => {
-                Err(Rejection::Forbidden(because(&format!("{name} may not get {path}"), &reason)))
+                let what = format!("{} may not get {path}", user.username);
+                Err(Rejection::Forbidden(because(&what, &reason)))
             }
         }
     }
 
-    /// Applies the rate limit to requests that the cache cannot answer.
-    fn may_ask(&self, known: bool, source: Source) -> Result<(), Rejection> {
-        if known || self.rate.try_acquire(source) {
-            return Ok(());
+    /// The cached answer, or that of a review, to which the rate limit applies.
+    async fn reviewed<'a, K: Clone + Eq + Hash, V: Clone>(
+        &self,
+        cache: &Cache<K, V>,
+        key: K,
+        source: Source,
+        ask: impl FnOnce() -> BoxFuture<'a, Result<V, ReviewError>>,
+        is_approval: impl Fn(&V) -> bool,
+    ) -> Result<V, Rejection> {
+        if let Some(answer) = cache.get(&key) {
+            return Ok(answer);
         }
-        Err(Rejection::Busy("too many requests with new tokens or pages; retry later".to_owned()))
-    }
-
-    async fn identify(&self, token: Token) -> Result<Result<Bearer, ReviewError>, Full> {
-        let (reviewer, fingerprint) = (Arc::clone(&self.reviewer), token.fingerprint());
-        let ask = || async move {
-            let value = reviewer.identify(&token).await?;
-            let known = matches!(value, Bearer::Known(_));
-            Ok(Answer { keep: if known { ALLOWED_FOR } else { DENIED_FOR }, value })
-        };
-        self.tokens.get(fingerprint, ask).await
-    }
-
-    async fn may_get(&self, user: Arc<User>, path: String) -> Result<Result<Access, ReviewError>, Full> {
-        let (reviewer, key) = (Arc::clone(&self.reviewer), (Arc::clone(&user), path.clone()));
-        let ask = || async move {
-            let value = reviewer.may_get(&user, &path).await?;
-            let keep = if value == Access::Allowed { ALLOWED_FOR } else { DENIED_FOR };
-            Ok(Answer { value, keep })
-        };
-        self.rights.get(key, ask).await
+        if !self.rate.try_acquire(source) {
+            let reason = "too many requests with new tokens or pages; retry later";
+            return Err(Rejection::Busy(reason.to_owned()));
+        }
+        let answer = self.report_outage(ask().await)?;
+        let time = if is_approval(&answer) { ALLOWED_FOR } else { DENIED_FOR };
+        cache.keep(key, answer.clone(), time);
+        Ok(answer)
     }
 
     /// Logs only when reviews start to fail and when they succeed again: any client can cause
     /// a review, so a line for each failure could flood the log.
-    fn report_outage<V>(&self, answer: Result<Result<V, ReviewError>, Full>) -> Result<V, Rejection> {
+    fn report_outage<V>(&self, answer: Result<V, ReviewError>) -> Result<V, Rejection> {
         match answer {
-            Ok(Ok(value)) => {
+            Ok(value) => {
                 if !self.answered.swap(true, Ordering::Relaxed) {
                     tracing::info!("the API server answers reviews again; pages are available");
                 }
                 Ok(value)
             }
-            Ok(Err(error)) => {
+            Err(error) => {
                 if self.answered.swap(false, Ordering::Relaxed) {
                     tracing::warn!(
                         %error,
@@ -224,7 +220,6 @@ impl Authorizer {
                 }
                 Err(Rejection::Unavailable(error.to_string()))
             }
-            Err(Full) => Err(Rejection::Unavailable("too many reviews in flight".to_owned())),
         }
     }
 }
@@ -270,121 +265,39 @@ impl RateLimiter {
     }
 }
 
-/// An answer and its time to live.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer<V> {
-    /// What was found.
-    pub value: V,
-    /// How long it is good for.
-    pub keep: Duration,
-}
-
-/// A lookup, in flight or complete: its outcome, and until when that counts.
-type Lookup<V, E> = Shared<BoxFuture<'static, (Result<V, E>, Instant)>>;
-type Lookups<K, V, E> = HashMap<K, Lookup<V, E>>;
-
-/// Caches answers. An error goes to all who wait for it and is not cached. Clones share the answers.
-#[derive(Clone)]
-pub struct Cache<K, V, E> {
-    lookups: Arc<Mutex<Lookups<K, V, E>>>,
+/// Keeps answers, each for a time. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Cache<K, V> {
+    answers: Arc<Mutex<HashMap<K, (V, Instant)>>>,
     capacity: usize,
 }
 
-/// Every entry of the cache is a lookup in flight, so there is no room for another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-impl<K, V, E> Cache<K, V, E>
-where
-    K: Clone + Eq + Hash + Send + 'static,
-    V: Clone + Send + Sync + 'static,
-    E: Clone + Send + Sync + 'static,
-{
+impl<K: Clone + Eq + Hash, V: Clone> Cache<K, V> {
     /// A cache with room for this many answers.
     pub fn new(capacity: usize) -> Self {
-        Self { lookups: Arc::default(), capacity }
+        Self { answers: Arc::default(), capacity }
     }
 
-    /// The number of answers and of lookups in flight.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        lock(&self.lookups).len()
+    /// The answer, if it is kept.
+    pub fn get(&self, key: &K) -> Option<V> {
+        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        answers.get(key).filter(|(_, until)| *until > Instant::now()).map(|(value, _)| value.clone())
     }
 
-    /// Whether the answer is cached or its lookup is in flight.
-    pub fn contains(&self, key: &K) -> bool {
-        lock(&self.lookups).get(key).is_some_and(counts)
+    /// Keeps an answer for this long. If there is no room, those go that have expired, or else the one
+    /// that expires next: denials before approvals, so made-up tokens before valid ones.
+    pub fn keep(&self, key: K, value: V, time: Duration) {
+        let now = Instant::now();
+        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if answers.len() >= self.capacity {
+            answers.retain(|_, (_, until)| *until > now);
+        }
+        if answers.len() >= self.capacity {
+            let next = answers.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone());
+            next.and_then(|key| answers.remove(&key));
+        }
+        answers.insert(key, (value, now + time));
     }
-
-    /// The cached answer, or that of the lookup `ask`, unless one is in flight already. The
-    /// lookup continues if this future is dropped, because others may wait for it.
-    pub async fn get<F>(&self, key: K, ask: impl FnOnce() -> F) -> Result<Result<V, E>, Full>
-    where
-        F: Future<Output = Result<Answer<V>, E>> + Send + 'static,
-    {
-        let lookup = {
-            let mut lookups = lock(&self.lookups);
-            match lookups.get(&key).filter(|lookup| counts(lookup)) {
-                Some(lookup) => lookup.clone(),
-                None => {
-                    lookups.remove(&key);
-                    make_room(&mut lookups, self.capacity)?;
-                    let lookup = ask().map(with_end).boxed().shared();
-                    lookups.insert(key.clone(), lookup.clone());
-                    self.finish(key, lookup.clone());
-                    lookup
-                }
-            }
-        };
-        Ok(lookup.await.0)
-    }
-
-    /// Completes a lookup, and forgets an outcome that does not count any more.
-    fn finish(&self, key: K, lookup: Lookup<V, E>) {
-        let lookups = Arc::clone(&self.lookups);
-        tokio::spawn(async move {
-            // Who asked has the outcome.
-            let _ = lookup.await;
-            let mut lookups = lock(&lookups);
-            if lookups.get(&key).is_some_and(|lookup| !counts(lookup)) {
-                lookups.remove(&key);
-            }
-        });
-    }
-}
-
-fn with_end<V, E>(outcome: Result<Answer<V>, E>) -> (Result<V, E>, Instant) {
-    match outcome {
-        Ok(Answer { value, keep }) => (Ok(value), Instant::now() + keep),
-        Err(error) => (Err(error), Instant::now()),
-    }
-}
-
-fn counts<V, E>(lookup: &Lookup<V, E>) -> bool {
-    lookup.peek().is_none_or(|(_, until)| *until > Instant::now())
-}
-
-/// Removes expired answers and, if that is not enough, those that expire next. Denials
-/// expire sooner than approvals, so made-up tokens go before valid ones.
-fn make_room<K: Clone + Eq + Hash, V, E>(
-    lookups: &mut Lookups<K, V, E>,
-    capacity: usize,
-) -> Result<(), Full> {
-    if lookups.len() >= capacity {
-        lookups.retain(|_, lookup| counts(lookup));
-    }
-    while lookups.len() >= capacity {
-        let known = lookups.iter().filter_map(|(key, lookup)| Some((lookup.peek()?.1, key)));
-        let (_, key) = known.min_by_key(|(until, _)| *until).ok_or(Full)?;
-        let key = key.clone();
-        lookups.remove(&key);
-    }
-    Ok(())
-}
-
-// A panic cannot leave the map half-changed.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -59,14 +59,6 @@ struct Table {
     /// A logical clock: orders the events of all connections.
     next: u64,
     open: BTreeMap<u64, Connection>,
-    sources: HashMap<Source, Count>,
-}
-
-/// The counts of one source.
-#[derive(Debug, Default)]
-struct Count {
-    open: usize,
-    requests: usize,
 }
 
 #[derive(Debug)]
@@ -108,7 +100,7 @@ impl Connections {
 
     fn evict(&self, table: &mut Table) {
         let Some(ticket) = table.victim() else { return };
-        if let Some(connection) = table.remove(ticket) {
+        if let Some(connection) = table.open.remove(&ticket) {
             connection.eviction.cancel();
             http_connection_evicted(self.listener.name());
         }
@@ -133,28 +125,19 @@ impl Table {
     fn add(&mut self, source: Source, eviction: CancellationToken) -> u64 {
         let ticket = self.now();
         self.open.insert(ticket, Connection { source, since: ticket, permit: None, eviction });
-        self.sources.entry(source).or_default().open += 1;
         ticket
-    }
-
-    fn remove(&mut self, ticket: u64) -> Option<Connection> {
-        self.end_request(ticket);
-        let connection = self.open.remove(&ticket)?;
-        if let Some(count) = self.sources.get_mut(&connection.source) {
-            count.open -= 1;
-            if count.open == 0 {
-                self.sources.remove(&connection.source);
-            }
-        }
-        Some(connection)
     }
 
     /// The oldest connection of the source, or sources, with the most connections.
     fn victim(&self) -> Option<u64> {
-        let open = |source| self.sources.get(source).map_or(0, |count| count.open);
+        let mut open: HashMap<Source, usize> = HashMap::new();
+        for connection in self.open.values() {
+            *open.entry(connection.source).or_default() += 1;
+        }
         let free = self.open.iter().filter(|(_, connection)| connection.permit.is_none());
+        let of_source = |connection: &Connection| open.get(&connection.source).copied();
         let (ticket, _) =
-            free.max_by_key(|(_, connection)| (open(&connection.source), u64::MAX - connection.since))?;
+            free.max_by_key(|(_, connection)| (of_source(connection), u64::MAX - connection.since))?;
         Some(*ticket)
     }
 
@@ -162,22 +145,18 @@ impl Table {
     fn begin_request(&mut self, ticket: u64, permit: OwnedSemaphorePermit) -> bool {
         // The previous response may not have been flushed completely.
         self.end_request(ticket);
-        let Some(connection) = self.open.get_mut(&ticket) else { return false };
-        let count = self.sources.entry(connection.source).or_default();
-        if count.requests == MAX_REQUESTS_PER_SOURCE {
-            return false;
+        let Some(source) = self.open.get(&ticket).map(|connection| connection.source) else { return false };
+        let in_flight = |other: &&Connection| other.source == source && other.permit.is_some();
+        let is_room = self.open.values().filter(in_flight).count() < MAX_REQUESTS_PER_SOURCE;
+        if let Some(connection) = self.open.get_mut(&ticket).filter(|_| is_room) {
+            connection.permit = Some(permit);
         }
-        count.requests += 1;
-        connection.permit = Some(permit);
-        true
+        is_room
     }
 
     fn end_request(&mut self, ticket: u64) {
-        let Some(connection) = self.open.get_mut(&ticket) else { return };
-        if connection.permit.take().is_some()
-            && let Some(count) = self.sources.get_mut(&connection.source)
-        {
-            count.requests -= 1;
+        if let Some(connection) = self.open.get_mut(&ticket) {
+            connection.permit = None;
         }
     }
 
@@ -251,7 +230,7 @@ impl ConnectionSlot {
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut table = self.connections.table();
-        drop(table.remove(self.ticket));
+        table.open.remove(&self.ticket);
         self.connections.count(&table);
     }
 }

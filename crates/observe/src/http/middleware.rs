@@ -2,7 +2,6 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody as _;
@@ -12,11 +11,12 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::Response;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::access::{Authorizer, Rejection, Token};
 use super::connections::{ConnectionSlot, Source};
-use super::page::text;
-use super::{stream, ui};
+use super::page::{TIMEOUT, text};
+use super::ui;
 use crate::telemetry::Escaped;
 use crate::telemetry::record::{HttpRefusal, http_refused};
 use kube_gc_config::Listener;
@@ -27,9 +27,15 @@ use kube_gc_core::text::word;
 /// kill the process.
 pub(super) const MAX_REQUESTS: usize = 32;
 
-/// The timeout until a response begins, including authorization. It is longer than the
-/// timeout of a page. The rest of the response has no total timeout, but must make progress.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// The path of the page that streams.
+pub const STREAM: &str = "/debug/stream";
+
+/// The most streams at a time. They do not count as requests.
+pub(super) const MAX_STREAMS: usize = 8;
+
+/// The end of the listener. Each request has it among its extensions.
+#[derive(Clone, Debug)]
+pub struct Closing(pub CancellationToken);
 
 /// Paths that need no authorization, as in Kubernetes' own components: the kubelet's probes
 /// carry no token.
@@ -48,13 +54,7 @@ pub(super) struct Middleware {
 impl Middleware {
     pub(super) fn new(listener: Listener, authorizer: Option<Arc<Authorizer>>, hosts: Hosts) -> Self {
         let free = Arc::new(Semaphore::new(MAX_REQUESTS));
-        Self {
-            listener,
-            authorizer,
-            hosts,
-            free,
-            free_streams: Arc::new(Semaphore::new(stream::MAX_STREAMS)),
-        }
+        Self { listener, authorizer, hosts, free, free_streams: Arc::new(Semaphore::new(MAX_STREAMS)) }
     }
 
     /// Adds the checks to the pages.
@@ -105,7 +105,7 @@ impl Middleware {
     /// The slot of the request's connection, if there is room for the request. The request
     /// counts until its response is flushed. Streams are counted apart, because each lasts long.
     fn take(&self, request: &mut Request) -> Option<Arc<ConnectionSlot>> {
-        let is_stream = self.listener == Listener::Debug && request.uri().path() == stream::PATH;
+        let is_stream = self.listener == Listener::Debug && request.uri().path() == STREAM;
         let free = if is_stream { &self.free_streams } else { &self.free };
         let permit = Arc::clone(free).try_acquire_owned().ok()?;
         let slot = request.extensions_mut().remove::<Arc<ConnectionSlot>>()?;
@@ -121,7 +121,7 @@ impl Middleware {
     ) -> Option<Response> {
         let authorizer = self.authorizer.as_ref()?;
         let admitted = match token {
-            Some(token) => authorizer.admit(token, path, source).await,
+            Some(token) => authorizer.admit(&token, path, source).await,
             None => Err(Rejection::Unauthenticated(
                 "this page requires a token of the cluster: Authorization: Bearer TOKEN".to_owned(),
             )),

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs as provider};
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_util::sync::CancellationToken;
 
 use crate::telemetry::record;
@@ -34,45 +34,9 @@ pub struct TlsFiles {
 }
 
 /// Why the files cannot be used. The message never contains any part of a key.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// A file cannot be read.
-    #[error("cannot read {} (`{key}`): {error}", path.display())]
-    Unreadable {
-        /// The setting.
-        key: &'static str,
-        /// Its value.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        error: io::Error,
-    },
-    /// A file has other content.
-    #[error("{} (`{key}`) contains no {expected} in PEM", path.display())]
-    Content {
-        /// The setting.
-        key: &'static str,
-        /// Its value.
-        path: PathBuf,
-        /// The expected content.
-        expected: &'static str,
-    },
-    /// The files do not match, or use an unsupported algorithm.
-    #[error(
-        "the key in {} (`tls.key`) cannot be used with the certificate in {} (`tls.certificate`): {error}",
-        files.key.display(), files.certificate.display()
-    )]
-    Unusable {
-        /// The files.
-        files: TlsFiles,
-        /// The cause.
-        #[source]
-        error: rustls::Error,
-    },
-    /// TLS cannot be set up.
-    #[error("cannot set up TLS: {0}")]
-    Setup(#[from] rustls::Error),
-}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TlsError(String);
 
 /// The content of the files.
 #[derive(PartialEq, Eq)]
@@ -87,19 +51,27 @@ impl TlsFiles {
     }
 
     fn parse(&self, pem: &Pem, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
-        let content = |key, path: &Path, expected| TlsError::Content { key, path: path.to_owned(), expected };
+        let Self { certificate, key } = self;
+        let lacks = |setting, path: &Path, expected| {
+            TlsError(format!("{} (`{setting}`) contains no {expected} in PEM", path.display()))
+        };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem.certificate).collect();
         let chain = chain.ok().filter(|chain| !chain.is_empty());
-        let chain = chain.ok_or_else(|| content("tls.certificate", &self.certificate, "certificate"))?;
-        let key = PrivateKeyDer::from_pem_slice(&pem.key);
-        let key = key.map_err(|_| content("tls.key", &self.key, "private key"))?;
-        CertifiedKey::from_der(chain, key, provider)
-            .map_err(|error| TlsError::Unusable { files: self.clone(), error })
+        let chain = chain.ok_or_else(|| lacks("tls.certificate", certificate, "certificate"))?;
+        let der = PrivateKeyDer::from_pem_slice(&pem.key);
+        let der = der.map_err(|_| lacks("tls.key", key, "private key"))?;
+        CertifiedKey::from_der(chain, der, provider).map_err(|error| {
+            TlsError(format!(
+                "the key in {} (`tls.key`) cannot be used with the certificate in {} (`tls.certificate`): {error}",
+                key.display(),
+                certificate.display()
+            ))
+        })
     }
 }
 
-fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
-    let unreadable = |error| TlsError::Unreadable { key, path: path.to_owned(), error };
+fn read(setting: &str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    let unreadable = |error| TlsError(format!("cannot read {} (`{setting}`): {error}", path.display()));
     let mut content = Vec::new();
     File::open(path)
         .and_then(|file| file.take(MAX_FILE_SIZE + 1).read_to_end(&mut content))
@@ -134,7 +106,7 @@ struct LastCheck {
     /// The files in use.
     current: Pem,
     /// Files that cannot be used, or why they cannot be read.
-    invalid: Option<Result<Pem, String>>,
+    invalid: Option<Result<Pem, TlsError>>,
     /// Whether the error was reported.
     reported: bool,
 }
@@ -150,7 +122,8 @@ impl Certificates {
         let key = files.parse(&pem, &provider)?;
         let current = Arc::new(CurrentCertificate(RwLock::new(Arc::new(key))));
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_safe_default_protocol_versions()
+            .map_err(|error| TlsError(format!("cannot set up TLS: {error}")))?
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&current) as Arc<dyn ResolvesServerCert>);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -187,31 +160,33 @@ impl Certificates {
             return;
         }
         let certificate = self.files.certificate.display();
-        let parse = |pem| Ok((self.files.parse(&pem, self.config.crypto_provider()), pem));
-        let (error, found) = match read.and_then(parse) {
-            Ok((Ok(key), current)) => {
+        let parsed = match &read {
+            Ok(pem) => self.files.parse(pem, self.config.crypto_provider()),
+            Err(error) => Err(error.clone()),
+        };
+        match parsed {
+            Ok(key) => {
                 *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
-                *last_check = LastCheck { current, invalid: None, reported: false };
+                if let Ok(current) = read {
+                    *last_check = LastCheck { current, invalid: None, reported: false };
+                }
                 record::certificate_reloaded(true);
                 tracing::info!(%certificate, "reloaded the certificate");
-                return;
             }
-            Ok((Err(error), pem)) => (error, Ok(pem)),
+            Err(_) if last_check.invalid.as_ref() != Some(&read) => {
+                last_check.invalid = Some(read);
+                last_check.reported = false;
+            }
             Err(error) => {
-                let why = error.to_string();
-                (error, Err(why))
+                if !std::mem::replace(&mut last_check.reported, true) {
+                    record::certificate_reloaded(false);
+                    tracing::error!(
+                        %error,
+                        %certificate,
+                        "cannot use the new certificate; serving the last valid one until it is fixed"
+                    );
+                }
             }
-        };
-        if last_check.invalid.as_ref() != Some(&found) {
-            last_check.invalid = Some(found);
-            last_check.reported = false;
-        } else if !std::mem::replace(&mut last_check.reported, true) {
-            record::certificate_reloaded(false);
-            tracing::error!(
-                %error,
-                %certificate,
-                "cannot use the new certificate; serving the last valid one until it is fixed"
-            );
         }
     }
 }

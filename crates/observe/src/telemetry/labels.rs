@@ -219,11 +219,11 @@ impl StuckReason {
 }
 
 /// The actions of decisions.
-const ACTIONS: &[&str] =
+pub(super) const ACTIONS: &[&str] =
     &["delete", "keep", "orphan", "remove_finalizer", "remove_references", "stop_blocking"];
 
 /// The outcomes of decisions.
-const OUTCOMES: &[&str] = &[
+pub(super) const OUTCOMES: &[&str] = &[
     "already_being_deleted",
     "already_gone",
     "braked",
@@ -308,56 +308,4 @@ pub fn values(metric: &Metric, label: &str) -> Option<Vec<&'static str>> {
         _ => return None,
     };
     Some(words.to_vec())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use super::*;
-
-    /// The string literals of a source without escaped quotation marks.
-    fn literals(source: &str) -> impl Iterator<Item = &str> {
-        let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
-        code.flat_map(|line| line.split('"').skip(1).step_by(2))
-    }
-
-    /// The outcomes are declared in `worker/decision` and where `Ended` is implemented, which do not
-    /// know this list.
-    #[test]
-    fn no_word_for_an_outcome_is_missing() {
-        let is_word =
-            |text: &&str| !text.is_empty() && text.bytes().all(|c| c == b'_' || c.is_ascii_lowercase());
-        let ends = [
-            include_str!("../../../controller/src/worker/decision/observer.rs"),
-            include_str!("../../../controller/src/worker/delete/deletion.rs"),
-        ];
-        let ends = ends.into_iter().flat_map(|source| source.split("impl Ended for").skip(1));
-        let ends = ends.filter_map(|ended| ended.split("\n}\n").next());
-        let sources = ends.chain([include_str!("../../../controller/src/worker/decision/mod.rs")]);
-        let words: Vec<_> = sources.flat_map(literals).filter(is_word).collect();
-        assert!(words.len() >= OUTCOMES.len());
-        for word in words {
-            assert!(OUTCOMES.contains(&word) || word == "decision", "{word} is not among them");
-        }
-    }
-
-    #[test]
-    fn no_word_for_an_action_is_missing() {
-        let mut open = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../controller/src/worker")];
-        let mut found = 0;
-        while let Some(path) = open.pop() {
-            if path.is_dir() {
-                open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
-                continue;
-            }
-            let source = std::fs::read_to_string(&path).unwrap();
-            for call in source.split("DecisionLine::new(").skip(1) {
-                let action = call.split('"').nth(1).unwrap();
-                assert!(ACTIONS.contains(&action), "{action} in {} is not among them", path.display());
-                found += 1;
-            }
-        }
-        assert!(found >= ACTIONS.len());
-    }
 }

@@ -7,9 +7,10 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::{self, Debug, Display, Write as _};
+use std::time;
 
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::field::RecordFields;
@@ -88,50 +89,48 @@ where
     ) -> fmt::Result {
         let mut now = String::new();
         SystemTime.format_time(&mut Writer::new(&mut now))?;
-        let mut members = Members("{".to_owned());
-        members.add("timestamp", &now);
+        let mut members = Members::default();
+        members.add("timestamp", now);
         members.add("level", event.metadata().level().as_str());
         event.record(&mut members);
         members.add("target", event.metadata().target());
         if let Some(span) = context.lookup_current() {
             // `JsonFields` has made them an object.
             if let Some(fields) = span.extensions().get::<FormattedFields<N>>() {
-                let fields = if fields.fields.is_empty() { "{}" } else { &fields.fields };
-                member(&mut members.0, "span", fields);
+                members.add("span", serde_json::from_str::<Value>(&fields.fields).unwrap_or_default());
             }
         }
-        let whole = members.0 + "}";
-        let mut line = String::with_capacity(whole.len());
-        escape_json(&whole, &mut line)?;
+        let mut line = written(&members);
         if line.len() > LONGEST {
-            line.clear();
-            escape_json(&shorten_members(&whole), &mut line)?;
+            line = written(&Members(shorten_members(members.0, LONGEST)));
         }
         writeln!(writer, "{line}")
     }
 }
 
-/// A line so far.
-struct Members(String);
+/// The members of a line so far, in order.
+#[derive(Default)]
+struct Members(Vec<(String, Value)>);
 
 impl Members {
-    fn add(&mut self, name: &str, value: impl Serialize) {
-        member(&mut self.0, name, &json(&value));
+    fn add(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.push((name.to_owned(), value.into()));
     }
 }
 
-/// Adds a member whose value is JSON already.
-fn member(line: &mut String, name: &str, json: &str) {
-    let name = serde_json::Value::from(name);
-    append(line, &format!("{name}:{json}"));
+impl Serialize for Members {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
 }
 
-/// Adds members.
-fn append(line: &mut String, members: &str) {
-    if line.len() > 1 && !members.is_empty() {
-        line.push(',');
-    }
-    line.push_str(members);
+/// JSON as the log has it.
+fn written(value: &impl Serialize) -> String {
+    let mut written = String::new();
+    // Only maps with other keys than strings cannot be written, and writing to a string cannot fail.
+    let json = serde_json::to_string(value).unwrap_or_default();
+    let _ = escape_json(&json, &mut written);
+    written
 }
 
 impl Visit for Members {
@@ -156,8 +155,11 @@ impl Visit for Members {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        match Structured::of(value) {
-            Some(structured) => structured.write_json(field.name(), &mut self.0),
+        match value.downcast_ref::<Structured>() {
+            Some(Structured { json: Value::Object(members), place: Place::TopLevel, .. }) => {
+                self.0.extend(members.clone());
+            }
+            Some(structured) => self.add(field.name(), structured.json.clone()),
             None => self.add(field.name(), value.to_string()),
         }
     }
@@ -205,46 +207,42 @@ fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     format!("{beginning}{ELLIPSIS}{end}").into()
 }
 
-/// A JSON object whose values fit into a line. `more_x` counts what an array `x` lost.
-fn shorten_members(line: &str) -> String {
-    match serde_json::from_str(line) {
-        Ok(members) => Value::Object(shorten_object(members, LONGEST)).to_string(),
-        // It is an object that this process has written.
-        Err(_) => "{}".to_owned(),
-    }
-}
-
-fn shorten_object(mut members: Map<String, Value>, budget: usize) -> Map<String, Value> {
-    let lengths: Vec<_> = members.values().map(written_length).collect();
+/// Members whose values fit into a budget. `more_x` counts what an array `x` lost.
+fn shorten_members(members: Vec<(String, Value)>, budget: usize) -> Vec<(String, Value)> {
+    let lengths: Vec<_> = members.iter().map(|(_, value)| written(value).len()).collect();
     let limit = fair_limit(lengths.iter().copied(), budget);
-    let names: Vec<_> = members.keys().cloned().collect();
-    for (name, length) in names.into_iter().zip(lengths) {
+    let mut lost = Vec::new();
+    let each = members.into_iter().zip(lengths).map(|((name, value), length)| {
         if length <= limit {
-            continue;
+            return (name, value);
         }
-        let Some(value) = members.remove(&name) else { continue };
-        let (value, lost) = shorten(value, limit);
-        if lost > 0 {
-            let more = format!("more_{name}");
-            let before = members.get(&more).and_then(Value::as_u64).unwrap_or_default();
-            members.insert(more, (before + lost).into());
+        let (value, left_out) = shorten(value, limit);
+        lost.extend((left_out > 0).then(|| (format!("more_{name}"), left_out)));
+        (name, value)
+    });
+    let mut short: Vec<_> = each.collect();
+    for (more, left_out) in lost {
+        match short.iter_mut().find(|(name, _)| *name == more) {
+            Some((_, count)) => *count = (count.as_u64().unwrap_or_default() + left_out).into(),
+            None => short.push((more, left_out.into())),
         }
-        members.insert(name, value);
     }
-    members
+    short
 }
 
 /// A value with at most so many bytes, and how many items of an array are left out.
 fn shorten(value: Value, limit: usize) -> (Value, u64) {
     match value {
         Value::String(text) => (Value::String(shortened_in_json(&text, limit)), 0),
-        Value::Object(members) => (Value::Object(shorten_object(members, limit)), 0),
+        Value::Object(members) => {
+            (shorten_members(members.into_iter().collect(), limit).into_iter().collect(), 0)
+        }
         Value::Array(items) => {
             let total = items.len();
             let mut left = limit;
             let mut kept = Vec::new();
             for item in items {
-                let length = written_length(&item);
+                let length = written(&item).len();
                 if length > left {
                     // One item says more than none.
                     if kept.is_empty() {
@@ -262,20 +260,12 @@ fn shorten(value: Value, limit: usize) -> (Value, u64) {
     }
 }
 
-/// How many bytes a value has in the log.
-fn written_length(value: &Value) -> usize {
-    let mut written = String::new();
-    // Writing to a string cannot fail.
-    let _ = escape_json(&value.to_string(), &mut written);
-    written.len()
-}
-
 /// A text that has at most so many bytes in the log.
 fn shortened_in_json(text: &str, limit: usize) -> String {
     let mut room = limit.saturating_sub("\"\"".len() + ELLIPSIS.len());
     let mut kept = String::new();
     for character in text.chars() {
-        let length = written_length(&Value::from(character.to_string())) - "\"\"".len();
+        let length = written(&character).len() - "\"\"".len();
         if length > room {
             break;
         }
@@ -293,7 +283,7 @@ fn shortened_in_json(text: &str, limit: usize) -> String {
 #[derive(Debug)]
 pub struct Structured {
     text: String,
-    json: String,
+    json: Value,
     place: Place,
 }
 
@@ -307,30 +297,34 @@ enum Place {
 }
 
 impl Structured {
+    fn new(text: impl Display, json: &impl Serialize, place: Place) -> Self {
+        // Only maps with other keys than strings cannot be values.
+        Self { text: text.to_string(), json: serde_json::to_value(json).unwrap_or_default(), place }
+    }
+
     /// A field that has the value in JSON.
     pub fn field(value: impl Display + Serialize) -> Self {
-        Self { text: value.to_string(), json: json(&value), place: Place::OwnField }
+        Self::new(&value, &value, Place::OwnField)
     }
 
     /// A field of text. In JSON, the line has the members of the value instead.
     pub fn members(value: impl Display + Serialize) -> Self {
-        Self { place: Place::TopLevel, ..Self::field(value) }
+        Self::new(&value, &value, Place::TopLevel)
     }
 
     /// The object that a line is about: `resource`, `namespace`, `name` and `uid` in JSON.
     pub fn object(identity: &Identity) -> Self {
-        Self { place: Place::TopLevel, ..Self::other_object(identity) }
+        Self::new(identity, &ObjectView::from(identity), Place::TopLevel)
     }
 
     /// The same of an object whose name is not known.
     pub fn key(key: &Key) -> Self {
-        Self { text: key.to_string(), json: json(&ObjectView::from(key)), place: Place::TopLevel }
+        Self::new(key, &ObjectView::from(key), Place::TopLevel)
     }
 
     /// Another object that a line names.
     pub fn other_object(identity: &Identity) -> Self {
-        let json = json(&ObjectView::from(identity));
-        Self { text: identity.to_string(), json, place: Place::OwnField }
+        Self::new(identity, &ObjectView::from(identity), Place::OwnField)
     }
 
     /// The first of these texts under this name, which is an array in JSON, and the number of the
@@ -338,39 +332,18 @@ impl Structured {
     pub fn list<T: Display>(name: &'static str, items: impl ExactSizeIterator<Item = T>) -> Option<Self> {
         let total = items.len();
         let items: Vec<_> = items.take(LISTED).map(|item| word(&item.to_string()).to_string()).collect();
-        let more = match total - items.len() {
-            0 => String::new(),
-            more => format!(",\"more_{name}\":{more}"),
-        };
-        let json = format!("{{\"{name}\":{}{more}}}", json(&items));
+        let more = total - items.len();
+        let mut members = Members(vec![(name.to_owned(), json!(items))]);
+        members.0.extend((more > 0).then(|| (format!("more_{name}"), more.into())));
         // Quoted, because it has spaces.
         let text = format!("{:?}", listed(", ", total, &items));
-        (total > 0).then_some(Self { text, json, place: Place::TopLevel })
+        (total > 0).then(|| Self::new(text, &members, Place::TopLevel))
     }
 
     /// As a value for `tracing`.
     pub fn logged(&self) -> &(dyn Error + 'static) {
         self
     }
-
-    /// A value that `tracing` hands on, if it is one of these.
-    fn of<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Self> {
-        error.downcast_ref()
-    }
-
-    /// Adds the members of the value, or the value, to a line of JSON.
-    fn write_json(&self, field: &str, line: &mut String) {
-        let members = self.json.strip_prefix('{').and_then(|json| json.strip_suffix('}'));
-        match members.filter(|_| self.place == Place::TopLevel) {
-            Some(members) => append(line, members),
-            None => member(line, field, &self.json),
-        }
-    }
-}
-
-/// Only maps with other keys than strings cannot be written.
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 impl Display for Structured {
@@ -413,6 +386,29 @@ impl From<&Key> for ObjectView {
     }
 }
 
+/// A point in time, in RFC 3339 to the second, as in Kubernetes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub time::SystemTime);
+
+impl Timestamp {
+    /// Now.
+    pub fn now() -> Self {
+        Self(time::SystemTime::now())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&humantime::format_rfc3339_seconds(self.0), f)
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A reference as its author wrote it, cut to what can be printed.
 #[derive(Debug)]
 pub struct PrintedReference<'a>(pub &'a OwnerReference);
@@ -427,24 +423,19 @@ impl Display for PrintedReference<'_> {
 
 /// An owner reference as a field of the log. Its author chooses the text, so it is cut and escaped.
 pub fn owner_reference(reference: &OwnerReference) -> Structured {
-    #[derive(Serialize)]
-    struct Owner {
-        api_version: String,
-        kind: String,
-        name: String,
-        uid: String,
-    }
     let OwnerReference { api_version, kind, name, uid, .. } = reference;
     let [api_version, kind, name] = [api_version, kind, name].map(|text| word(text).to_string());
-    let json = json(&Owner { api_version, kind, name, uid: uid.shown().to_string() });
-    let text = format!("{:?}", bounded(PrintedReference(reference)));
-    Structured { text, json, place: Place::OwnField }
+    let json =
+        json!({ "api_version": api_version, "kind": kind, "name": name, "uid": uid.shown().to_string() });
+    Structured::new(format!("{:?}", bounded(PrintedReference(reference))), &json, Place::OwnField)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use kube_gc_core::object::{GroupResource, ResourceType, Scope, Uid};
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
@@ -475,13 +466,30 @@ mod tests {
             for text in &texts {
                 let text = text.repeat(times);
                 prop_assert!(shortened(&text, limit).len() <= limit);
-                prop_assert!(written_length(&shortened_in_json(&text, limit).into()) <= limit + 2 * ELLIPSIS.len());
+                prop_assert!(written(&shortened_in_json(&text, limit)).len() <= limit + 2 * ELLIPSIS.len());
             }
             let owner = json!({"kind": texts[0].repeat(times), "uid": "\u{1b}".repeat(times)});
             let line = json!({"texts": texts, "owners": vec![owner; 16], "error": "\u{202e}".repeat(times)});
-            let short: Value = serde_json::from_str(&shorten_members(&line.to_string())).unwrap();
-            let total: usize = short.as_object().unwrap().values().map(written_length).sum();
+            let Value::Object(line) = line else { unreachable!() };
+            let short = shorten_members(line.into_iter().collect(), LONGEST);
+            let total: usize = short.iter().map(|(_, value)| written(value).len()).sum();
             prop_assert!(total <= LONGEST + LONGEST / 4, "{total}");
         }
+    }
+
+    #[test]
+    fn an_object_with_a_long_name_and_uid_is_shown_shortened() {
+        let long = "x".repeat(500_000);
+        let uid = Uid::parse(&long).unwrap();
+        let resource = Arc::new(ResourceType {
+            group_resource: GroupResource::parse("configmaps"),
+            version: "v1".into(),
+            kind: "ConfigMap".into(),
+            scope: Scope::Namespaced,
+        });
+        let namespace = Namespace::parse("a");
+        let identity = Identity { resource, namespace, name: long.as_str().into(), uid };
+        let view = serde_json::to_string(&ObjectView::from(&identity)).unwrap();
+        assert!(view.len() < 1024, "{} bytes", view.len());
     }
 }

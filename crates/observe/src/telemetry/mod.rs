@@ -16,7 +16,8 @@ pub mod testing;
 
 pub use exporter::Exporter;
 pub use histogram::Distribution;
+pub use kube_gc_config::DecisionLines;
 pub use kube_gc_core::text::escape::Escaped;
 pub use labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason};
-pub use lines::{ObjectView, PrintedReference, Structured, owner_reference};
+pub use lines::{ObjectView, PrintedReference, Structured, Timestamp, owner_reference};
 pub use record::{DeletionLag, EventLag, EventMetrics, GraphSize, QueueMetrics, QueueSample};

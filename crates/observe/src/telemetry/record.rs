@@ -7,7 +7,9 @@ use std::time::Duration;
 use metrics::{Counter, Gauge, Histogram, Label, SharedString};
 use tokio::time::Instant;
 
-use super::labels::{ApiSide, EventKind, InvalidReference, MonitorState, Queue, StuckReason, values};
+use super::labels::{
+    ACTIONS, ApiSide, EventKind, InvalidReference, MonitorState, OUTCOMES, Queue, StuckReason, values,
+};
 use super::names::{self, ALL, Kind, Metric};
 use kube_gc_core::object::GroupResource;
 
@@ -145,9 +147,6 @@ recorded! {
 
     // Decisions and their outcomes.
 
-    /// Counts a decision about an object of this type.
-    count decision(action: &'static str, outcome: &str, resource: &GroupResource) =
-        DECISIONS[action, outcome.to_string(), resource.to_string()];
     /// Records the memory of the decision log.
     set decision_log_bytes(bytes: usize) = DECISION_LOG_BYTES[], float(bytes);
     /// Counts a decision that is not logged because it equals the previous one.
@@ -231,6 +230,13 @@ pub fn request(verb: &'static str, resource: &GroupResource, code: &str, duratio
     counter(&names::REQUESTS, [verb.into(), resource.to_string().into(), code.to_owned().into()])
         .increment(1);
     histogram(&names::REQUEST_DURATION, [verb.into()]).record(duration);
+}
+
+/// Counts a decision about an object of this type. Its series has been there from the start.
+pub fn decision(action: &'static str, outcome: &str, resource: &GroupResource) {
+    debug_assert!(ACTIONS.contains(&action) && OUTCOMES.contains(&outcome), "{action} {outcome}");
+    let labels = [action.into(), outcome.to_owned().into(), resource.to_string().into()];
+    counter(&names::DECISIONS, labels).increment(1);
 }
 
 /// Adds to the total time of outages of the API server.
@@ -497,8 +503,7 @@ tokio::task_local! {
 }
 
 /// Measures the time from the event that an owner is gone to the DELETE of its dependent. Like a
-/// tracing span, it belongs to the task that processes the dependent, and follows its DELETE through
-/// the layers of the client down to the transport. Clones share one measurement.
+/// tracing span, it belongs to the task that processes the dependent. Clones share one measurement.
 #[derive(Clone, Debug)]
 pub struct DeletionLag(Arc<Measurement>);
 
@@ -517,11 +522,6 @@ impl DeletionLag {
     /// When the event arrived; `None` if a DELETE has been sent since.
     pub fn open_since(&self) -> Option<Instant> {
         (!self.0.ended.load(Ordering::Relaxed)).then_some(self.0.since)
-    }
-
-    /// Records that a DELETE is sent now. Only the first one counts.
-    pub fn deletion_sent(&self) {
-        self.deletion_sent_at(Instant::now());
     }
 
     /// Records that a DELETE was sent at this moment. Only the first one counts.

@@ -81,38 +81,6 @@ fn repeated_429s_at_the_minimum_pause_longer_until_a_success() {
     }
 }
 
-/// A server that handles `bears` requests at a time and rejects all others at once, and
-/// clients that send as many as they may. Returns the rejections and rounds until `requests`
-/// are served.
-fn play(bears: usize, clients: usize, requests: usize) -> (usize, usize) {
-    let (mut window, now) = (Window::new(), Instant::now());
-    let (mut served, mut rejected, mut rounds) = (0, 0, 0);
-    while served < requests {
-        rounds += 1;
-        let (epoch, sent) = (window.epoch(), clients.min(window.limit()));
-        for load in (1..=sent).rev() {
-            let is_served = load <= bears;
-            window.record(epoch, if is_served { SERVED } else { REJECTED }, load, now);
-            served += usize::from(is_served);
-            rejected += usize::from(!is_served);
-        }
-    }
-    (rejected, rounds)
-}
-
-/// Each climb costs one rejection and takes at least `CAUTION` successes: at most one request in 16 is
-/// rejected, fewer the more the server handles.
-#[test]
-fn a_small_server_rejects_few_requests_and_a_large_one_is_not_limited() {
-    for bears in 1..=19 {
-        let requests = 10_000;
-        let (rejected, _) = play(bears, 20, requests);
-        let climb = bears * CAUTION;
-        assert!(rejected <= 40 + requests / climb, "{rejected} rejections of a server that bears {bears}");
-    }
-    assert_eq!(play(usize::MAX, 20, 10_000), (0, 500));
-}
-
 proptest! {
     /// One rejection counts for all requests that were sent before it, and a limit that was cut recovers.
     #[test]

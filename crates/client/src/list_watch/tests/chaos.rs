@@ -95,6 +95,14 @@ fn reply(store: &mut Store, seen: &ReceivedRequest, dice: u64) -> Reply {
     }
 }
 
+fn apply(picture: &mut BTreeMap<Uid, Option<ResourceVersion>>, event: WatchEvent) {
+    match event {
+        WatchEvent::Apply(object) => drop(picture.insert(object.uid, object.resource_version)),
+        WatchEvent::Delete(object) => drop(picture.remove(&object.uid)),
+        WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a step"),
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -125,30 +133,17 @@ proptest! {
                 }
             });
             let settings = ApiSettings { seed, streaming_lists, page_size: 2, ..ApiSettings::default() };
-            let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), start(&HighWater::default()));
-            let mut picture: BTreeMap<Uid, Option<ResourceVersion>> = BTreeMap::new();
-            let mut listing = BTreeMap::new();
+            let mut watch = server.api_with(settings, WriteGate::open()).watch(widgets(), seen_up_to(0));
+            let (mut picture, mut listing) = (BTreeMap::new(), BTreeMap::new());
             let mut until = Instant::now() + Duration::from_secs(1_000_000);
             while let Ok(step) = tokio::time::timeout_at(until, watch.next()).await {
                 match step.unwrap() {
                     Step::Init { .. } => listing.clear(),
-                    Step::InitApply(items) => for event in items {
-                        match event {
-                            WatchEvent::Apply(object) => { listing.insert(object.uid, object.resource_version); }
-                            WatchEvent::Delete(object) => { listing.remove(&object.uid); }
-                            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a list"),
-                        }
-                    },
+                    Step::InitApply(items) => items.into_iter().for_each(|event| apply(&mut listing, event)),
                     Step::InitDone { .. } => picture = std::mem::take(&mut listing),
-                    Step::Events(events) => for event in events {
-                        match event {
-                            WatchEvent::Apply(object) => { picture.insert(object.uid, object.resource_version); }
-                            WatchEvent::Delete(object) => { picture.remove(&object.uid); }
-                            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a watch"),
-                        }
-                    },
+                    Step::Events(events) => events.into_iter().for_each(|event| apply(&mut picture, event)),
                     Step::StoreRestored { .. } => panic!("no store was restored"),
-                    Step::Bookmark { .. } | Step::Resumed | Step::WatchEnded | Step::Expired { .. } | Step::Failed { .. } => {}
+                    _ => {}
                 }
                 if calm.load(Ordering::SeqCst) {
                     until = Instant::now() + Duration::from_secs(100);

@@ -2,20 +2,14 @@
 
 use super::*;
 
-fn failure() -> String {
-    r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"message":"not at home"}"#.into()
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_failure_with_the_code_200_is_neither_a_list_nor_a_watch() {
-    let server = Server::answering(|_| Reply::ok(failure()));
-    assert!(steps(&mut watch(&server), 2).await.iter().all(|step| step.starts_with("failed")));
-    let server = Server::answering(|seen| match seen.query("watch") {
-        Some(_) => Reply::ok(failure() + "\n"),
-        None => list(10, &["a"]),
-    });
-    let seen = steps(&mut watch(&server), 4).await;
-    assert_eq!(seen, ["began", "items a", "listed 10", "failed unusable"]);
+    let failure =
+        r#"{"kind":"Status","apiVersion":"v1","status":"Failure","code":404,"message":"not at home"}"#;
+    let failure = || Reply::ok(format!("{failure}\n"));
+    let steps = "failed transient; began; items a; listed 10; failed unusable";
+    play(seen_up_to(0), vec![failure(), list(10, &["a"]), failure()], steps, "list 0; list 0; watch 10")
+        .await;
 }
 
 /// Fails if the time is added to a clock as it is.
@@ -46,9 +40,8 @@ async fn a_list_with_endless_pages_is_cancelled() {
         Some(_) => Reply::code(400, "no caches here"),
         None => list_next(10, "t", &[item("a", 1)]),
     });
-    let mut watch = watch(&server);
-    assert_eq!(steps(&mut watch, 3).await, ["began", "items a", "failed unusable"]);
-    assert_eq!(kinds(&server)[1..], ["list store", "page t"]);
+    follows(&mut watch(&server), "began; items a; failed unusable").await;
+    assert_asked(&server, "list 0; list store; page t");
 }
 
 /// Objects as fat as they can be: a batch of 500 of them would be most of a gigabyte.
@@ -86,26 +79,17 @@ async fn large_objects_come_in_small_batches() {
     }
 }
 
-/// Fails if what is read together is bounded by the events alone.
-#[tokio::test(start_paused = true)]
-async fn a_flood_of_bookmarks_is_split() {
-    let all = format!("{}\n", bookmark(20)).repeat(2000);
-    let server = Server::replying([list(10, &[]), Reply::stream([Part::Data(all.into()), Part::Hang])]);
-    let mut watch = watch(&server);
-    steps(&mut watch, 2).await;
-    assert_eq!(steps(&mut watch, 4).await, ["bookmark 20"; 4]);
-}
-
+/// Fails if what is read together is bounded by the events alone, or not at all.
 #[tokio::test(start_paused = true)]
 async fn an_endless_line_ends_the_watch() {
+    let all = format!("{}\n", bookmark(20)).repeat(2000);
+    let bookmarks = Reply::stream([Part::Data(all.into()), Part::Hang]);
+    let steps = "began; listed 10; bookmark 20; bookmark 20; bookmark 20; bookmark 20";
+    play(seen_up_to(0), vec![list(10, &[]), bookmarks], steps, "list 0; watch 10").await;
     let chunk = bytes::Bytes::from(vec![b' '; 1 << 20]);
-    let server = Server::replying([
-        list(10, &[]),
-        Reply::stream(std::iter::repeat_n(Part::Data(chunk), 100)),
-        list(10, &[]),
-    ]);
-    let mut watch = watch(&server);
-    assert_eq!(steps(&mut watch, 3).await, ["began", "listed 10", "failed unusable"]);
+    let endless = Reply::stream(std::iter::repeat_n(Part::Data(chunk), 100));
+    let replies = vec![list(10, &[]), endless, list(10, &[])];
+    play(seen_up_to(0), replies, "began; listed 10; failed unusable", "list 0; watch 10").await;
 }
 
 /// As deep as a body can be. The decoder skips without recursion, and what it does not skip has
@@ -114,9 +98,8 @@ async fn an_endless_line_ends_the_watch() {
 async fn deep_nesting_does_no_harm() {
     let deep = "[".repeat(1 << 20) + &"]".repeat(1 << 20);
     let skipped = item("a", 1).replace("{\"name", &format!("{{\"labels\":{deep},\"name"));
-    let server = Server::replying([list_next(10, "", &[skipped])]);
-    assert_eq!(steps(&mut watch(&server), 3).await, ["began", "items a", "listed 10"]);
     let read = item("a", 1).replace("{\"name", &format!("{{\"ownerReferences\":{deep},\"name"));
-    let server = Server::replying([list_next(10, "", &[read])]);
-    assert_eq!(steps(&mut watch(&server), 1).await, ["failed unusable"]);
+    let replies = |item| vec![list_next(10, "", &[item])];
+    play(seen_up_to(0), replies(skipped), "began; items a; listed 10", "list 0").await;
+    play(seen_up_to(0), replies(read), "failed unusable", "list 0").await;
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::scripted::{Part, ReceivedRequest, Reply, Server, lines, widgets};
-use crate::{Api, ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
+use crate::{ApiSettings, ErrorClass, HighWater, WatchSettings, WriteGate};
 use kube_gc_core::graph::WatchEvent;
 use kube_gc_core::object::ResourceVersion;
 
@@ -46,62 +46,84 @@ fn bookmark(version: u64) -> String {
 const GONE: &str =
     r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
 
+/// The server's store has not reached the version that a list requires.
+fn too_large() -> Reply {
+    let details = r#"{"causes":[{"reason":"ResourceVersionTooLarge"}],"retryAfterSeconds":1}"#;
+    Reply::status(504, "Timeout: Too large resource version: 50, current: 7", details)
+}
+
 fn start(high_water: &HighWater) -> WatchStart {
     WatchStart { high_water: high_water.clone(), aggregated: false }
 }
 
+/// After this version was seen; 0 stands for none.
+fn seen_up_to(version: u64) -> WatchStart {
+    let high_water = HighWater::default();
+    if version > 0 {
+        high_water.advance(&widgets().group_resource, &ResourceVersion::number(version));
+    }
+    start(&high_water)
+}
+
+fn aggregated(version: u64) -> WatchStart {
+    WatchStart { aggregated: true, ..seen_up_to(version) }
+}
+
 fn watch(server: &Server) -> ListWatch {
-    server.api().watch(widgets(), start(&HighWater::default()))
+    server.api().watch(widgets(), seen_up_to(0))
 }
 
 /// A step in a line.
 fn text(step: Option<Step>) -> String {
-    let names = |events: &[WatchEvent]| {
-        let name = |event: &WatchEvent| match event {
-            WatchEvent::Apply(facts) => facts.name.to_string(),
+    let shown = |events: Vec<WatchEvent>, applied: &str, between: &str| {
+        let shown = events.into_iter().map(|event| match event {
+            WatchEvent::Apply(facts) => format!("{applied}{}", facts.name),
             WatchEvent::Delete(facts) => format!("-{}", facts.name),
-            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a list"),
-        };
-        events.iter().map(name).collect::<Vec<_>>().join(",")
+            WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a step"),
+        });
+        shown.collect::<Vec<_>>().join(between)
     };
+    let number = |version: Option<ResourceVersion>| version.map_or_else(|| "-".into(), |v| v.to_string());
     match step {
         None => "ended".into(),
         Some(Step::Init { .. }) => "began".into(),
-        Some(Step::InitApply(items)) => format!("items {}", names(&items)),
-        Some(Step::InitDone { resource_version }) => {
-            format!("listed {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
-        }
-        Some(Step::Events(events)) => events
-            .into_iter()
-            .map(|event| match event {
-                WatchEvent::Apply(facts) => format!("+{}", facts.name),
-                WatchEvent::Delete(facts) => format!("-{}", facts.name),
-                WatchEvent::Init { .. } | WatchEvent::InitDone { .. } => panic!("{event:?} in a watch"),
-            })
-            .collect::<Vec<_>>()
-            .join(" "),
-        Some(Step::Bookmark { resource_version }) => {
-            format!("bookmark {}", resource_version.map_or_else(|| "-".into(), |v| v.to_string()))
-        }
+        Some(Step::InitApply(items)) => format!("items {}", shown(items, "", ",")),
+        Some(Step::InitDone { resource_version }) => format!("listed {}", number(resource_version)),
+        Some(Step::Events(events)) => shown(events, "+", " "),
+        Some(Step::Bookmark { resource_version }) => format!("bookmark {}", number(resource_version)),
         Some(Step::Resumed) => "resumed".into(),
         Some(Step::WatchEnded) => "watch ended".into(),
         Some(Step::Expired { .. }) => "expired".into(),
-        Some(Step::Failed { error, .. }) => format!("failed {}", error.class.name()),
+        Some(Step::Failed { error, .. }) => {
+            let class = format!("{:?}", error.class).to_lowercase();
+            format!("failed {}", class.split(' ').next().unwrap())
+        }
         Some(Step::StoreRestored { seen, found }) => format!("restored {seen} {found}"),
     }
 }
 
-async fn steps(watch: &mut ListWatch, count: usize) -> Vec<String> {
+/// Fails unless these steps follow, which `; ` separates.
+async fn follows(watch: &mut ListWatch, expected: &str) {
     let mut steps = Vec::new();
-    for _ in 0..count {
+    for _ in expected.split("; ") {
         steps.push(text(watch.next().await));
     }
-    steps
+    assert_eq!(steps.join("; "), expected);
 }
 
-/// The kind of each request: list with its version, page, watch with its version.
-fn kinds(server: &Server) -> Vec<String> {
-    server.seen().iter().map(kind).collect()
+/// Fails unless these steps follow from these replies, after these requests at first.
+async fn play(start: WatchStart, replies: Vec<Reply>, expected: &str, requests: &str) -> Server {
+    let server = Server::replying(replies);
+    follows(&mut server.api().watch(widgets(), start), expected).await;
+    assert_asked(&server, requests);
+    server
+}
+
+/// Fails unless these were the first requests: list with its version, page, watch with its version.
+fn assert_asked(server: &Server, expected: &str) {
+    let count = expected.split("; ").count();
+    let kinds: Vec<_> = server.seen().iter().take(count).map(kind).collect();
+    assert_eq!(kinds.join("; "), expected);
 }
 
 fn kind(seen: &ReceivedRequest) -> String {

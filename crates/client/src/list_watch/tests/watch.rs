@@ -12,37 +12,56 @@ async fn a_clean_close_resumes_from_the_last_version_but_not_in_a_hot_loop() {
         }
     });
     let mut watch = watch(&server);
-    steps(&mut watch, 3).await;
+    follows(&mut watch, "began; items a; listed 5").await;
     let began = Instant::now();
     for _ in 0..20 {
-        assert_eq!(steps(&mut watch, 2).await, ["+a", "watch ended"]);
+        follows(&mut watch, "+a; watch ended").await;
     }
     let elapsed = began.elapsed();
     assert!((Duration::from_secs(19)..Duration::from_secs(30)).contains(&elapsed), "{elapsed:?}");
-    assert_eq!(kinds(&server)[..6], ["list 0", "watch 5", "check", "watch 6", "check", "watch 7"]);
+    assert_asked(&server, "list 0; watch 5; check; watch 6; check; watch 7");
 }
 
 #[tokio::test(start_paused = true)]
-async fn expiry_in_any_form_leads_to_a_list_that_is_not_older() {
-    let server = Server::replying([
-        list(10, &["a"]),
-        Reply::stream([lines([&event("ADDED", "b", 15), GONE])]),
-        list(16, &["b"]),
-        Reply::status(410, "too old resource version: 16 (99)", "{}"),
-        list(100, &["b"]),
-        Reply::stream([lines([
-            r#"{"type":"ERROR","object":{"code":500,"message":"too old resource version"}}"#,
-        ])]),
-        list(101, &["b"]),
-    ]);
-    let mut watch = watch(&server);
-    let seen = steps(&mut watch, 14).await;
-    assert_eq!(seen[3..8], ["+b", "expired", "began", "items b", "listed 16"]);
-    assert_eq!(seen[8..12], ["expired", "began", "items b", "listed 100"]);
-    assert_eq!(
-        kinds(&server)[..7],
-        ["list 0", "watch 10", "list 15", "watch 16", "list store", "watch 100", "list store"]
-    );
+async fn a_watch_that_expires_or_fails_leads_to_a_list_that_is_not_older() {
+    let added = |name, version| event("ADDED", name, version);
+    let expired = || Reply::status(410, "too old resource version: 16 (99)", "{}");
+    let too_old = r#"{"type":"ERROR","object":{"code":500,"message":"too old resource version"}}"#;
+    let nonsense = r#"{"type":"NONSENSE","object":{}}"#;
+    let cannot = || {
+        let error = r#"{"type":"ERROR","object":{"code":500,"message":"cannot convert"}}"#;
+        Reply::stream([lines([error])])
+    };
+    for (replies, steps, requests) in [
+        (
+            vec![
+                list(10, &["a"]),
+                Reply::stream([lines([&added("b", 15), GONE])]),
+                list(16, &["b"]),
+                // A cache that is too old for its own watches is not listed again.
+                expired(),
+                list(100, &["b"]),
+                Reply::stream([lines([too_old])]),
+                list(101, &["b"]),
+                Reply::stream([lines([&added("c", 135)])]),
+            ],
+            "began; items a; listed 10; +b; expired; began; items b; listed 16; expired; began; items b; \
+             listed 100; expired; began; items b; listed 101; +c",
+            "list 0; watch 10; list 15; watch 16; list store; watch 100; list store; watch 101",
+        ),
+        (
+            vec![list(5, &[]), Reply::stream([lines([&added("a", 6), nonsense])]), list(9, &["a"])],
+            "began; listed 5; +a; failed unusable; began; items a; listed 9",
+            "list 0; watch 5; list 6",
+        ),
+        (
+            vec![list(5, &[]), cannot(), list(5, &[]), cannot(), list(5, &[]), cannot(), list(5, &[])],
+            "began; listed 5; failed transient; failed transient; failed transient; began; listed 5",
+            "list 0; watch 5; check; watch 5; check; watch 5; list 5",
+        ),
+    ] {
+        play(seen_up_to(0), replies, steps, requests).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,31 +78,14 @@ async fn a_phase_ends_before_the_next_one_sends_a_request() {
     for _ in 0..2 {
         assert_eq!(watch.next_in(Phase::List).await, Err(Phase::Watch));
     }
-    assert_eq!(kinds(&server), ["list 0"]);
+    assert_eq!(server.seen().len(), 1);
     for said in ["+b", "expired"] {
         assert_eq!(text(watch.next_in(Phase::Watch).await.unwrap()), said);
     }
     assert_eq!(watch.next_in(Phase::Watch).await, Err(Phase::List));
-    assert_eq!(kinds(&server), ["list 0", "watch 10"]);
+    assert_eq!(server.seen().len(), 2);
     assert_eq!(text(watch.next_in(Phase::List).await.unwrap()), "began");
-    assert_eq!(kinds(&server), ["list 0", "watch 10", "list 15"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cache_too_old_for_its_own_watches_is_not_listed_again() {
-    let server = Server::answering(|seen| {
-        let version = seen.query("resourceVersion");
-        match seen.query("watch") {
-            Some(_) if version == Some("1") => Reply::status(410, "too old resource version: 1 (134)", "{}"),
-            Some(_) => Reply::stream([lines([&event("ADDED", "b", 135)])]),
-            None if version.is_some() => list(1, &["a"]),
-            None => list(134, &["a"]),
-        }
-    });
-    let mut watch = watch(&server);
-    let seen = steps(&mut watch, 8).await;
-    assert_eq!(seen, ["began", "items a", "listed 1", "expired", "began", "items a", "listed 134", "+b"]);
-    assert_eq!(kinds(&server), ["list 0", "watch 1", "list store", "watch 134"]);
+    assert_asked(&server, "list 0; watch 10; list 15");
 }
 
 #[tokio::test(start_paused = true)]
@@ -103,28 +105,18 @@ async fn repeated_expiry_after_lists_backs_off() {
 
 #[tokio::test(start_paused = true)]
 async fn a_restore_during_a_watch_is_noticed_before_the_watch_is_resumed() {
-    let server = Server::replying([
-        list(50, &["a"]),
-        Reply::stream([lines([&event("ADDED", "b", 60)]), Part::Break]),
-        list(20, &["a"]),
-        list(20, &["a"]),
-    ]);
-    let mut watch = watch(&server);
-    let seen = steps(&mut watch, 9).await;
-    assert_eq!(seen[3..], ["+b", "failed transient", "restored 60 20", "began", "items a", "listed 20"]);
-    assert_eq!(kinds(&server)[..4], ["list 0", "watch 50", "check", "list store"]);
+    let broken = Reply::stream([lines([&event("ADDED", "b", 60)]), Part::Break]);
+    let replies = vec![list(50, &["a"]), broken, list(20, &["a"]), list(20, &["a"])];
+    let steps = "began; items a; listed 50; +b; failed transient; restored 60 20; began; items a; listed 20";
+    play(seen_up_to(0), replies, steps, "list 0; watch 50; check; list store").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_watch_is_cancelled_after_its_time() {
-    let server = Server::replying([
-        list(5, &[]),
-        Reply::stream([Part::Hang]),
-        list(5, &[]),
-        Reply::stream([Part::Hang]),
-    ]);
+    let silent = || Reply::stream([Part::Hang]);
+    let server = Server::replying([list(5, &[]), silent(), list(5, &[]), silent()]);
     let mut watch = watch(&server);
-    assert_eq!(steps(&mut watch, 3).await, ["began", "listed 5", "watch ended"]);
+    follows(&mut watch, "began; listed 5; watch ended").await;
     let asked: u64 = server.seen()[1].query("timeoutSeconds").unwrap().parse().unwrap();
     let _ = tokio::time::timeout(Duration::from_secs(5), watch.next()).await;
     let again = server.seen()[2].at;
@@ -133,67 +125,32 @@ async fn a_silent_watch_is_cancelled_after_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unreadable_line_is_not_read_again_and_again() {
-    let server = Server::replying([
-        list(5, &[]),
-        Reply::stream([lines([&event("ADDED", "a", 6), r#"{"type":"NONSENSE","object":{}}"#])]),
-        list(9, &["a"]),
-    ]);
-    let mut watch = watch(&server);
-    let seen = steps(&mut watch, 7).await;
-    assert_eq!(seen[2..], ["+a", "failed unusable", "began", "items a", "listed 9"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn errors_of_the_watch_are_retried_and_finally_lead_to_a_list() {
-    let error = r#"{"type":"ERROR","object":{"code":500,"message":"cannot convert"}}"#;
-    let server = Server::answering(move |seen| match seen.query("watch") {
-        Some(_) => Reply::stream([lines([error])]),
-        None => list(5, &[]),
-    });
-    let mut watch = watch(&server);
-    let seen = steps(&mut watch, 7).await;
-    let failed = "failed transient";
-    assert_eq!(seen, ["began", "listed 5", failed, failed, failed, "began", "listed 5"]);
-    assert_eq!(kinds(&server)[..7], ["list 0", "watch 5", "check", "watch 5", "check", "watch 5", "list 5"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_drained_watch_delivers_its_remaining_events_and_ends() {
-    let last = event("DELETED", "a", 8);
-    let server = Server::replying([
-        list(5, &["a"]),
-        Reply::stream([Part::Pause(Duration::from_secs(3)), lines([&last])]),
-    ]);
+    let last = Reply::stream([Part::Pause(Duration::from_secs(3)), lines([&event("DELETED", "a", 8)])]);
+    let server = Server::replying([list(5, &["a"]), last]);
     let mut watch = watch(&server);
-    steps(&mut watch, 3).await;
+    follows(&mut watch, "began; items a; listed 5").await;
     let waiting = tokio::time::timeout(Duration::from_secs(1), watch.next()).await;
     assert!(waiting.is_err());
     watch.drain();
-    assert_eq!(steps(&mut watch, 4).await, ["-a", "watch ended", "ended", "ended"]);
+    follows(&mut watch, "-a; watch ended; ended; ended").await;
     assert_eq!(server.seen().len(), 2);
-}
-
-#[tokio::test(start_paused = true)]
-async fn draining_without_a_watch_ends_at_once() {
-    let server = Server::answering(|_| Reply::code(500, "oops"));
-    let mut watch = watch(&server);
-    assert_eq!(steps(&mut watch, 1).await, ["failed transient"]);
+    // Without a watch, it ends at once.
+    let server = Server::replying([Reply::code(500, "oops")]);
+    let mut watch = self::watch(&server);
+    follows(&mut watch, "failed transient").await;
     watch.drain();
-    assert_eq!(steps(&mut watch, 1).await, ["ended"]);
+    follows(&mut watch, "ended").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_call_of_next_loses_nothing_and_repeats_no_request() {
     let body =
         format!(r#"{{"kind":"WidgetList","metadata":{{"resourceVersion":"9"}},"items":[{}"#, item("a", 1));
+    let rest = format!(",{}]}}", item("b", 1));
     let tick = Duration::from_millis(100);
     let server = Server::replying([
-        Reply::stream([
-            Part::Data(body.into()),
-            Part::Pause(tick * 5),
-            Part::Data(format!(",{}]}}", item("b", 1)).into()),
-        ]),
+        Reply::stream([Part::Data(body.into()), Part::Pause(tick * 5), Part::Data(rest.into())]),
         Reply::stream([Part::Pause(tick * 5), lines([&event("ADDED", "c", 10)]), Part::Hang]),
     ]);
     let mut watch = watch(&server);
@@ -209,15 +166,12 @@ async fn a_cancelled_call_of_next_loses_nothing_and_repeats_no_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_bookmark_follows_the_events_that_came_with_it_unless_later_ones_did() {
-    let server = Server::replying([
-        list(10, &[]),
-        Reply::stream([
-            lines([&event("ADDED", "a", 11), &bookmark(12)]),
-            Part::Pause(Duration::from_secs(1)),
-            lines([&bookmark(13), &event("ADDED", "b", 14)]),
-            Part::Hang,
-        ]),
+    let events = Reply::stream([
+        lines([&event("ADDED", "a", 11), &bookmark(12)]),
+        Part::Pause(Duration::from_secs(1)),
+        lines([&bookmark(13), &event("ADDED", "b", 14)]),
+        Part::Hang,
     ]);
-    let seen = steps(&mut watch(&server), 5).await;
-    assert_eq!(seen[2..], ["+a", "bookmark 12", "+b"]);
+    let steps = "began; listed 10; +a; bookmark 12; +b";
+    play(seen_up_to(0), vec![list(10, &[]), events], steps, "list 0; watch 10").await;
 }

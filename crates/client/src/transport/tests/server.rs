@@ -25,9 +25,6 @@ use tokio_util::task::AbortOnDropHandle;
 /// One part of a flood.
 const WAVE: &[u8] = &[b'.'; 16 << 10];
 
-/// The size of the event of an object with 8,000 owner references.
-pub const LARGE_EVENT: usize = 900 << 10;
-
 /// How it behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Manners {
@@ -43,10 +40,8 @@ impl Default for Manners {
     }
 }
 
-/// Answers `/hello` with a word and then silence, and `/flood` and `/large` without end.
-///
-/// A stream of `/flood` counts as flooded when it has filled its window, and one of `/large`
-/// when it has sent a large event.
+/// Answers `/hello` with a word and then silence, and `/flood` without end. A stream of `/flood` counts as
+/// flooded when it has filled its window.
 pub struct Server {
     certificate: Vec<u8>,
     port: u16,
@@ -60,7 +55,9 @@ struct Observed {
     open: watch::Sender<usize>,
     /// Streams on which as much as possible has been sent.
     flooded: watch::Sender<usize>,
+    /// Those of the connections that are open now.
     cut: Mutex<CancellationToken>,
+    frozen: Mutex<CancellationToken>,
 }
 
 impl Server {
@@ -87,18 +84,24 @@ impl Server {
             open: watch::channel(0).0,
             flooded: watch::channel(0).0,
             cut: Mutex::default(),
+            frozen: Mutex::default(),
         });
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let seen = Arc::clone(&shared);
-                let cut = seen.cut.lock().unwrap().clone();
+                let (cut, frozen) = (seen.cut.lock().unwrap().clone(), seen.frozen.lock().unwrap().clone());
                 let open = seen.open.clone();
                 let serving = serve(stream, tls.clone(), manners, seen);
                 tokio::spawn(async move {
                     open.send_modify(|open| *open += 1);
-                    cut.run_until_cancelled(serving).await;
+                    let mut serving = std::pin::pin!(serving);
+                    tokio::select! {
+                        () = &mut serving => {}
+                        () = cut.cancelled() => {}
+                        () = frozen.cancelled() => std::future::pending().await,
+                    }
                     open.send_modify(|open| *open -= 1);
                 });
             }
@@ -131,9 +134,14 @@ impl Server {
         tokio::time::timeout(super::SOON, all).await.expect("a flood").unwrap();
     }
 
-    /// Drops all connections without closing them.
+    /// Drops all connections.
     pub fn cut(&self) {
         std::mem::take(&mut *self.seen.cut.lock().unwrap()).cancel();
+    }
+
+    /// From now on nothing comes on the connections that are open, and nothing closes them.
+    pub fn freeze(&self) {
+        std::mem::take(&mut *self.seen.frozen.lock().unwrap()).cancel();
     }
 }
 
@@ -144,8 +152,7 @@ async fn serve(stream: TcpStream, tls: TlsAcceptor, manners: Manners, seen: Arc<
     let service = service_fn(|request: Request<Incoming>| {
         let body = match request.uri().path() {
             "/hello" => hello(),
-            "/flood" => flood(Arc::clone(&seen), super::STREAM_WINDOW as usize),
-            "/large" => flood(Arc::clone(&seen), LARGE_EVENT),
+            "/flood" => flood(Arc::clone(&seen)),
             path => panic!("{path}"),
         };
         async { Ok::<_, Infallible>(Response::new(body)) }
@@ -171,10 +178,9 @@ fn hello() -> Sent {
     BodyExt::boxed(StreamBody::new(word.chain(futures::stream::pending())))
 }
 
-/// An endless body that counts as flooded when this much of it was taken. It is not asked for
-/// more when its window is full.
-fn flood(seen: Arc<Observed>, enough: usize) -> Sent {
-    let mut sent = 0;
+/// An endless body. It is not asked for more when its window is full.
+fn flood(seen: Arc<Observed>) -> Sent {
+    let (mut sent, enough) = (0, super::STREAM_WINDOW as usize);
     let waves = futures::stream::repeat_with(move || {
         sent += WAVE.len();
         if (enough..enough + WAVE.len()).contains(&sent) {

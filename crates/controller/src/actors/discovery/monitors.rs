@@ -25,7 +25,7 @@ impl Discovery {
         let wanted: BTreeMap<_, _> = discovered
             .watchable
             .iter()
-            .filter(|watchable| !self.settings.ignored.contains(&watchable.resource.group_resource))
+            .filter(|watchable| !self.context.ignored.contains(&watchable.resource.group_resource))
             .map(|watchable| (watchable.resource.group_resource.clone(), watchable))
             .collect();
         let mut outdated = Vec::new();

@@ -36,7 +36,7 @@ impl Discovery {
             Ok(result) => discovery.answered(result, ctx),
             Err(error) => {
                 tracing::error!(%error, "discovery failed unexpectedly; it is retried");
-                discovery.discovery_ended(Some(discovery.settings.interval), ctx);
+                discovery.discovery_ended(Some(discovery.context.interval), ctx);
             }
         }));
     }
@@ -58,7 +58,7 @@ impl Discovery {
         if std::mem::take(&mut self.again) {
             self.discover(ctx);
         } else {
-            self.discover_later(wait.unwrap_or(self.settings.interval), ctx);
+            self.discover_later(wait.unwrap_or(self.context.interval), ctx);
         }
     }
 
@@ -80,10 +80,10 @@ impl Discovery {
         }
         let wait = match (self.pending.discovery_failed(), &self.discovered) {
             (Some(wait), _) => wait,
-            (None, Some(_)) => self.settings.interval,
+            (None, Some(_)) => self.context.interval,
             (None, None) => {
                 let wait = self.retry;
-                self.retry = (self.retry * 2).min(self.settings.interval);
+                self.retry = (self.retry * 2).min(self.context.interval);
                 wait
             }
         };
@@ -159,38 +159,34 @@ impl ExpectedDiscovery {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use kube_gc_core::object::{GroupResource, ResourceType, Scope, ServedKind};
+    use crate::actors::tests;
+    use kube_gc_core::object::GroupResource;
 
-    fn catalog(versions: &[&str]) -> Catalog {
-        let mut builder = Catalog::builder();
-        for version in versions {
-            let resource = Arc::new(ResourceType {
-                group_resource: widgets(),
-                version: "v1".into(),
-                kind: "Widget".into(),
-                scope: Scope::Namespaced,
-            });
-            builder.add(ServedKind { version: (*version).into(), resource });
-        }
-        builder.build()
+    fn catalog(versions: &[&'static str]) -> Catalog {
+        tests::catalog(versions.iter().map(|version| (*version, tests::widgets())))
     }
 
     fn widgets() -> GroupResource {
-        GroupResource::parse("widgets.example.com")
+        tests::widgets().group_resource.clone()
     }
 
     #[test]
     fn discovery_is_repeated_until_it_shows_the_type() {
-        let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::Served(widgets()), Some(&without));
-        assert_eq!(pending.discovered(Some(&without), &without), Some(DELAYS[0]));
-        assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
-        assert_eq!(pending.discovered(Some(&without), &with), None);
-        assert!(pending.is_empty());
+        let (without, with, both) = (catalog(&[]), catalog(&["v1"]), catalog(&["v1", "v2"]));
+        for (expected, before, after) in [
+            (ExpectedDiscovery::Served(widgets()), &without, &with),
+            (ExpectedDiscovery::NotServed(widgets()), &with, &without),
+            // A change of a served type is seen in any difference of its group.
+            (ExpectedDiscovery::Served(widgets()), &with, &both),
+        ] {
+            let mut pending = PendingDiscovery::default();
+            pending.add(expected, Some(before));
+            assert_eq!(pending.discovered(Some(before), before), Some(DELAYS[0]));
+            assert_eq!(pending.discovery_failed(), Some(DELAYS[1]));
+            assert_eq!(pending.discovered(Some(before), after), None);
+            assert!(pending.is_empty());
+        }
     }
 
     #[test]
@@ -203,23 +199,5 @@ mod tests {
         }
         assert_eq!(pending.discovered(Some(&without), &without), None);
         assert!(pending.is_empty());
-    }
-
-    #[test]
-    fn a_change_of_a_served_type_is_seen_in_any_difference_of_its_group() {
-        let (one, two) = (catalog(&["v1"]), catalog(&["v1", "v2"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::Served(widgets()), Some(&one));
-        assert_eq!(pending.discovered(Some(&one), &one), Some(DELAYS[0]));
-        assert_eq!(pending.discovered(Some(&one), &two), None);
-    }
-
-    #[test]
-    fn a_removed_type_is_expected_to_be_missing() {
-        let (without, with) = (catalog(&[]), catalog(&["v1"]));
-        let mut pending = PendingDiscovery::default();
-        pending.add(ExpectedDiscovery::NotServed(widgets()), Some(&with));
-        assert!(pending.discovered(Some(&with), &with).is_some());
-        assert!(pending.discovered(Some(&with), &without).is_none());
     }
 }

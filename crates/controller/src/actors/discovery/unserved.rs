@@ -60,21 +60,15 @@ impl Missing {
     }
 }
 
-/// A discovery answer, and what was found out about the types that it lacks.
-#[derive(Debug)]
-pub(super) struct Answer<'a> {
-    /// The catalog of the answer.
-    pub catalog: &'a Catalog,
-    /// The catalog before this answer.
-    pub before: &'a Catalog,
-    /// Watched types that the answer lacks.
+/// What a discovery answer lacks, and what was found out about that.
+#[derive(Debug, Default)]
+pub(super) struct Absences {
+    /// Known types.
     pub missing: Vec<Arc<ResourceType>>,
-    /// Those that are proved to be gone.
+    /// Those of them that are proved to be gone.
     pub gone: BTreeSet<GroupResource>,
     /// Versions of groups that are proved to be gone.
-    pub gone_versions: BTreeSet<GroupVersion>,
-    /// Whether no part of the API failed to answer.
-    pub is_complete: bool,
+    pub versions: BTreeSet<GroupVersion>,
 }
 
 /// A group and one of its versions.
@@ -148,10 +142,17 @@ impl Unserved {
         again
     }
 
-    /// Applies an answer. Returns the catalog with what is kept, and the types that are gone from
-    /// now on.
-    pub(super) fn apply(&mut self, answer: Answer<'_>, now: Instant) -> (Arc<Catalog>, Vec<GroupResource>) {
-        let Answer { catalog, before, missing, mut gone, gone_versions, is_complete } = answer;
+    /// Applies the catalog of an answer, which is complete if no part of the API failed to answer.
+    /// Returns it with what is kept of the one before, and the types that are gone from now on.
+    pub(super) fn apply(
+        &mut self,
+        before: &Catalog,
+        catalog: &Catalog,
+        absences: Absences,
+        is_complete: bool,
+        now: Instant,
+    ) -> (Arc<Catalog>, Vec<GroupResource>) {
+        let Absences { missing, mut gone, versions } = absences;
         self.gone.retain(|name, _| catalog.resource(name).is_none());
         let counted = u32::from(is_complete);
         let was = std::mem::take(&mut self.types);
@@ -180,8 +181,8 @@ impl Unserved {
             let mut entry = self.kinds.get(key).copied().unwrap_or_else(|| Missing::new(now));
             entry.answers += counted;
             let (group, version, _) = key;
-            let is_over = is_complete && entry.is_over(now)
-                || gone_versions.contains(&(group.clone(), version.clone()));
+            let is_over =
+                is_complete && entry.is_over(now) || versions.contains(&(group.clone(), version.clone()));
             if !is_over && !gone.contains(&resource.group_resource) {
                 kinds.insert(key.clone(), entry);
             }

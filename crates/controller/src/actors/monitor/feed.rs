@@ -184,20 +184,20 @@ impl Feed {
             Step::Resumed if self.batches.lists_are_applied() => self.recovered(),
             // The list is reported as synced when the graph has applied it.
             Step::Resumed => {
-                self.progress.watch_recovered();
+                self.progress.watched(None);
                 self.failures.over(resource);
             }
             // An expired watch is no failure, but the changes since are unknown until the next
             // list. So an earlier failure is not over either.
             Step::Expired { error } => {
-                self.progress.watch_failed(error.to_string());
+                self.progress.watched(Some(error.to_string()));
                 self.context.registry.failed(resource, error.to_string());
             }
             Step::Failed { error, retry_in } => {
                 record::resource_sync_error(&resource.group, &self.resource.version, &resource.resource);
                 self.failures.failed(resource, &error, retry_in, self.context.api.is_unreachable());
                 if error.action != "LIST" {
-                    self.progress.watch_failed(error.to_string());
+                    self.progress.watched(Some(error.to_string()));
                     self.context.registry.failed(resource, error.to_string());
                 } else {
                     self.progress.list_failed();
@@ -220,7 +220,7 @@ impl Feed {
     fn recovered(&mut self) {
         let resource = &self.resource.group_resource;
         self.failures.over(resource);
-        self.progress.watch_recovered();
+        self.progress.watched(None);
         if !self.progress.listed {
             self.context.registry.update(resource, |state| state.last_error = None);
         } else if self.context.registry.synced(resource, None) {

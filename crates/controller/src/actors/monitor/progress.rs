@@ -17,65 +17,42 @@ pub(super) struct Progress {
     pub(super) applied: Option<ResourceVersion>,
     /// Whether any list is in the graph.
     pub(super) listed: bool,
-    list: List,
+    /// The latest list, until the graph has applied it or a later one has failed.
+    list: Option<Listed>,
 }
 
-/// The latest list.
-#[derive(Debug, Default)]
-enum List {
-    /// There is no list yet, the graph has applied it, or a later one failed.
-    #[default]
-    Settled,
-    /// The list is complete, and the graph has not applied it yet.
-    Ended {
-        /// The failure of the watch that followed. A watch may fail before a busy graph has applied
-        /// the list.
-        failure: Option<String>,
-    },
-}
-
-/// A list that the graph has applied.
-#[derive(Debug, PartialEq, Eq)]
+/// A complete list.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// A failure of the watch since the list, unless the watch has recovered.
+    /// The failure of the watch since the list, unless the watch has recovered. A watch may fail
+    /// before a busy graph has applied the list.
     pub(super) failure: Option<String>,
 }
 
 impl Progress {
     /// Notes that a whole list has arrived.
     pub(super) fn list_ended(&mut self, resource_version: Option<ResourceVersion>) {
-        self.list = List::Ended { failure: None };
+        self.list = Some(Listed::default());
         self.received = resource_version;
     }
 
     /// Notes a failed list. An earlier one that is still being applied is out of date.
     pub(super) fn list_failed(&mut self) {
-        self.list = List::Settled;
+        self.list = None;
     }
 
-    /// Notes that the watch broke or could not start.
-    pub(super) fn watch_failed(&mut self, error: String) {
-        if let List::Ended { failure } = &mut self.list {
-            *failure = Some(error);
-        }
-    }
-
-    /// Notes that the watch works again.
-    pub(super) fn watch_recovered(&mut self) {
-        if let List::Ended { failure } = &mut self.list {
-            *failure = None;
+    /// Notes why the watch broke or could not start, or that it works again.
+    pub(super) fn watched(&mut self, failure: Option<String>) {
+        if let Some(list) = &mut self.list {
+            list.failure = failure;
         }
     }
 
     /// The graph has applied every change so far. Returns the list, if one was waiting.
     pub(super) fn list_applied(&mut self) -> Option<Listed> {
-        match std::mem::take(&mut self.list) {
-            List::Settled => None,
-            List::Ended { failure } => {
-                self.listed = true;
-                Some(Listed { failure })
-            }
-        }
+        let list = self.list.take();
+        self.listed |= list.is_some();
+        list
     }
 }
 
@@ -134,40 +111,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_watch_failure_outlives_the_application_of_its_list() {
+    fn a_list_is_applied_with_the_failure_of_its_own_watch_unless_a_later_list_has_failed() {
         let mut progress = Progress::default();
         assert_eq!(progress.list_applied(), None);
-        progress.list_ended(None);
-        progress.watch_failed("forbidden".into());
-        assert_eq!(progress.list_applied(), Some(Listed { failure: Some("forbidden".into()) }));
-        assert!(progress.listed);
-        assert_eq!(progress.list_applied(), None, "a list is returned once");
-    }
-
-    #[test]
-    fn a_watch_that_recovers_has_no_failure() {
-        let mut progress = Progress::default();
-        progress.list_ended(None);
-        progress.watch_failed("reset".into());
-        progress.watch_recovered();
-        assert_eq!(progress.list_applied(), Some(Listed { failure: None }));
-        progress.list_ended(None);
-        progress.watch_failed("expired".into());
-        progress.list_ended(None);
-        assert_eq!(
-            progress.list_applied(),
-            Some(Listed { failure: None }),
-            "the failure belonged to an earlier list"
-        );
-    }
-
-    #[test]
-    fn a_failed_list_is_not_synced_by_an_earlier_one() {
-        let mut progress = Progress::default();
-        progress.list_ended(None);
-        progress.watch_failed("expired".into());
-        progress.list_failed();
-        assert_eq!(progress.list_applied(), None);
-        assert!(!progress.listed);
+        for (failures, expected) in [
+            (&[Some("forbidden")][..], Some("forbidden")),
+            (&[Some("reset"), None], None),
+            // The failure of an earlier list.
+            (&[], None),
+        ] {
+            progress.list_ended(None);
+            progress.watched(Some("expired".into()));
+            progress.list_ended(None);
+            failures.iter().for_each(|failure| progress.watched(failure.map(str::to_owned)));
+            let failure = expected.map(str::to_owned);
+            assert_eq!(progress.list_applied(), Some(Listed { failure }));
+            assert_eq!(progress.list_applied(), None, "a list is returned once");
+        }
+        let mut failed = Progress::default();
+        failed.list_ended(None);
+        failed.list_failed();
+        assert_eq!((failed.list_applied(), failed.listed), (None, false));
     }
 }

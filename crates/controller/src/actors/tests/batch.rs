@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::{EPOCH, graph_on, identity, in_system, reference};
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::batch::Batches;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::supervision::Threads;
@@ -22,8 +25,22 @@ fn facts(number: usize, references: usize) -> ObjectFacts {
 /// Batches for a small graph that knows the monitor.
 async fn start() -> Batches {
     // The partitions share a thread, so neither answers all its messages before the other begins.
-    let graph = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
+    let thread = Threads::default().start("graph partitions").unwrap();
+    let graph = graph_on(Some(&thread), &Arc::new(AbsentOwnerCache::new(10))).await;
     Batches::new(graph, identity("a", "any").resource, EPOCH, &GraphQueue::new())
+}
+
+impl Batches {
+    fn put_all(&mut self, changes: impl IntoIterator<Item = WatchEvent>) {
+        changes.into_iter().for_each(|change| self.put(change, Instant::now()));
+    }
+}
+
+fn list(objects: usize) -> impl Iterator<Item = WatchEvent> {
+    let resource_version = ResourceVersion::parse("9000");
+    std::iter::once(WatchEvent::Init { resource_version: None })
+        .chain((0..objects).map(seen))
+        .chain([WatchEvent::InitDone { resource_version }])
 }
 
 /// Fails if a list counts as applied only when later changes are, too: a type whose objects change
@@ -32,11 +49,9 @@ async fn start() -> Batches {
 fn a_list_is_applied_while_later_changes_still_wait() {
     in_system(async {
         let mut batches = start().await;
-        batches.put(WatchEvent::Init { resource_version: None }, Instant::now());
-        (0..10).for_each(|number| batches.put(seen(number), Instant::now()));
-        batches.put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("10") }, Instant::now());
+        batches.put_all(list(10));
         assert!(!batches.lists_are_applied(), "the list is queued");
-        (10..MANY).for_each(|number| batches.put(seen(number), Instant::now()));
+        batches.put_all((10..MANY).map(seen));
         batches.flush();
         assert!(!batches.lists_are_applied(), "the list is in flight");
         while !batches.lists_are_applied() {
@@ -53,10 +68,7 @@ fn a_list_is_applied_while_later_changes_still_wait() {
 fn a_list_is_not_applied_before_its_end() {
     in_system(async {
         let mut batches = start().await;
-        batches.put(WatchEvent::Init { resource_version: None }, Instant::now());
-        (0..MANY).for_each(|number| batches.put(seen(number), Instant::now()));
-        batches
-            .put(WatchEvent::InitDone { resource_version: ResourceVersion::parse("9000") }, Instant::now());
+        batches.put_all(list(MANY));
         batches.flush();
         while !batches.is_empty() {
             assert!(!batches.lists_are_applied());
@@ -69,9 +81,8 @@ fn a_list_is_not_applied_before_its_end() {
 /// The number of messages for changes with this many references each.
 async fn messages(changes: &[usize], change: fn(ObjectFacts) -> WatchEvent) -> usize {
     let mut batches = start().await;
-    for (number, references) in changes.iter().enumerate() {
-        batches.put(change(facts(number, *references)), Instant::now());
-    }
+    let facts = |(number, references): (usize, &usize)| change(facts(number, *references));
+    batches.put_all(changes.iter().enumerate().map(facts));
     batches.flush();
     let mut count = 0;
     while !batches.is_empty() {

@@ -1,25 +1,22 @@
-use actix::{Context, Handler, System};
+use std::sync::Arc;
 
-use super::child::{Panic, as_child, is_child};
+use actix::System;
+
+use super::child::{as_child, is_child};
+use crate::actors::absent_owner_cache::AbsentOwnerCache;
+use crate::actors::graph::Question;
 use crate::actors::supervision::{FATAL_EXIT_CODE, Threads};
 use kube_gc_core::graph::PartitionId;
-
-impl Handler<Panic> for crate::actors::graph::GraphActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Panic, _: &mut Context<Self>) {
-        panic!("half an update");
-    }
-}
 
 /// Rule 8.13.
 #[test]
 fn a_panic_in_a_partition_ends_the_process() {
     if is_child() {
         System::new().block_on(async {
-            let partition = super::start_partition(PartitionId(0));
-            let _ = partition.send(Panic).await;
-            // The answer may arrive before the process ends.
+            let thread = Threads::default().start("graph partition 0").unwrap();
+            let cache = Arc::new(AbsentOwnerCache::new(10));
+            let partition = super::start_partition(Some(&thread), PartitionId(0), cache);
+            partition.do_send(Question::new(|_, _| panic!("half an update")));
             std::future::pending::<()>().await;
         });
         return;

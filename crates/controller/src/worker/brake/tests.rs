@@ -1,9 +1,6 @@
 mod lease;
 
 use std::num::NonZeroU32;
-use std::sync::atomic::Ordering::SeqCst;
-
-use actix::{Actor, Context, Handler};
 
 use super::*;
 use kube_gc_client::AbsenceProof;
@@ -93,98 +90,35 @@ fn lease(annotations: &[(&str, &str)]) -> Lease {
     lease
 }
 
-#[tokio::test]
-async fn the_reason_on_the_lease_is_inherited_unchanged() {
-    let since = humantime::parse_rfc3339("2026-01-02T03:04:05Z").unwrap();
-    let (first, second) = (brake(1), brake(1));
-    assert_eq!(first.warning(), None);
-    first.engage(None, Engagement { since, why: "too many".to_owned() });
-    first.sample(7);
-    let warning = "deletion is paused since 2026-01-02T03:04:05Z: too many; 7 objects held; resume ";
-    assert_eq!(first.warning(), Some(format!("{warning}by a restart")));
-    let mut written = lease(&[]);
-    first.read(&written);
-    let annotate =
-        "with: kubectl annotate --overwrite -n ns lease/kube-gc kube-gc.io/resume-deletion=\"$(date)\"";
-    assert_eq!(first.warning(), Some(format!("{warning}{annotate}")));
-    first.write(&mut written);
-    assert_eq!(written.metadata.annotations.as_ref().unwrap()[ENGAGED], "2026-01-02T03:04:05Z too many");
-    second.inherit(&written);
-    assert_eq!(second.holds(None), first.holds(None));
-    assert_eq!(reserve(&second, 0).unwrap_err(), Refusal::Engaged);
+#[tokio::test(start_paused = true)]
+async fn the_brake_sends_events_about_the_lease_when_this_replica_leads() {
+    let server = Server::answering(|_| Reply::code(201, "{}"));
+    let (api, brake, ending) = (server.api(), brake(1), CancellationToken::new());
+    let telling = tokio::spawn(tell(brake.clone(), api.clone(), Vec::new(), ending.clone()));
+    let wait = async || tokio::time::sleep(Duration::from_secs(60)).await;
+    // Another replica left the annotation, and this one is about to lead.
+    api.gate().pause();
+    brake.inherit(&lease(&[(ENGAGED, "2026-01-02T03:04:05Z too many")]));
+    wait().await;
+    assert_eq!(server.seen().len(), 0);
+    api.gate().resume();
+    wait().await;
+    wait().await;
+    assert_eq!(server.seen().len(), 1, "told once");
+    let event = server.seen()[0].json();
+    assert_eq!(event["involvedObject"]["uid"], "lease-uid");
+    let message = event["message"].as_str().unwrap();
+    assert!(message.starts_with("deletion is paused since 2026-01-02T03:04:05Z: too many; resume with"));
 
-    let off = Brake::new(Limits::default());
-    off.inherit(&written);
-    assert_eq!(off.warning(), None, "who has no brake is not held by another's");
-    off.write(&mut written);
-    assert_eq!(written.metadata.annotations, None);
-}
-
-/// Counts how often it is woken.
-struct Pool(Arc<AtomicUsize>);
-
-impl Actor for Pool {
-    type Context = Context<Self>;
-}
-
-impl Handler<PoolCommand> for Pool {
-    type Result = ();
-
-    fn handle(&mut self, _: PoolCommand, _: &mut Self::Context) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
-#[test]
-fn the_brake_sends_events_about_the_lease_and_tells_the_pool_when_it_is_released() {
-    let runtime =
-        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    actix::System::with_tokio_rt(runtime).block_on(async {
-        let woken = Arc::new(AtomicUsize::new(0));
-        let pool = Pool(Arc::clone(&woken)).start();
-        let server = Server::answering(|_| Reply::code(201, "{}"));
-        let (api, brake, ending) = (server.api(), brake(1), CancellationToken::new());
-        let telling = tell(brake.clone(), api.clone(), vec![pool.recipient()], ending.clone());
-        let telling = tokio::spawn(telling);
-        let wait = async || tokio::time::sleep(Duration::from_secs(60)).await;
-        // Another replica left the annotation, and this one is about to lead.
-        api.gate().pause();
-        brake.inherit(&lease(&[(ENGAGED, "2026-01-02T03:04:05Z too many")]));
-        wait().await;
-        assert_eq!(server.seen().len(), 0);
-        api.gate().resume();
-        wait().await;
-        wait().await;
-        assert_eq!((server.seen().len(), woken.load(SeqCst)), (1, 0), "told once");
-        let request = server.seen().remove(0);
-        assert!(request.path.starts_with("/api/v1/namespaces/ns/events"), "{}", request.path);
-        let event = request.json();
-        assert_eq!((&event["type"], &event["reason"]), (&"Warning".into(), &DELETION_PAUSED.into()));
-        assert_eq!(event["involvedObject"]["kind"], "Lease");
-        assert_eq!(event["involvedObject"]["uid"], "lease-uid");
-        let message = event["message"].as_str().unwrap();
-        assert!(message.starts_with("deletion is paused since 2026-01-02T03:04:05Z: too many; resume with"));
-
-        brake.read(&lease(&[("kube-gc.io/resume-deletion", "now")]));
-        wait().await;
-        assert_eq!((server.seen().len(), woken.load(SeqCst)), (2, 1));
-        let event = server.seen()[1].json();
-        assert_eq!((&event["type"], &event["reason"]), (&"Normal".into(), &DELETION_RESUMED.into()));
-
-        // The brake was released and engaged again between two looks: there is an event for each.
-        let since = std::time::SystemTime::UNIX_EPOCH;
-        brake.engage(None, Engagement { since, why: "again".to_owned() });
-        wait().await;
-        brake.read(&lease(&[("kube-gc.io/resume-deletion", "and again")]));
-        brake.engage(None, Engagement { since, why: "once more".to_owned() });
-        wait().await;
-        let told: Vec<_> =
-            server.seen()[2..].iter().map(|request| request.json()["reason"].clone()).collect();
-        assert_eq!(told, [DELETION_PAUSED, DELETION_RESUMED, DELETION_PAUSED]);
-        assert_eq!(woken.load(SeqCst), 2);
-        ending.cancel();
-        telling.await.unwrap();
-    });
+    // The brake was released and engaged again between two looks: there is an event for each.
+    let since = std::time::SystemTime::UNIX_EPOCH;
+    brake.read(&lease(&[(RESUME, "now")]));
+    brake.engage(None, Engagement { since, why: "again".to_owned() });
+    wait().await;
+    let told: Vec<_> = server.seen().iter().map(|request| request.json()["reason"].clone()).collect();
+    assert_eq!(told, [DELETION_PAUSED, DELETION_RESUMED, DELETION_PAUSED]);
+    ending.cancel();
+    telling.await.unwrap();
 }
 
 /// Rule 6.15.
@@ -215,6 +149,9 @@ async fn a_braked_namespace_is_named_and_inherited_and_resumed_like_everything()
     let annotations = written.metadata.annotations.clone().unwrap();
     assert!(annotations.len() == 1 && annotations[NAMESPACES].ends_with("Z a"), "{annotations:?}");
     second.inherit(&written);
+    let off = Brake::new(Limits::default());
+    off.inherit(&written);
+    assert_eq!(off.warning(), None, "who has no brake is not held by another's");
     assert!(!deletes(&second, "a", "1") && deletes(&second, "c", "2"));
     second.read(&lease(&[(RESUME, "now")]));
     assert_eq!(second.warning(), None);

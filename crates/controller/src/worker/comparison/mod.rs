@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, stream};
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
@@ -24,15 +25,14 @@ use crate::actors::lifecycle::Phase;
 use crate::actors::pool::{Outcome, Work as _, WorkerSlot};
 use crate::actors::registry::Registry;
 use crate::actors::supervision::task;
-use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence};
+use crate::worker::decision::{DecisionObserver, DecisionRecord, LoggedOwners, Occurrence, OwnerView};
 use crate::worker::delete::DeleteWork;
 use crate::worker::orphan::OrphanWork;
 use kube_gc_core::graph::ObservedObject;
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::Key;
 use kube_gc_core::text::listed;
-use kube_gc_observe::http::{ComparisonCounts, DisagreementView, ObjectView, OwnerView, Timestamp};
-use kube_gc_observe::telemetry::{PrintedReference, Queue, Structured, record};
+use kube_gc_observe::telemetry::{ObjectView, PrintedReference, Queue, Structured, Timestamp, record};
 
 use self::ledger::{
     ComparisonResult, Disagreement, Ledger, Next, ObjectState, PredictedAction, Subject, Tally,
@@ -97,9 +97,9 @@ impl Comparison {
     }
 
     /// How many predictions the other collector fulfilled, and how many it did not.
-    pub fn compared(&self) -> ComparisonCounts {
+    pub fn compared(&self) -> (u64, u64) {
         let tally = self.ledger().tally();
-        ComparisonCounts { agreed: tally.agreed, disagreed: tally.disagreed }
+        (tally.agreed, tally.disagreed)
     }
 
     /// The disagreements, newest first, with what the graph shows of each object now.
@@ -122,6 +122,36 @@ impl Comparison {
         })
         .collect()
     }
+}
+
+/// A decision of a dry run that nobody else has carried out, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DisagreementView {
+    /// The object.
+    pub object: ObjectView,
+    /// The action that the dry run decided.
+    pub action: &'static str,
+    /// The propagation policy; `null` unless the action is a deletion.
+    pub policy: Option<String>,
+    /// The owner references or the finalizer to remove; `null` if there are none.
+    pub detail: Option<String>,
+    /// The owners of the object, each with its state at the decision; at most 16.
+    pub owners: Vec<OwnerView>,
+    /// The number of further owners.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_owners: usize,
+    /// When the dry run first decided it.
+    pub predicted: Timestamp,
+    /// When the re-evaluation found that nobody had done it.
+    pub found: Timestamp,
+    /// The state of the object at the re-evaluation.
+    pub now: String,
+}
+
+/// Whether a count need not be shown.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub const fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 impl DecisionObserver for Comparison {

@@ -9,32 +9,23 @@ use super::ledger::{
     ComparisonResult, Ledger, Next, ObjectState, PredictedAction, Progress, Subject, Tally, progress,
 };
 
+use crate::actors::tests;
 use crate::worker::classified::Evidence;
 use crate::worker::decision::{DecisionRecord, JudgedOwner, Occurrence, ReferenceDigest};
 use kube_gc_client::Finalizer;
 use kube_gc_core::graph::ObservedObject;
-use kube_gc_core::object::{
-    DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy, Uid, config_map,
-};
+use kube_gc_core::object::{DeletionState, Finalizers, Identity, OwnerReference, PropagationPolicy};
 use kube_gc_core::verdict::ReferenceClass;
 
 const GRACE: Duration = Duration::from_secs(60);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn identity(name: &str) -> Identity {
-    config_map("a", name, &format!("uid-of-{name}"))
+    tests::identity("a", name)
 }
 
 fn reference(owner: &str) -> OwnerReference {
-    let owner = identity(owner);
-    OwnerReference {
-        api_version: "v1".into(),
-        kind: "ConfigMap".into(),
-        name: owner.name.into(),
-        uid: owner.uid,
-        controller: false,
-        block_owner_deletion: false,
-    }
+    tests::reference(&identity(owner))
 }
 
 fn judged(owner: &str, class: ReferenceClass) -> JudgedOwner {
@@ -89,39 +80,57 @@ fn only_writes_withheld_by_a_dry_run_are_predictions() {
 }
 
 #[test]
-fn a_predicted_deletion_is_confirmed_when_the_object_is_gone_or_terminating() {
-    assert_eq!(of(&deletion(), None), Progress::CameTrue);
-    for deletion_state in
-        [DeletionState::Terminating, DeletionState::DeletingDependents, DeletionState::Orphaning]
-    {
-        assert_eq!(of(&deletion(), Some(&shown(deletion_state, &[], &["owner"]))), Progress::CameTrue);
-    }
-    assert_eq!(of(&deletion(), Some(&live(&["owner"]))), Progress::Stands);
-    assert_eq!(of(&deletion(), Some(&live(&["owner", "other"]))), Progress::Changed);
-    assert_eq!(of(&deletion(), Some(&live(&[]))), Progress::Overtaken, "nobody's garbage any more");
-}
-
-#[test]
-fn a_predicted_removal_is_confirmed_when_no_dangling_reference_is_left() {
-    use ReferenceClass::{Absent, Solid, Waiting};
+fn what_the_graph_shows_of_an_object_fulfils_a_prediction_or_ends_it() {
+    use DeletionState::{DeletingDependents, Live, Orphaning, Terminating};
+    use Progress::{CameTrue, Changed, Overtaken, Stands};
+    use ReferenceClass::{Absent, Orphaned, Solid, Waiting};
     let owners = vec![judged("gone", Absent), judged("keeper", Solid), judged("going", Waiting)];
     let removal = decision("remove_references", owners);
     assert_eq!(gone_in(&removal), [reference("gone"), reference("going")]);
-    assert_eq!(of(&removal, Some(&live(&["keeper"]))), Progress::CameTrue);
-    assert_eq!(of(&removal, Some(&live(&["gone", "keeper", "going"]))), Progress::Stands);
-    assert_eq!(of(&removal, Some(&live(&["keeper", "going"]))), Progress::Changed, "half of it");
-    assert_eq!(of(&removal, None), Progress::Overtaken, "it would have lived");
-
-    let mut blocking = live(&["gone", "keeper", "going"]);
-    blocking.references[0].block_owner_deletion = true;
-    assert_eq!(of(&removal, Some(&blocking)), Progress::Changed, "the reference is still there");
-}
-
-#[test]
-fn without_a_solid_owner_only_references_to_orphaned_owners_are_expected_to_be_removed() {
-    let owners = vec![judged("orphaned", ReferenceClass::Orphaned), judged("gone", ReferenceClass::Absent)];
-    let removal = decision("remove_references", owners);
-    assert_eq!(gone_in(&removal), [reference("orphaned")]);
+    let without_solid = vec![judged("orphaned", Orphaned), judged("gone", Absent)];
+    assert_eq!(gone_in(&decision("remove_references", without_solid)), [reference("orphaned")]);
+    let release = DecisionRecord { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
+    let finalizer = decision("remove_finalizer", Vec::new());
+    let finalizer = DecisionRecord { finalizer: Some(Finalizer::Foreground), ..finalizer };
+    let (stop, foreground) = (decision("stop_blocking", Vec::new()), [Finalizer::Foreground]);
+    let blocking = |mut object: ObservedObject| {
+        object.references[0].block_owner_deletion = true;
+        object
+    };
+    for (decision, now, expected) in [
+        (&deletion(), None, CameTrue),
+        (&deletion(), Some(shown(Terminating, &[], &["owner"])), CameTrue),
+        (&deletion(), Some(shown(DeletingDependents, &[], &["owner"])), CameTrue),
+        (&deletion(), Some(shown(Orphaning, &[], &["owner"])), CameTrue),
+        (&deletion(), Some(live(&["owner"])), Stands),
+        (&deletion(), Some(live(&["owner", "other"])), Changed),
+        // Nobody's garbage any more.
+        (&deletion(), Some(live(&[])), Overtaken),
+        (&removal, Some(live(&["keeper"])), CameTrue),
+        (&removal, Some(live(&["gone", "keeper", "going"])), Stands),
+        // Half of it.
+        (&removal, Some(live(&["keeper", "going"])), Changed),
+        // The reference is still there.
+        (&removal, Some(blocking(live(&["gone", "keeper", "going"]))), Changed),
+        // It would have lived.
+        (&removal, None, Overtaken),
+        (&release, Some(live(&["other"])), CameTrue),
+        (&release, Some(live(&["other", "owner"])), Stands),
+        (&release, None, Overtaken),
+        (&finalizer, None, CameTrue),
+        (&finalizer, Some(shown(Terminating, &[], &[])), CameTrue),
+        (&finalizer, Some(shown(Terminating, &foreground, &[])), Stands),
+        // Another policy has replaced it.
+        (&finalizer, Some(shown(Terminating, &[Finalizer::Orphan], &[])), Overtaken),
+        // It blocks nobody.
+        (&stop, Some(shown(DeletingDependents, &foreground, &["owner"])), CameTrue),
+        (&stop, Some(blocking(shown(DeletingDependents, &foreground, &["owner"]))), Stands),
+        (&stop, Some(blocking(shown(Terminating, &foreground, &["owner"]))), Overtaken),
+        (&stop, Some(blocking(shown(Live, &[], &["owner"]))), Overtaken),
+        (&stop, None, CameTrue),
+    ] {
+        assert_eq!(of(decision, now.as_ref()), expected, "{}: {now:?}", decision.action);
+    }
 }
 
 fn gone_in(decision: &DecisionRecord) -> Vec<OwnerReference> {
@@ -145,37 +154,6 @@ fn few_of_thousands_of_references_are_stored_and_all_are_compared() {
     assert_eq!(of(&removal, Some(&live(&names[4000..]))), Progress::CameTrue);
     assert_eq!(of(&removal, Some(&live(&names[3999..]))), Progress::Changed, "one is left");
     assert_eq!(of(&removal, None), Progress::Overtaken);
-}
-
-#[test]
-fn an_orphaned_dependent_is_released_when_it_no_longer_names_its_owner() {
-    let release = DecisionRecord { owner: Some(identity("owner")), ..decision("orphan", Vec::new()) };
-    assert_eq!(of(&release, Some(&live(&["other"]))), Progress::CameTrue);
-    assert_eq!(of(&release, Some(&live(&["other", "owner"]))), Progress::Stands);
-    assert_eq!(of(&release, None), Progress::Overtaken);
-}
-
-#[test]
-fn a_finalizer_that_another_policy_has_replaced_was_not_removed() {
-    let removal = decision("remove_finalizer", Vec::new());
-    let removal = DecisionRecord { finalizer: Some(Finalizer::Foreground), ..removal };
-    let with = |finalizers: &[Finalizer]| shown(DeletionState::Terminating, finalizers, &[]);
-    assert_eq!(of(&removal, None), Progress::CameTrue);
-    assert_eq!(of(&removal, Some(&with(&[]))), Progress::CameTrue);
-    assert_eq!(of(&removal, Some(&with(&[Finalizer::Foreground]))), Progress::Stands);
-    assert_eq!(of(&removal, Some(&with(&[Finalizer::Orphan]))), Progress::Overtaken);
-}
-
-#[test]
-fn a_ring_is_broken_when_one_object_no_longer_blocks_or_waits() {
-    let stop = decision("stop_blocking", Vec::new());
-    let mut ring = shown(DeletionState::DeletingDependents, &[Finalizer::Foreground], &["owner"]);
-    assert_eq!(of(&stop, Some(&ring)), Progress::CameTrue, "it blocks nobody");
-    ring.references[0].block_owner_deletion = true;
-    assert_eq!(of(&stop, Some(&ring)), Progress::Stands);
-    ring.deletion = DeletionState::Terminating;
-    assert_eq!(of(&stop, Some(&ring)), Progress::Overtaken);
-    assert_eq!(of(&stop, None), Progress::CameTrue);
 }
 
 /// A ledger and its clock.
@@ -253,26 +231,22 @@ fn an_unchanged_object_after_the_grace_period_is_a_disagreement_if_the_decision_
 }
 
 #[test]
-fn a_second_decision_that_is_another_one_or_comes_too_late_is_no_disagreement() {
-    for (is_repeated, state, result) in
-        [(false, known(&["owner"]), ComparisonResult::Overtaken), (true, GONE, ComparisonResult::Agreed)]
-    {
+fn a_second_decision_that_fails_or_is_another_one_or_comes_too_late_is_no_disagreement() {
+    let lives = || known(&["owner"]);
+    for (was_made, is_repeated, state, next) in [
+        (true, false, lives(), Next::Settled(ComparisonResult::Overtaken)),
+        (true, true, GONE, Next::Settled(ComparisonResult::Agreed)),
+        (false, false, lives(), Next::Later),
+    ] {
         let mut book = Book::new();
-        assert_eq!(book.look_until(GRACE, &known(&["owner"])), Next::Decide);
+        assert_eq!(book.look_until(GRACE, &lives()), Next::Decide);
         if is_repeated {
             book.hear(&deletion());
         }
-        assert_eq!(book.decided(true, &state), Next::Settled(result));
+        assert_eq!(book.decided(was_made, &state), next);
+        let again = if next == Next::Later { Next::Decide } else { Next::Later };
+        assert_eq!(book.look_until(GRACE * 2, &lives()), again, "what is not settled is tried again");
     }
-}
-
-#[test]
-fn an_undecidable_object_is_neither_agreement_nor_disagreement() {
-    let mut book = Book::new();
-    let lives = known(&["owner"]);
-    assert_eq!(book.look_until(GRACE, &lives), Next::Decide);
-    assert_eq!(book.decided(false, &lives), Next::Later);
-    assert_eq!(book.look_until(GRACE * 2, &lives), Next::Decide, "it is tried again");
 }
 
 #[test]
@@ -285,18 +259,6 @@ fn a_changed_object_is_decided_at_once_and_gets_the_whole_grace_period() {
     assert_eq!(book.decided(true, &changed), Next::Later, "the same, but not yet late");
     assert_eq!(book.look_until(GRACE - SECOND, &changed), Next::Later);
     assert_eq!(book.look_until(GRACE, &changed), Next::Decide);
-}
-
-#[test]
-fn predictions_beyond_the_bound_are_counted_and_not_compared() {
-    let (mut ledger, now) = (Ledger::with_room(GRACE, 1), (Duration::ZERO, SystemTime::UNIX_EPOCH));
-    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::First, None));
-    let reborn = Identity { uid: Uid::parse("other").unwrap(), ..identity("x") };
-    let other = DecisionRecord { object: reborn, ..deletion() };
-    let dropped = (Occurrence::First, Some(PredictedAction::Delete));
-    assert_eq!(ledger.hear(&other, now), dropped, "another object of the same name is another object");
-    assert_eq!(ledger.hear(&deletion(), now), (Occurrence::Repeated, None), "what is in stays in");
-    assert_eq!((ledger.pending(), ledger.tally().dropped), (1, 1));
 }
 
 proptest! {

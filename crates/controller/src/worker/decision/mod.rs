@@ -24,10 +24,10 @@ use kube_gc_observe::telemetry::{Structured, record};
 use self::summaries::{Counted, Group};
 
 pub use self::observer::{
-    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, ReferenceDigest,
-    RemovedReferences,
+    DecisionObserver, DecisionRecord, Ended, JudgedOwner, LoggedOwners, Occurrence, OwnerView,
+    ReferenceDigest, RemovedReferences,
 };
-pub use self::summaries::{DecisionLines, LoggedAs, Summaries};
+pub use self::summaries::{LoggedAs, Summaries};
 
 /// Records decisions in the log, in the metrics, and with whoever observes them.
 #[derive(Clone, Debug)]

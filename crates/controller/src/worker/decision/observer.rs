@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 
-use serde::ser::{Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::worker::classified::{Classified, Evidence};
 use kube_gc_client::{Deleted, Finalizer, FinalizerRemoval, Patched};
@@ -11,7 +11,6 @@ use kube_gc_core::graph::ObjectSnapshot;
 use kube_gc_core::object::{Digest, Identity, OwnerReference, PropagationPolicy, Uid};
 use kube_gc_core::text::{LISTED, LONGEST, excerpt, listed};
 use kube_gc_core::verdict::ReferenceClass;
-use kube_gc_observe::http::OwnerView;
 use kube_gc_observe::telemetry::{PrintedReference, Structured};
 
 /// The longest error of one owner that is kept with a decision.
@@ -71,7 +70,29 @@ impl DecisionRecord {
     }
 }
 
-/// As the debug pages show it.
+/// An owner reference and its classification, on `/debug/decisions`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwnerView {
+    /// `apiVersion` of the reference.
+    pub api_version: String,
+    /// `kind` of the reference.
+    pub kind: String,
+    /// `name` of the reference.
+    pub name: String,
+    /// `uid` of the reference.
+    pub uid: String,
+    /// Whether it blocks a foreground deletion of the owner.
+    pub blocking: bool,
+    /// Whether the owner is the managing controller.
+    pub controller: bool,
+    /// Its classification, such as `solid` or `absent`.
+    pub class: String,
+    /// The evidence for the classification.
+    pub evidence: String,
+    /// Why the lookup of the owner failed, in the server's own words.
+    pub error: Option<String>,
+}
+
 impl From<&JudgedOwner> for OwnerView {
     fn from(judged: &JudgedOwner) -> Self {
         let JudgedOwner { reference, class, evidence, error } = judged;
@@ -141,7 +162,7 @@ impl JudgedOwner {
 
 /// Owners as a field of the log. JSON has an array of objects, with the names that the debug
 /// pages use.
-#[derive(Debug, serde::Serialize)]
+#[derive(Debug, Serialize)]
 pub struct LoggedOwners {
     owners: Vec<JudgedOwner>,
     #[serde(skip_serializing_if = "Option::is_none")]

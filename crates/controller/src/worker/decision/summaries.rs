@@ -20,24 +20,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
+use kube_gc_config::DecisionLines;
 use kube_gc_core::object::{GroupResource, Namespace, OwnerReference};
 use kube_gc_core::text::{LISTED, listed, word};
 use kube_gc_observe::telemetry::logging::{self, PendingLines};
 use kube_gc_observe::telemetry::{Structured, owner_reference, record};
-
-/// Which successful decisions have a line of their own in the log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DecisionLines {
-    /// All, until there are more than [`MAX_RATE`] a second. Then summaries, until there are fewer.
-    #[default]
-    Auto,
-    /// All.
-    All,
-    /// None: each second has summaries by owner.
-    Summaries,
-    /// None, and there are no summaries.
-    None,
-}
 
 /// How the log shows a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use crate::worker::brake::Reservation;
 use crate::worker::classified::Classified;
 use crate::worker::decision::{DecisionLine, Ended};
 use crate::worker::interrupted::Interrupted;
-use kube_gc_client::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, WriteSlot, WriteVerb};
+use kube_gc_client::{AbsenceProof, Api, Deleted, ErrorClass, LookupResult, Patched, Verb, WriteSlot};
 use kube_gc_core::graph::{ExpectedChange, ObjectSnapshot, OwnerState, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::object::{DeletionState, Identity, PropagationPolicy, ResourceVersion};
@@ -111,7 +111,7 @@ impl DeleteWork {
     ) -> Result<Done, Interrupted> {
         let api = &self.context.api;
         let requests = 1 + u32::from(self.is_read_first(item, precondition));
-        let turn = api.write_slot(WriteVerb::Delete, &item.identity, requests).await?;
+        let turn = api.write_slot(Verb::Delete, &item.identity, requests).await?;
         if let Some(why) = self.last_look(&turn, item, basis, owners, precondition).await? {
             return Ok(why);
         }

@@ -355,21 +355,7 @@ mod tests {
     use futures::poll;
 
     use super::*;
-    use kube_gc_core::object::{GroupResource, Namespace, ResourceType, Scope, Uid};
-
-    fn identity() -> Identity {
-        Identity {
-            resource: Arc::new(ResourceType {
-                group_resource: GroupResource::parse("secrets"),
-                version: "v1".into(),
-                kind: "Secret".into(),
-                scope: Scope::Namespaced,
-            }),
-            namespace: Namespace::parse("shop"),
-            name: "owner".into(),
-            uid: Uid::parse("u").unwrap(),
-        }
-    }
+    use crate::actors::tests::identity;
 
     fn absent() -> LookedUp {
         LookedUp {
@@ -382,7 +368,7 @@ mod tests {
     /// before its answer is kept: a dependent that asks in between sends another one.
     #[tokio::test]
     async fn a_lookup_is_cached_before_the_next_one_begins() {
-        let (in_flight, identity, asked) = (InFlight::default(), identity(), Cell::new(0));
+        let (in_flight, identity, asked) = (InFlight::default(), identity("a", "owner"), Cell::new(0));
         let kept = Cell::new(None);
         let (answer, answered) = oneshot::channel();
         let first = in_flight.ask(

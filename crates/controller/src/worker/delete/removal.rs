@@ -2,18 +2,19 @@
 //! the foreground deletion of an owner that no dependent blocks any more.
 
 use super::DeleteWork;
+use crate::actors::graph_handle::PartitionEnded;
 use crate::actors::pool::Outcome;
 use crate::worker::classified::Classified;
 use crate::worker::decision::DecisionLine;
 use crate::worker::interrupted::Interrupted;
 use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_client::{
-    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, WriteSlot, WriteVerb,
+    ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult, Patched, Verb, WriteSlot,
 };
 use kube_gc_core::graph::{ExpectedChange, ForegroundProgress, ObjectSnapshot, ReferenceSnapshot, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
-use kube_gc_core::object::{DeletionState, ResourceVersion};
+use kube_gc_core::object::{DeletionState, ResourceVersion, Uid};
 use kube_gc_core::verdict::{AfterConflict, Basis, Dependents, after_conflict};
 use kube_gc_observe::telemetry::StuckReason;
 
@@ -63,7 +64,7 @@ impl DeleteWork {
         let api = &self.context.api;
         let references = removal.references();
         let requests = 1 + api.requests_for_patch(&item.identity.resource.group_resource, references);
-        let turn = api.write_slot(WriteVerb::Patch, &item.identity, requests).await?;
+        let turn = api.write_slot(Verb::Patch, &item.identity, requests).await?;
         self.confirm_solid(&turn, solid).await?;
         Ok(turn.api().remove_references(&item.identity, references, version.as_ref()).await?)
     }
@@ -95,7 +96,7 @@ impl DeleteWork {
             // last slot is given back before the next one is waited for.
             drop(turn.take());
             let requests = 1 + api.requests_for_patch(type_of_item, removal.references());
-            let next = turn.insert(api.write_slot(WriteVerb::Patch, &item.identity, requests).await?);
+            let next = turn.insert(api.write_slot(Verb::Patch, &item.identity, requests).await?);
             let live = match next.api().look_up(&item.identity).await {
                 Ok(LookupResult::Found(live)) => live,
                 Ok(LookupResult::Absent(proof)) => return Ok(Patched::Gone(proof)),
@@ -123,7 +124,7 @@ impl DeleteWork {
     /// Removes the foreground finalizer of an object that no dependent is known to block.
     pub(super) async fn finish_foreground(&self, item: &ObjectSnapshot) -> Result<Outcome, Interrupted> {
         let doubtful = item.foreground == ForegroundProgress::PerhapsBlocked;
-        if doubtful && self.context.graph.is_blocked_through_unread(&item.identity.uid).await? {
+        if doubtful && self.is_blocked_through_unread(&item.identity.uid).await? {
             return Ok(Completion::Retry {
                 reason: StuckReason::Unresolved,
                 error: format!(
@@ -148,6 +149,14 @@ impl DeleteWork {
         Ok(Completion::Done)
     }
 
+    /// Whether a dependent, wherever it is, blocks the owner with this uid through a part of the
+    /// API that could not be read.
+    async fn is_blocked_through_unread(&self, owner: &Uid) -> Result<bool, PartitionEnded> {
+        let owner = owner.clone();
+        let blocks = self.context.graph.ask_all(move |graph, _| graph.is_blocked_through_unread(&owner));
+        Ok(blocks.await?.contains(&true))
+    }
+
     /// `None` if a dependent blocks the object.
     async fn remove_foreground_finalizer(
         &self,
@@ -155,7 +164,7 @@ impl DeleteWork {
         doubtful: bool,
     ) -> Result<Option<FinalizerRemoval>, Interrupted> {
         // One request to read the object, and one to patch it.
-        let turn = self.context.api.write_slot(WriteVerb::Patch, &item.identity, 2).await?;
+        let turn = self.context.api.write_slot(Verb::Patch, &item.identity, 2).await?;
         // Checked only now, because a blocking dependent may have appeared while the request waited
         // for its turn.
         if !self.still_unblocked(item, doubtful).await? {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, stream};
 
 use super::release::orphan_dependent;
-use super::rounds::Stage;
+use super::rounds::{RoundRequest, Stage};
 use crate::actors::registry::{Followed, Registry, RoundType};
 use crate::worker::context::WorkContext;
 use crate::worker::interrupted::Interrupted;
@@ -26,17 +26,8 @@ const LATE_AT_ONCE: usize = 512;
 /// owners of the round wait for them.
 const UNSYNCED_AT_MOST: Duration = Duration::from_secs(10);
 
-/// An owner whose dependents are looked for.
-#[derive(Clone, Copy, Debug)]
-pub struct OrphaningOwner<'a> {
-    /// Who it is.
-    pub identity: &'a Identity,
-    /// The stage of the work on it.
-    pub stage: Stage,
-}
-
 /// The owners whose dependents are looked for, by uid.
-pub type Owners<'a> = HashMap<Uid, OrphaningOwner<'a>>;
+pub type Owners<'a> = HashMap<Uid, &'a RoundRequest>;
 
 /// What there is among some objects, for the uid of each owner.
 pub type Found = HashMap<Uid, Seen>;
@@ -107,16 +98,16 @@ impl Looker<'_> {
             let (mut late, mut has_more) = (Vec::new(), false);
             let visit = |facts: ObjectFacts| {
                 let mut is_late = false;
-                for owner in self.owners_named(&facts) {
-                    match owner.stage {
+                for RoundRequest { owner, stage, .. } in self.owners_named(&facts) {
+                    match stage {
                         Stage::Released => is_late = true,
                         Stage::Releasing => {
                             // The watch and the catalog will show the graph that the object is a
                             // dependent.
-                            let is_known = followed == Followed::ByVersion
-                                && self.resolves_all_to(&facts, owner.identity);
+                            let is_known =
+                                followed == Followed::ByVersion && self.resolves_all_to(&facts, owner);
                             let version = facts.resource_version.as_ref().filter(|_| is_known);
-                            let seen = found.entry(owner.identity.uid.clone()).or_default();
+                            let seen = found.entry(owner.uid.clone()).or_default();
                             seen.shown.include(&resource.group_resource, version);
                         }
                     }
@@ -150,7 +141,7 @@ impl Looker<'_> {
         let ObjectFacts { uid, namespace, name, owners: references, .. } = facts;
         let dependent = Identity { resource: Arc::clone(resource), namespace, name, uid };
         let mut found = Vec::new();
-        for OrphaningOwner { identity: owner, .. } in named.iter().filter(|of| of.stage == Stage::Released) {
+        for RoundRequest { owner, .. } in named.into_iter().filter(|of| of.stage == Stage::Released) {
             let to_owner = references.iter().filter(|reference| names(reference, self.catalog, owner));
             let removal = ReferenceRemoval::of(&references, to_owner.cloned().collect());
             let released = orphan_dependent(self.context, owner, &dependent, removal.references()).await;
@@ -166,16 +157,16 @@ impl Looker<'_> {
 
     /// Those of the given owners that an object names, except itself: an object that owns itself is
     /// deleted anyway.
-    fn owners_named(&self, facts: &ObjectFacts) -> Vec<OrphaningOwner<'_>> {
+    fn owners_named(&self, facts: &ObjectFacts) -> Vec<&RoundRequest> {
         let mut seen = HashSet::new();
         facts
             .owners
             .iter()
             .filter_map(|reference| {
-                let owner = *self.owners.get(&reference.uid)?;
-                let uid = &owner.identity.uid;
-                (facts.uid != *uid && names(reference, self.catalog, owner.identity) && seen.insert(uid))
-                    .then_some(owner)
+                let request = *self.owners.get(&reference.uid)?;
+                let owner = &request.owner;
+                let is_named = facts.uid != owner.uid && names(reference, self.catalog, owner);
+                (is_named && seen.insert(&owner.uid)).then_some(request)
             })
             .collect()
     }
@@ -324,15 +315,5 @@ mod tests {
         assert!(!horizon(&[("pods", Some("9")), ("pods", None)]).reached(&all).await);
         assert!(all.lost(&name("pods"), "no list".into()));
         assert!(!horizon(&[("pods", Some("9"))]).reached(&all).await, "its monitor has lost track");
-    }
-
-    #[test]
-    fn horizons_can_be_merged() {
-        let mut sum = horizon(&[("pods", Some("7")), ("secrets", Some("3"))]);
-        sum.include_all(&horizon(&[("pods", Some("9")), ("secrets", Some("2"))]));
-        assert_eq!(sum, horizon(&[("pods", Some("9")), ("secrets", Some("3"))]));
-        sum.include_all(&horizon(&[("pods", None)]));
-        sum.include(&name("pods"), Some(&ResourceVersion::number(10)));
-        assert_eq!(sum, horizon(&[("pods", None), ("secrets", Some("3"))]));
     }
 }

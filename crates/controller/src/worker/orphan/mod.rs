@@ -18,7 +18,7 @@ use crate::worker::decision::{DecisionLine, LoggedAs};
 use crate::worker::interrupted::{Interrupted, deferred};
 use crate::worker::remove_reference::{ReferenceRemoval, after_finalizer_removal};
 use kube_gc_client::{ApiError, ErrorClass, Finalizer, FinalizerRemoval, LookupResult};
-use kube_gc_core::graph::{DependentId, DependentView, ObjectSnapshot, Snapshot};
+use kube_gc_core::graph::{DependentId, DependentView, Effects, ObjectSnapshot, Partition, Snapshot};
 use kube_gc_core::mailbox::Completion;
 use kube_gc_core::mutation::{self, Mutation};
 use kube_gc_core::object::{DeletionState, GroupResource, Identity, Key};
@@ -76,16 +76,11 @@ impl Work for OrphanWork {
 }
 
 impl OrphanWork {
-    /// The work of the orphan pool.
-    pub const fn new(context: WorkContext, rounds: Rounds) -> Self {
-        Self { context, rounds, page: PAGE }
-    }
-
-    /// With this number of dependents of one owner taken from the graph at a time. Orphaning holds
-    /// only these and the ones that are being patched in memory, and four bytes for each other one.
-    pub const fn paged(mut self, page: usize) -> Self {
-        self.page = page;
-        self
+    /// The work of the orphan pool, with this number of dependents of one owner taken from the graph
+    /// at a time. Orphaning holds only these and the ones that are being patched in memory, and four
+    /// bytes for each other one.
+    pub const fn new(context: WorkContext, rounds: Rounds, page: usize) -> Self {
+        Self { context, rounds, page }
     }
 
     async fn attempt(&self, key: &Key, slot: &WorkerSlot) -> Result<Outcome, Interrupted> {
@@ -282,16 +277,19 @@ impl OrphanWork {
     /// a page has been taken, so that a slow one does not delay the next page.
     fn dependents(&self, owner: Key) -> impl Stream<Item = Result<DependentView, Interrupted>> {
         let pages = stream::try_unfold(None, move |left: Option<Vec<DependentId>>| {
-            let owner = owner.clone();
+            let (graph, owner) = (&self.context.graph, owner.clone());
             async move {
                 let mut page = match left {
-                    None => self.context.graph.dependents(&owner).await?,
+                    None => graph.ask_about(&owner, |graph, owner, _| graph.dependents(owner)).await?,
                     Some(left) if left.is_empty() => return Ok(None),
                     Some(_) if self.orphaning(&owner).await?.is_none() => return Err(NO_LONGER),
                     Some(left) => left,
                 };
                 let left = page.split_off(page.len().min(self.page));
-                let page = self.context.graph.dependent_views(&owner, page).await?;
+                let views = move |graph: &mut Partition, owner: &Key, _: &mut Effects| {
+                    graph.dependent_views(owner, &page)
+                };
+                let page = graph.ask_about(&owner, views).await?;
                 Ok(Some((stream::iter(page.into_iter().map(Ok)), Some(left))))
             }
         });

@@ -16,7 +16,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::look::{Found, Horizon, Looker, OrphaningOwner, Owners, Seen};
+use super::look::{Found, Horizon, Looker, Owners, Seen};
 use super::unlistable::{Unlistable, Unlisted};
 use crate::actors::pool::Outcome;
 use crate::actors::registry::RoundTypes;
@@ -48,10 +48,13 @@ struct Scoped {
     _task: AbortOnDropHandle<()>,
 }
 
+/// An owner whose dependents are looked for.
 #[derive(Debug)]
-struct RoundRequest {
-    owner: Identity,
-    stage: Stage,
+pub struct RoundRequest {
+    /// Who it is.
+    pub owner: Identity,
+    /// The stage of the work on it.
+    pub stage: Stage,
     answer: oneshot::Sender<Result<Confirmed, ApiError>>,
 }
 
@@ -156,12 +159,7 @@ struct Lister {
 impl Lister {
     /// Lists every type that can hold dependents of these owners, and answers them.
     async fn round(&self, scope: Option<Namespace>, asked: Vec<RoundRequest>) {
-        let owners: Owners<'_> = asked
-            .iter()
-            .map(|RoundRequest { owner, stage, .. }| {
-                (owner.uid.clone(), OrphaningOwner { identity: owner, stage: *stage })
-            })
-            .collect();
+        let owners: Owners<'_> = asked.iter().map(|request| (request.owner.uid.clone(), request)).collect();
         let context = self.context.now();
         let (mut looks, mut looked_at) = (Vec::new(), HashSet::new());
         let mut unlisted = Vec::new();

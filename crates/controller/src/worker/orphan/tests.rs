@@ -6,13 +6,12 @@ use std::sync::Arc;
 use tokio::task::yield_now;
 
 use kube_gc_core::graph::{Intake, WatchEvent};
-use kube_gc_core::object::{Catalog, Finalizers, ObjectFacts, ResourceVersion, ServedKind};
+use kube_gc_core::object::{Finalizers, ObjectFacts, ResourceVersion};
 use tokio::sync::watch;
 
 use super::*;
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
 use crate::actors::registry::RoundTypes;
-use crate::actors::supervision::Threads;
 use crate::actors::tests::{EPOCH, graph_on, identity, in_system, reference, seen};
 use kube_gc_client::AbsenceProof;
 use kube_gc_client::scripted::{Reply, Server};
@@ -23,16 +22,13 @@ fn failed(class: ErrorClass) -> Result<FinalizerRemoval, ApiError> {
 }
 
 /// Work on a graph that has seen these objects.
-async fn work(objects: Vec<ObjectFacts>) -> OrphanWork {
-    let resource = identity("a", "any").resource;
-    let graph = graph_on(&Threads::default().start("graph partitions").unwrap()).await;
-    let mut catalog = Catalog::builder();
-    catalog.add(ServedKind { version: "v1".into(), resource });
-    graph.use_catalog(&Arc::new(catalog.build())).await.unwrap();
+async fn work(objects: Vec<ObjectFacts>, page: usize) -> OrphanWork {
+    let absent_owners = Arc::new(AbsentOwnerCache::new(10));
+    let graph = graph_on(None, &absent_owners).await;
     let server = Server::answering(|_| Reply::never());
-    let context = WorkContext::bare(server.api(), graph, Arc::new(AbsentOwnerCache::new(10)));
+    let context = WorkContext::bare(server.api(), graph, absent_owners);
     let (_, types) = watch::channel(Arc::new(RoundTypes::default()));
-    let work = OrphanWork::new(context.clone(), Rounds::new(context, types, Duration::ZERO));
+    let work = OrphanWork::new(context.clone(), Rounds::new(context, types, Duration::ZERO), page);
     work.see(objects).await;
     work
 }
@@ -60,7 +56,7 @@ fn dependents_are_taken_in_pages_while_the_owner_orphans_them() {
         };
         let mut objects = vec![ObjectFacts { finalizers: orphan, ..deleted.clone() }];
         objects.extend((0..5).map(dependent));
-        let work = work(objects).await.paged(2);
+        let work = work(objects, 2).await;
 
         let mut dependents = pin!(work.dependents(owner.key()));
         for _ in 0..2 {

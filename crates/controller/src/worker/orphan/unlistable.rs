@@ -36,38 +36,25 @@ pub struct Unlisted {
     pub what: String,
     /// Why it could not be listed, in the server's words.
     why: String,
-    /// What the graph has of it.
-    known: Known,
-}
-
-/// What the graph has of a part of the API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Known {
-    /// Nothing.
-    Nothing,
-    /// The objects of this type as they were when its watch ended.
-    Earlier(GroupResource),
-    /// The objects of a type, because its watch continues. That may be so while its lists fail, for
-    /// example when a conversion webhook broke later.
-    Objects,
+    /// The type, if it was discovered.
+    resource: Option<GroupResource>,
+    /// What the graph has of it. A watch may continue while lists fail, for example when a conversion
+    /// webhook broke later.
+    followed: Followed,
 }
 
 impl Unlisted {
     /// A group that was never discovered.
     pub fn undiscovered(failure: &GroupFailure) -> Self {
         let unseen = failure.unseen();
-        Self { what: unseen.what, why: unseen.why, known: Known::Nothing }
+        Self { what: unseen.what, why: unseen.why, resource: None, followed: Followed::Not }
     }
 
     /// A type whose list failed.
     pub fn of_type(RoundType { resource, followed }: &RoundType, error: &ApiError) -> Self {
-        let resource = &resource.group_resource;
-        let known = match followed {
-            Followed::Not => Known::Nothing,
-            Followed::NoLonger => Known::Earlier(resource.clone()),
-            Followed::Somehow | Followed::ByVersion => Known::Objects,
-        };
-        Self { what: resource.to_string(), why: bounded(error), known }
+        let resource = resource.group_resource.clone();
+        let what = resource.to_string();
+        Self { what, why: bounded(error), resource: Some(resource), followed: *followed }
     }
 }
 
@@ -129,13 +116,14 @@ impl Unlistable {
         let (mut holding, mut longest) = (Vec::new(), Duration::ZERO);
         let (mut left, mut failed_for) = (Duration::ZERO, SHORTEST_PAUSE);
         for part in parts {
-            let (waits_long, wait) = match &part.known {
-                Known::Nothing => (true, self.wait),
-                Known::Earlier(resource) if named_by.contains(resource) => (true, self.wait),
+            let is_named = part.resource.as_ref().is_some_and(|resource| named_by.contains(resource));
+            let (waits_long, wait) = match part.followed {
+                Followed::Not => (true, self.wait),
+                Followed::NoLonger if is_named => (true, self.wait),
                 // No object of the type has named it, so the two probably have nothing to do with
                 // each other.
-                Known::Earlier(_) => (false, self.wait.min(SHORT_WAIT)),
-                Known::Objects => (false, SHORT_WAIT),
+                Followed::NoLonger => (false, self.wait.min(SHORT_WAIT)),
+                Followed::Somehow | Followed::ByVersion => (false, SHORT_WAIT),
             };
             let key = Part { name: part.what.clone(), scope: scope.cloned(), waits_long };
             let mut failing = self.failing.entry(key).or_insert(Failing { since: now, last: now });
@@ -171,13 +159,14 @@ mod tests {
         GroupResource::parse("widgets.example.com")
     }
 
-    fn part(known: Known) -> [Unlisted; 1] {
-        [Unlisted { what: widgets().to_string(), why: "no answer".to_owned(), known }]
+    fn part(followed: Followed) -> [Unlisted; 1] {
+        let (what, why) = (widgets().to_string(), "no answer".to_owned());
+        [Unlisted { what, why, resource: Some(widgets()), followed }]
     }
 
     /// For how many seconds a part holds an owner that tries every second.
-    async fn held(unlistable: &Unlistable, known: Known, named_by: &BTreeSet<GroupResource>) -> u64 {
-        let part = part(known);
+    async fn held(unlistable: &Unlistable, followed: Followed, named_by: &BTreeSet<GroupResource>) -> u64 {
+        let part = part(followed);
         let mut seconds = 0;
         while unlistable.hold(None, &part, named_by).is_some() {
             tokio::time::advance(Duration::from_secs(1)).await;
@@ -190,23 +179,23 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_part_of_which_nothing_is_known_holds_all_owners_once() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
-        assert_eq!(held(&unlistable, Known::Nothing, &none).await, 600);
+        assert_eq!(held(&unlistable, Followed::Not, &none).await, 600);
         for _ in 0..10 {
             tokio::time::advance(Duration::from_secs(60)).await;
-            assert_eq!(held(&unlistable, Known::Nothing, &none).await, 0);
+            assert_eq!(held(&unlistable, Followed::Not, &none).await, 0);
         }
         unlistable.listed(&widgets(), None);
-        assert_eq!(held(&unlistable, Known::Nothing, &none).await, 600, "it had been listed in between");
-        assert_eq!(held(&Unlistable::new(WAIT), Known::Nothing, &none).await, 600, "after a restart");
-        assert_eq!(held(&Unlistable::new(Duration::ZERO), Known::Nothing, &none).await, 0);
+        assert_eq!(held(&unlistable, Followed::Not, &none).await, 600, "it had been listed in between");
+        assert_eq!(held(&Unlistable::new(WAIT), Followed::Not, &none).await, 600, "after a restart");
+        assert_eq!(held(&Unlistable::new(Duration::ZERO), Followed::Not, &none).await, 0);
     }
 
     /// Rule 5.8.
     #[tokio::test(start_paused = true)]
     async fn a_type_is_passed_over_after_failing_for_long() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
-        assert_eq!(held(&unlistable, Known::Objects, &none).await, 30);
-        assert_eq!(held(&unlistable, Known::Objects, &none).await, 0);
+        assert_eq!(held(&unlistable, Followed::ByVersion, &none).await, 30);
+        assert_eq!(held(&unlistable, Followed::ByVersion, &none).await, 0);
         assert!(unlistable.hold(None, &[], &none).is_none());
     }
 
@@ -216,22 +205,22 @@ mod tests {
         let unlistable = Unlistable::new(WAIT);
         let (none, named) = (BTreeSet::new(), BTreeSet::from([widgets()]));
         for _ in 0..3 {
-            held(&unlistable, Known::Earlier(widgets()), &none).await;
+            held(&unlistable, Followed::NoLonger, &none).await;
             tokio::time::advance(FORGOTTEN_AFTER).await;
         }
-        assert_eq!(held(&unlistable, Known::Earlier(widgets()), &none).await, 0);
-        assert_eq!(held(&unlistable, Known::Earlier(widgets()), &named).await, 600);
+        assert_eq!(held(&unlistable, Followed::NoLonger, &none).await, 0);
+        assert_eq!(held(&unlistable, Followed::NoLonger, &named).await, 600);
         let hasty = Unlistable::new(Duration::from_secs(2));
-        assert_eq!(held(&hasty, Known::Earlier(widgets()), &none).await, 2);
+        assert_eq!(held(&hasty, Followed::NoLonger, &none).await, 2);
     }
 
     /// Rule 5.8.
     #[tokio::test(start_paused = true)]
     async fn two_failures_far_apart_are_counted_separately() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
-        assert!(unlistable.hold(None, &part(Known::Objects), &none).is_some());
+        assert!(unlistable.hold(None, &part(Followed::ByVersion), &none).is_some());
         tokio::time::advance(FORGOTTEN_AFTER + SHORT_WAIT).await;
-        assert!(unlistable.hold(None, &part(Known::Objects), &none).is_some());
+        assert!(unlistable.hold(None, &part(Followed::ByVersion), &none).is_some());
     }
 
     /// Fails if owners elsewhere, whose lists work, hold an owner for ever.
@@ -239,7 +228,7 @@ mod tests {
     async fn a_list_in_another_namespace_does_not_begin_the_time_anew() {
         let (unlistable, none) = (Unlistable::new(WAIT), BTreeSet::new());
         let (here, elsewhere) = (Namespace::parse("here"), Namespace::parse("elsewhere"));
-        let hold = || unlistable.hold(here.as_ref(), &part(Known::Nothing), &none);
+        let hold = || unlistable.hold(here.as_ref(), &part(Followed::Not), &none);
         assert!(hold().is_some());
         tokio::time::advance(WAIT).await;
         unlistable.listed(&widgets(), elsewhere.as_ref());
@@ -251,7 +240,7 @@ mod tests {
     /// Rule 5.14.
     #[tokio::test(start_paused = true)]
     async fn an_owner_that_is_held_names_what_holds_it_and_is_tried_again() {
-        let outcome = Unlistable::new(WAIT).hold(None, &part(Known::Nothing), &BTreeSet::new());
+        let outcome = Unlistable::new(WAIT).hold(None, &part(Followed::Not), &BTreeSet::new());
         let Some(Completion::Park { at_most, reason, error }) = outcome else { panic!("{outcome:?}") };
         assert_eq!((at_most, reason), (SHORTEST_PAUSE, StuckReason::Orphaning));
         assert!(

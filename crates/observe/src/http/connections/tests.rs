@@ -52,16 +52,6 @@ fn a_new_connection_is_evicted_after_as_many_others_as_there_are_places() {
 }
 
 #[test]
-fn few_sources_with_many_connections_each_leave_those_with_one_alone() {
-    let connections = Connections::new(Listener::Health);
-    let probe = probe(&connections);
-    let held: Vec<_> = (0..10_000).map(|number| connections.admit(address(number % 100))).collect();
-    assert!(!is_evicted(&probe));
-    let left = held.iter().filter(|slot| !is_evicted(slot)).count();
-    assert_eq!(left + 1, MAX_CONNECTIONS);
-}
-
-#[test]
 fn the_connection_with_the_oldest_activity_is_evicted() {
     let connections = Connections::new(Listener::Health);
     let slots: Vec<_> =
@@ -104,8 +94,7 @@ fn a_source_has_a_limited_number_of_requests_in_flight() {
     others[0].flushed();
     assert!(last.hold(permit()));
     drop(slots);
-    let table = connections.table();
-    assert!(table.open.is_empty() && table.sources.is_empty(), "{table:?}");
+    assert!(connections.table().open.is_empty());
 }
 
 #[test]
@@ -124,16 +113,4 @@ fn an_ipv6_network_is_one_source() {
     assert_ne!(source("2001:db8:1:2::1"), source("2001:db8:1:3::1"));
     assert_eq!(source("::ffff:10.0.0.1"), source("10.0.0.1"));
     assert_ne!(source("::ffff:10.0.0.1"), source("::ffff:10.0.0.2"));
-}
-
-#[tokio::test]
-async fn a_connection_without_a_request_is_silent_and_one_with_a_request_is_not() {
-    tokio::time::pause();
-    let connections = Connections::new(Listener::Health);
-    let limit = Duration::from_secs(5);
-    let silent = connections.admit(address(1));
-    silent.stays_silent(limit).await;
-    silent.request_begins();
-    let waits = tokio::time::timeout(100 * limit, silent.stays_silent(limit)).await;
-    assert!(waits.is_err(), "its first request has come");
 }

@@ -1,12 +1,10 @@
 //! The names, and `docs/metrics.md`, which is made from the declarations of the metrics.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
-use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString};
-
+use super::super::Exporter;
 use super::super::labels::values;
 use super::super::names;
 use super::*;
@@ -100,50 +98,18 @@ fn cell(text: &str) -> String {
     text.replace('|', r"\|")
 }
 
-/// The metrics that `metrics_process` describes.
-fn process_metrics() -> Vec<(String, &'static str, String)> {
-    let descriptions = Descriptions::default();
-    metrics::with_local_recorder(&descriptions, || metrics_process::Collector::default().describe());
-    let mut all = descriptions.0.into_inner().unwrap();
-    all.sort();
-    all
-}
-
-/// Collects the descriptions of metrics and records nothing.
-#[derive(Default)]
-struct Descriptions(Mutex<Vec<(String, &'static str, String)>>);
-
-impl Descriptions {
-    fn add(&self, name: &KeyName, kind: &'static str, help: &SharedString) {
-        let mut all = self.0.lock().unwrap();
-        all.push((name.as_str().to_owned(), kind, help.to_string()));
-    }
-}
-
-impl Recorder for Descriptions {
-    fn describe_counter(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.add(&name, "counter", &help);
-    }
-
-    fn describe_gauge(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.add(&name, "gauge", &help);
-    }
-
-    fn describe_histogram(&self, name: KeyName, _: Option<Unit>, help: SharedString) {
-        self.add(&name, "histogram", &help);
-    }
-
-    fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
-        Counter::noop()
-    }
-
-    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
-        Gauge::noop()
-    }
-
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
-    }
+/// The metrics of the process: name, type and meaning, as they are exported.
+fn process_metrics() -> Vec<(String, String, String)> {
+    let (recorder, exporter) = Exporter::local().unwrap();
+    let page = metrics::with_local_recorder(&recorder, || exporter.render());
+    let described = |what: &'static str| {
+        let lines = page.lines().filter_map(move |line| line.strip_prefix(what)?.split_once(' '));
+        lines.filter(|(name, _)| name.starts_with("process_")).collect::<BTreeMap<_, _>>()
+    };
+    let (kinds, helps) = (described("# TYPE "), described("# HELP "));
+    let each =
+        kinds.into_iter().map(|(name, kind)| (name.to_owned(), kind.to_owned(), helps[name].to_owned()));
+    each.collect()
 }
 
 /// Writes the page first if `KUBE_GC_WRITE_DOCS` is set (`make docs-metrics`).

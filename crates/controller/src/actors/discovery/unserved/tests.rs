@@ -1,19 +1,9 @@
 use super::*;
-use kube_gc_core::object::{Scope, ServedKind};
-
-fn widgets() -> Arc<ResourceType> {
-    Arc::new(ResourceType {
-        group_resource: GroupResource::parse("widgets.example.com"),
-        version: "v1".into(),
-        kind: "Widget".into(),
-        scope: Scope::Namespaced,
-    })
-}
+use crate::actors::tests::{catalog, widgets};
+use kube_gc_core::object::Scope;
 
 fn with_widgets() -> Catalog {
-    let mut builder = Catalog::builder();
-    builder.add(ServedKind { version: "v1".into(), resource: widgets() });
-    builder.build()
+    catalog([("v1", widgets())])
 }
 
 /// The missing types, and whether they count as gone from now on.
@@ -29,16 +19,10 @@ impl Looks {
     }
 
     fn without(&mut self, is_complete: bool, is_gone: bool) -> bool {
-        let name = widgets().group_resource.clone();
-        let answer = Answer {
-            catalog: &Catalog::default(),
-            before: &self.catalog,
-            missing: vec![widgets()],
-            gone: is_gone.then_some(name).into_iter().collect(),
-            gone_versions: BTreeSet::new(),
-            is_complete,
-        };
-        let (catalog, gone) = self.unserved.apply(answer, self.now);
+        let gone = is_gone.then(|| widgets().group_resource.clone()).into_iter().collect();
+        let absences = Absences { missing: vec![widgets()], gone, ..Absences::default() };
+        let (catalog, gone) =
+            self.unserved.apply(&self.catalog, &Catalog::default(), absences, is_complete, self.now);
         self.catalog = catalog;
         let is_kept = self.catalog.resolve("example.com/v1", "Widget").is_some();
         assert_eq!(is_kept, self.unserved.keeps(&widgets().group_resource));
@@ -47,15 +31,9 @@ impl Looks {
     }
 
     fn with(&mut self) {
-        let answer = Answer {
-            catalog: &with_widgets(),
-            before: &self.catalog,
-            missing: Vec::new(),
-            gone: BTreeSet::new(),
-            gone_versions: BTreeSet::new(),
-            is_complete: true,
-        };
-        assert!(self.unserved.apply(answer, self.now).1.is_empty());
+        let applied =
+            self.unserved.apply(&self.catalog, &with_widgets(), Absences::default(), true, self.now);
+        assert!(applied.1.is_empty());
     }
 }
 
@@ -92,15 +70,8 @@ async fn a_removed_version_is_not_kept() {
     let mut looks = Looks::new();
     let versions = missing_versions(&looks.catalog, &Catalog::default());
     assert_eq!(versions, BTreeSet::from([("example.com".into(), "v1".into())]));
-    let answer = Answer {
-        catalog: &Catalog::default(),
-        before: &looks.catalog,
-        missing: Vec::new(),
-        gone: BTreeSet::new(),
-        gone_versions: versions,
-        is_complete: true,
-    };
-    let (catalog, _) = looks.unserved.apply(answer, looks.now);
+    let absences = Absences { versions, ..Absences::default() };
+    let (catalog, _) = looks.unserved.apply(&looks.catalog, &Catalog::default(), absences, true, looks.now);
     assert!(catalog.resolve("example.com/v1", "Widget").is_none());
 }
 
@@ -119,25 +90,18 @@ async fn a_type_without_its_definition_is_removed() {
 
 #[test]
 fn a_version_that_discovery_omits_entirely_is_still_watched() {
-    let named = |version: &str, name: &str, kind: &str| {
+    let of = |version: &'static str, name: &str, kind: &str| {
         let resource = ResourceType {
             group_resource: GroupResource::parse(name),
             version: version.into(),
             kind: kind.into(),
             scope: Scope::Namespaced,
         };
-        ServedKind { version: version.into(), resource: Arc::new(resource) }
+        (version, Arc::new(resource))
     };
-    let catalog = |kinds: Vec<ServedKind>| {
-        let mut builder = Catalog::builder();
-        for kind in kinds {
-            builder.add(kind);
-        }
-        builder.build()
-    };
-    let older = || named("v1beta1", "widgets.example.com", "Widget");
-    let without = catalog(vec![older()]);
-    let with_others = catalog(vec![older(), named("v1", "gadgets.example.com", "Gadget")]);
+    let older = || of("v1beta1", "widgets.example.com", "Widget");
+    let without = catalog([older()]);
+    let with_others = catalog([older(), of("v1", "gadgets.example.com", "Gadget")]);
     let kept = with_widgets();
     assert!(is_version_kept(&widgets(), &without, &kept));
     assert!(!is_version_kept(&widgets(), &with_others, &kept), "the version is shown, without the kind");
@@ -153,20 +117,10 @@ fn thousands_of_types_of_one_version_are_one_short_error() {
             Arc::new(ResourceType { group_resource, ..(*widgets()).clone() })
         })
         .collect();
-    let mut builder = Catalog::builder();
-    for resource in &missing {
-        builder.add(ServedKind { version: "v1".into(), resource: Arc::clone(resource) });
-    }
+    let before = catalog(missing.iter().map(|resource| ("v1", Arc::clone(resource))));
     let mut unserved = Unserved::default();
-    let answer = Answer {
-        catalog: &Catalog::default(),
-        before: &builder.build(),
-        missing,
-        gone: BTreeSet::new(),
-        gone_versions: BTreeSet::new(),
-        is_complete: true,
-    };
-    unserved.apply(answer, Instant::now());
+    let absences = Absences { missing, ..Absences::default() };
+    unserved.apply(&before, &Catalog::default(), absences, true, Instant::now());
     let failing = unserved.failing();
     assert_eq!(failing.len(), 1);
     let error = &failing[0].failure.error;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use actix::{Actor as _, Addr};
 use tokio::sync::{Notify, watch};
 
-use crate::actors::pool::{AskPool, Outcome, Pool, PoolStatus, Work, WorkerSlot};
+use crate::actors::pool::{AskPool, Enqueue, Outcome, Pool, PoolCommand, PoolStatus, Work, WorkerSlot};
 use kube_gc_core::mailbox::{Backoff, Completion};
 use kube_gc_core::object::{HashSeed, Key};
 use kube_gc_observe::telemetry::{DeletionLag, Queue, StuckReason};
@@ -45,7 +45,7 @@ impl Work for Scripted {
                     return retry(StuckReason::Unresolved, "another owner cannot be looked up");
                 }
                 tokio::time::sleep(Duration::from_millis(2)).await;
-                lag.deletion_sent();
+                lag.deletion_sent_at(tokio::time::Instant::now());
                 Completion::Done
             }
             Some("changing") => retry(StuckReason::Conflict, "it has changed"),
@@ -62,6 +62,14 @@ impl Work for Scripted {
 pub fn start(workers: usize) -> (Arc<Scripted>, Addr<Pool<Scripted>>) {
     let work = Arc::new(Scripted::default());
     (Arc::clone(&work), Pool::new(work, workers, Backoff::default(), HashSeed::new(1)).start())
+}
+
+/// One that works on these keys.
+pub fn working(workers: usize, keys: &[Key]) -> (Arc<Scripted>, Addr<Pool<Scripted>>) {
+    let (work, pool) = start(workers);
+    pool.do_send(PoolCommand::Open);
+    pool.do_send(Enqueue::from(keys.to_vec()));
+    (work, pool)
 }
 
 /// Waits until the tries meet the condition.

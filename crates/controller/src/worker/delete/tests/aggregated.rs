@@ -1,6 +1,7 @@
 //! Objects that another API server answers for: it may ignore what a DELETE is bound to.
 
-use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing, in_system};
+use crate::actors::tests::in_system;
+use crate::worker::delete::tests::scene::{FOREGROUND, Scene, Thing};
 use kube_gc_client::scripted::{Reply, Server};
 use kube_gc_client::{ApiSettings, Watchable};
 use kube_gc_core::mailbox::Completion;

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::advance;
 
-use super::scene::{Scene, Thing, in_system};
+use super::scene::{Scene, Thing};
 use crate::actors::pool::Outcome;
+use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
 use kube_gc_client::scripted::{Reply, Server};
 use kube_gc_core::graph::LARGE;
@@ -79,26 +80,6 @@ fn count(server: &Server, of: &str) -> usize {
 const GET_OWNER: &str = "GET /api/v1/namespaces/a/configmaps/owner";
 const GET_DEPENDENT: &str = "GET /api/v1/namespaces/a/configmaps/dependent";
 const DELETE_DEPENDENT: &str = "DELETE /api/v1/namespaces/a/configmaps/dependent";
-
-/// Rule 4.36. An owner that is denied in the end.
-#[test]
-fn a_dependent_of_an_owner_that_is_not_born_goes_when_it_is_old_enough() {
-    in_system(async {
-        let (owner, dependent) = family();
-        let (_, server, scene) = stage(&[&dependent]).await;
-        assert_eq!(wait(&scene.decide(&owner).await), GRACE);
-        assert_eq!(wait(&scene.decide(&dependent).await), GRACE);
-        assert_eq!(server.requests(), [GET_OWNER, GET_OWNER, GET_DEPENDENT]);
-
-        advance(GRACE / 2).await;
-        assert_eq!(wait(&scene.decide(&dependent).await), GRACE / 2, "it was queued for another reason");
-        assert_eq!(count(&server, GET_DEPENDENT), 1, "our own clock counts now");
-
-        advance(GRACE / 2).await;
-        assert!(matches!(scene.decide(&dependent).await, Completion::Done));
-        assert_eq!(server.requests()[4..], [GET_OWNER, DELETE_DEPENDENT]);
-    });
-}
 
 /// Rule 1.28. Who names an owner knows its uid, so a later dependent has no earlier owner.
 #[test]

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::scene::{FOREGROUND, ORPHAN, Scene, Thing, in_system};
+use super::scene::{FOREGROUND, Scene, Thing};
+use crate::actors::tests::in_system;
 use kube_gc_client::ApiSettings;
 use kube_gc_client::scripted::{ReceivedRequest, Reply, Server};
 use kube_gc_core::mailbox::Completion;
-use kube_gc_observe::telemetry::StuckReason;
 
 /// One request a second about single objects, and none at once.
 fn slow() -> ApiSettings {
@@ -33,48 +33,6 @@ fn family() -> (Thing, Thing) {
     let owner = Thing::new("owner", 1, &[]);
     let dependent = Thing::new("dependent", 2, &[&owner]);
     (owner.deleted(5, FOREGROUND), dependent)
-}
-
-/// The owner is deleted again, with Orphan, while the DELETE of its dependent waits for the rate
-/// limiter. Fails if the owner is checked before that wait and not after it.
-#[test]
-fn an_owner_deleted_again_with_orphan_during_the_rate_limit_keeps_its_dependent() {
-    in_system(async {
-        let (owner, dependent) = family();
-        let reply = owner.reply();
-        let server = answering(move |_| reply.clone());
-        let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
-        let change_of_mind = async {
-            sleep(Duration::from_millis(500)).await;
-            assert_eq!(server.requests(), ["GET /api/v1/namespaces/a/configmaps/owner"]);
-            scene.see(&owner.deleted(6, ORPHAN)).await;
-        };
-        let (outcome, ()) = tokio::join!(scene.decide(&dependent), change_of_mind);
-        assert_eq!(deletes(&server).len(), 0, "{:?}", server.requests());
-        assert!(
-            matches!(outcome, Completion::Retry { reason: StuckReason::Conflict, .. }),
-            "decided afresh: {outcome:?}"
-        );
-    });
-}
-
-/// The same change, but its event is late, so only the API server knows it. The confirmation is
-/// older than a second when the limiter admits the DELETE.
-#[test]
-fn a_confirmation_that_expires_during_the_rate_limit_is_repeated() {
-    in_system(async {
-        let (owner, dependent) = family();
-        let (waiting, orphaning) = (owner.reply(), owner.deleted(6, ORPHAN).reply());
-        let mut looks = 0;
-        let server = answering(move |_| {
-            looks += 1;
-            if looks == 1 { waiting.clone() } else { orphaning.clone() }
-        });
-        let scene = Scene::set(&server, slow(), &[&owner, &dependent]).await;
-        scene.decide(&dependent).await;
-        assert_eq!(deletes(&server).len(), 0, "{:?}", server.requests());
-        assert_eq!(server.seen().len(), 2, "{:?}", server.requests());
-    });
 }
 
 /// However slow the limiter is, and however many owners wait: the owners are looked up one after

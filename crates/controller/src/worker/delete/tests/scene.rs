@@ -1,38 +1,23 @@
 //! A small graph and a scripted API server, on one thread and under one clock.
 
-use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor as _, System};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::actors::absent_owner_cache::AbsentOwnerCache;
-use crate::actors::graph::{EffectSinks, GraphActor, Introduce, TakeInChanges};
+use crate::actors::graph::TakeInChanges;
 use crate::actors::graph_handle::GraphHandle;
 use crate::actors::graph_queue::GraphQueue;
 use crate::actors::pool::{Outcome, WorkerSlot};
-use crate::actors::supervision::on_fatal;
-use crate::actors::tests::{EPOCH, Sink, identity, reference, seen};
+use crate::actors::tests::{EPOCH, graph_on, identity, reference, seen};
 use crate::worker::context::WorkContext;
 use crate::worker::delete::{Births, DeleteWork};
-use kube_gc_client::EventRecorder;
 use kube_gc_client::scripted::{Reply, Server};
 use kube_gc_client::{ApiSettings, WriteGate};
-use kube_gc_core::graph::{DeletesProve, Intake, Partition, PartitionId, Sharding, WatchEvent};
-use kube_gc_core::object::{
-    Catalog, Finalizers, HashSeed, Identity, ObjectFacts, OwnerReference, ResourceVersion, ServedKind,
-};
-
-/// Runs a test with a clock that jumps ahead when all tasks wait.
-pub fn in_system<F: Future>(test: F) -> F::Output {
-    // A failed assertion is reported by the test, not by the end of the process.
-    on_fatal(|_| {});
-    let runtime =
-        || tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    System::with_tokio_rt(runtime).block_on(test)
-}
+use kube_gc_core::graph::WatchEvent;
+use kube_gc_core::object::{Finalizers, Identity, ObjectFacts, OwnerReference, ResourceVersion};
 
 /// A graph of ConfigMaps in the namespace `a`, and the work that decides on them.
 pub struct Scene {
@@ -52,7 +37,6 @@ pub struct Thing {
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
-pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
 
 impl Thing {
     pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
@@ -107,33 +91,8 @@ impl Thing {
 impl Scene {
     /// A synced graph that shows these, and a server.
     pub async fn set(server: &Server, settings: ApiSettings, things: &[&Thing]) -> Self {
-        let type_ = identity("a", "any").resource;
-        let mut catalog = Catalog::builder();
-        catalog.add(ServedKind { version: "v1".into(), resource: Arc::clone(&type_) });
-        let catalog = Arc::new(catalog.build());
-        let sharding = Sharding::new(NonZeroU16::MIN, HashSeed::new(1));
         let absent_owners = Arc::new(AbsentOwnerCache::new(10));
-        let partitions: Vec<_> = (0..sharding.count())
-            .map(|id| {
-                let sink = Sink.start();
-                let sinks = EffectSinks {
-                    delete: sink.clone().recipient(),
-                    orphan: sink.recipient(),
-                    absent_owners: Arc::clone(&absent_owners),
-                    event_recorder: EventRecorder::silent(),
-                    restore_fence: None,
-                };
-                let partition = Partition::new(PartitionId(id), sharding, Arc::clone(&catalog));
-                GraphActor::start(PartitionId(id), partition, sinks, None)
-            })
-            .collect();
-        for partition in &partitions {
-            partition.send(Introduce(partitions.clone())).await.unwrap();
-        }
-        let graph = GraphHandle::new(sharding, partitions);
-        let (resource, deletes_prove) = (Arc::clone(&type_), DeletesProve::Absence);
-        let started = Intake::MonitorStarted { resource, epoch: EPOCH, deletes_prove };
-        graph.take_in_everywhere(started).await.unwrap();
+        let graph = graph_on(None, &absent_owners).await;
         let api = server.api_with(settings, WriteGate::open());
         let context = WorkContext::bare(api, graph.clone(), absent_owners);
         let scene = Self { graph, work: Arc::new(DeleteWork::new(context)) };

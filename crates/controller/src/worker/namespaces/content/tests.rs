@@ -78,74 +78,16 @@ fn deletions(server: &Server) -> Vec<ReceivedRequest> {
     server.seen().into_iter().filter(|request| request.method == "DELETE").collect()
 }
 
-/// Rule 11.3.
-#[tokio::test]
-async fn the_next_page_follows_objects_that_are_held() {
-    let world = World::of(600, 500);
-    let (server, mut places) = (serving(&world), Places::new());
-    assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
-    let world = world.lock().unwrap();
-    assert_eq!((world.objects.len(), world.living()), (600, 0), "the held ones are left, and being deleted");
-    assert!(places.is_empty(), "{places:?}");
-    let methods: Vec<_> = server.seen().iter().map(|request| request.method.clone()).collect();
-    assert_eq!(methods, ["GET", "DELETE", "GET", "DELETE", "GET", "DELETE"], "a look before each page");
-}
-
-/// Rules 11.1 and 11.12: a token deletes by name, so it would delete what the new namespace has.
-#[tokio::test]
-async fn nothing_is_deleted_in_a_namespace_that_was_created_again_between_two_pages() {
-    let world = World::of(0, 1_200);
-    let (server, mut places) = (serving(&world), Places::new());
-    let again = Server::answering({
-        let world = Arc::clone(&world);
-        move |request| {
-            let mut world = world.lock().unwrap();
-            let answer = world.answer(request);
-            if request.method == "DELETE" {
-                world.uid = "another";
-            }
-            answer
-        }
-    });
-    assert_eq!(turn(&again, &mut places).await, ["the namespace has changed"]);
-    assert!(places.is_empty(), "the token is void");
-    assert_eq!(turn(&server, &mut places).await, ["the namespace has changed"]);
-    assert_eq!((deletions(&again).len(), deletions(&server).len()), (1, 0));
-    assert_eq!(world.lock().unwrap().living(), 700);
-}
-
-/// Rule 11.3.
-#[tokio::test]
-async fn a_token_that_has_expired_begins_at_the_first_page_again() {
-    let world = World::of(600, 100);
-    let mut is_expired = false;
-    let server = Server::answering({
-        let world = Arc::clone(&world);
-        move |request| {
-            if request.query("continue").is_some() && !std::mem::replace(&mut is_expired, true) {
-                return Reply::status(410, "the provided continue parameter is too old", "{}");
-            }
-            world.lock().unwrap().answer(request)
-        }
-    });
-    let mut places = Places::new();
-    assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
-    assert_eq!(world.lock().unwrap().living(), 0);
-    let pages: Vec<_> = deletions(&server).iter().map(|page| page.query("continue").is_some()).collect();
-    assert_eq!(pages, [false, true, false, true]);
-}
-
 /// Rule 11.7.
 #[tokio::test(start_paused = true)]
 async fn a_turn_deletes_a_bounded_number_of_pages_and_the_next_one_goes_on() {
     let world = World::of(PAGE * DELETED_PAGES + 700, 0);
     let (server, mut places) = (serving(&world), Places::new());
-    assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
-    assert_eq!(deletions(&server).len(), DELETED_PAGES);
-    assert_eq!((world.lock().unwrap().living(), places.len()), (700, 1));
-    assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
-    assert_eq!(deletions(&server).len(), DELETED_PAGES + 2, "nothing is deleted twice");
-    assert_eq!((world.lock().unwrap().living(), places.len()), (0, 0));
+    for (pages, living, left) in [(DELETED_PAGES, 700, 1), (DELETED_PAGES + 2, 0, 0)] {
+        assert_eq!(turn(&server, &mut places).await, Vec::<String>::new());
+        assert_eq!(deletions(&server).len(), pages, "nothing is deleted twice");
+        assert_eq!((world.lock().unwrap().living(), places.len()), (living, left));
+    }
 }
 
 /// Rule 11.7: a look at the first pages cannot show it.

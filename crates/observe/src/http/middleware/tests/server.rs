@@ -65,7 +65,7 @@ impl Server {
                 }),
             )
             .route("/stream", get(endless))
-            .route(crate::http::stream::PATH, get(endless))
+            .route(STREAM, get(endless))
             .route("/long", get(async || LONG.as_slice()))
             .route(
                 "/wait",

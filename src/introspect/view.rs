@@ -1,67 +1,15 @@
 //! What the debug pages show. The JSON fields are a public interface.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::time::SystemTime;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::page::IdleQuery;
-pub use crate::telemetry::ObjectView;
-use crate::telemetry::{Distribution, StuckReason};
+use super::queries::IdleQuery;
+use kube_gc_controller::worker::comparison::{DisagreementView, is_zero};
+use kube_gc_controller::worker::decision::OwnerView;
 use kube_gc_core::object::{GroupResource, ResourceVersion};
-use kube_gc_insight::{Explanation, Neighbourhood, Plan, State, StuckReport, Unseen};
-
-/// An actor that should have answered has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a part of the collector has stopped; see its log")]
-pub struct Ended;
-
-/// A point in time, in RFC 3339 to the second, as in Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Timestamp(pub SystemTime);
-
-impl Timestamp {
-    /// Now.
-    pub fn now() -> Self {
-        Self(SystemTime::now())
-    }
-}
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&humantime::format_rfc3339_seconds(self.0), f)
-    }
-}
-
-impl Serialize for Timestamp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-/// An owner reference and its classification, on `/debug/decisions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OwnerView {
-    /// `apiVersion` of the reference.
-    pub api_version: String,
-    /// `kind` of the reference.
-    pub kind: String,
-    /// `name` of the reference.
-    pub name: String,
-    /// `uid` of the reference.
-    pub uid: String,
-    /// Whether it blocks a foreground deletion of the owner.
-    pub blocking: bool,
-    /// Whether the owner is the managing controller.
-    pub controller: bool,
-    /// Its classification, such as `solid` or `absent`.
-    pub class: String,
-    /// The evidence for the classification.
-    pub evidence: String,
-    /// Why the lookup of the owner failed, in the server's own words.
-    pub error: Option<String>,
-}
+use kube_gc_insight::{Explanation, Neighbourhood, State, Unseen};
+use kube_gc_observe::telemetry::{Distribution, ObjectView, StuckReason, Timestamp};
 
 /// One monitor, on `/debug/monitors`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -240,30 +188,6 @@ pub struct DecisionView {
     pub owner: Option<ObjectView>,
 }
 
-/// A decision of a dry run that nobody else has carried out, on `/debug/decisions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DisagreementView {
-    /// The object.
-    pub object: ObjectView,
-    /// The action that the dry run decided.
-    pub action: &'static str,
-    /// The propagation policy; `null` unless the action is a deletion.
-    pub policy: Option<String>,
-    /// The owner references or the finalizer to remove; `null` if there are none.
-    pub detail: Option<String>,
-    /// The owners of the object, each with its state at the decision; at most 16.
-    pub owners: Vec<OwnerView>,
-    /// The number of further owners.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub more_owners: usize,
-    /// When the dry run first decided it.
-    pub predicted: Timestamp,
-    /// When the re-evaluation found that nobody had done it.
-    pub found: Timestamp,
-    /// The state of the object at the re-evaluation.
-    pub now: String,
-}
-
 /// The answer of `/debug/stuck`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StuckPage {
@@ -348,29 +272,16 @@ pub const fn hint(reason: StuckReason) -> &'static str {
     }
 }
 
-/// The answer of `/debug/stuck/causes`: that of `kube-gc stuck -o json`.
-#[derive(Clone, Debug, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CausesPage {
-    /// What holds the objects.
-    #[serde(flatten)]
-    pub report: StuckReport,
-    /// What could not be looked at.
-    pub incomplete: Vec<Unseen>,
-    /// As in the command's answer: no type is left out.
-    pub left_out: usize,
-}
-
-/// The answer of `/debug/plan`: that of `kube-gc plan -o json`.
+/// The answer of a command with `-o json`: `kube-gc stuck` or `kube-gc plan`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct PlanPage {
-    /// The plan.
+pub struct Answered<A> {
+    /// The answer.
     #[serde(flatten)]
-    pub plan: Plan,
+    pub answer: A,
     /// What could not be looked at.
     pub incomplete: Vec<Unseen>,
-    /// As in the command's answer: no type is left out.
+    /// No type is left out.
     pub left_out: usize,
 }
 
@@ -475,7 +386,174 @@ pub struct QueueSummary {
     pub longest_running_seconds: Option<f64>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_zero(count: &usize) -> bool {
-    *count == 0
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use serde_json::json;
+
+    use super::*;
+
+    const UID: &str = "0b1e5c1e-9b1a-4b58-8b7e-0f4b7a7e9d10";
+
+    /// 2026-11-20T12:00:00Z.
+    fn noon() -> Timestamp {
+        Timestamp(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_176_000))
+    }
+
+    fn widgets() -> MonitorStatus {
+        MonitorStatus {
+            group: "example.com".to_owned(),
+            version: "v1".to_owned(),
+            resource: "widgets".to_owned(),
+            synced: false,
+            since: noon(),
+            last_error: Some("conversion webhook failed:\nconnection refused".to_owned()),
+            failing_since: Some(noon()),
+        }
+    }
+
+    fn things() -> Undiscovered {
+        Undiscovered {
+            group: "things.example.com".to_owned(),
+            version: Some("v1".to_owned()),
+            since: noon(),
+            last_error: "service\nunavailable".to_owned(),
+        }
+    }
+
+    fn object() -> ObjectView {
+        ObjectView {
+            resource: "jobs.batch".to_owned(),
+            namespace: Some("a".to_owned()),
+            name: Some("b".to_owned()),
+            uid: UID.to_owned(),
+        }
+    }
+
+    /// The JSON fields are a public interface.
+    #[test]
+    fn pages_have_exactly_the_documented_fields() {
+        let object_fields = json!({ "resource": "jobs.batch", "namespace": "a", "name": "b", "uid": UID });
+        let monitors = json!({
+            "group": "example.com", "version": "v1", "resource": "widgets", "synced": false,
+            "since": "2026-11-20T12:00:00Z", "last_error": "conversion webhook failed:\nconnection refused",
+        });
+        assert_eq!(json!(widgets()), monitors);
+        let undiscovered = json!({
+            "group": "things.example.com", "version": "v1",
+            "since": "2026-11-20T12:00:00Z", "last_error": "service\nunavailable",
+        });
+        assert_eq!(json!(things()), undiscovered);
+
+        let queue = QueueStatus {
+            name: "q".to_owned(),
+            now: QueueSummary {
+                counts: QueueCounts { parked: 1, ..QueueCounts::default() },
+                oldest_ready_seconds: None,
+                longest_running_seconds: Some(0.5),
+            },
+            adds_total: 3,
+            retries_total: 2,
+            failing: vec![FailingItem {
+                object: object(),
+                attempts: 2,
+                since: noon(),
+                last_error: "denied".to_owned(),
+                next_retry_seconds: Some(1.5),
+            }],
+        };
+        let fields = json!({
+            "name": "q", "ready": 0, "processing": 0, "delayed": 0, "parked": 1,
+            "adds_total": 3, "retries_total": 2, "oldest_ready_seconds": null, "longest_running_seconds": 0.5,
+            "failing": [{
+                "object": object_fields, "attempts": 2, "since": "2026-11-20T12:00:00Z", "last_error": "denied",
+                "next_retry_seconds": 1.5,
+            }],
+        });
+        assert_eq!(json!(queue), fields);
+
+        let decision = DecisionView {
+            more_owners: 0,
+            at: noon(),
+            object: object(),
+            action: "delete",
+            policy: Some("Background"),
+            finalizer: None,
+            outcome: "denied",
+            error: Some("no".to_owned()),
+            owners: vec![OwnerView {
+                api_version: "v1".to_owned(),
+                kind: "Pod".to_owned(),
+                name: "owner".to_owned(),
+                uid: "u".to_owned(),
+                blocking: true,
+                controller: false,
+                class: "absent".to_owned(),
+                evidence: "live".to_owned(),
+                error: None,
+            }],
+            owner: None,
+        };
+        let page = DecisionsPage { total: 7, capacity: 2, decisions: vec![decision], disagreements: None };
+        let fields = json!({
+            "total": 7, "capacity": 2,
+            "decisions": [{
+                "at": "2026-11-20T12:00:00Z", "object": object_fields,
+                "action": "delete", "policy": "Background", "finalizer": null, "outcome": "denied", "error": "no",
+                "owners": [{
+                    "api_version": "v1", "kind": "Pod", "name": "owner", "uid": "u", "blocking": true,
+                    "controller": false, "class": "absent", "evidence": "live", "error": null,
+                }],
+                "owner": null,
+            }],
+        });
+        assert_eq!(json!(page), fields);
+
+        let stuck = StuckItem {
+            object: object(),
+            reason: StuckReason::Denied.name(),
+            since: noon(),
+            waiting_seconds: 3.5,
+            attempts: Some(2),
+            next_retry_seconds: None,
+            message: "no".to_owned(),
+            blocked_by: Vec::new(),
+            hint: hint(StuckReason::Denied),
+        };
+        let page = StuckPage { standby: false, totals: BTreeMap::from([("denied", 1)]), stuck: vec![stuck] };
+        let fields = json!({
+            "standby": false, "totals": { "denied": 1 },
+            "stuck": [{
+                "object": object_fields, "reason": "denied", "since": "2026-11-20T12:00:00Z",
+                "waiting_seconds": 3.5, "attempts": 2, "next_retry_seconds": null, "message": "no",
+                "hint": hint(StuckReason::Denied),
+            }],
+        });
+        assert_eq!(json!(page), fields);
+    }
+
+    #[test]
+    fn any_work_is_a_reason_not_to_be_idle() {
+        let parked_ok = IdleQuery { parked_ok: true, ..IdleQuery::default() };
+        let judge = |counts, unseen, others| {
+            let queues = BTreeMap::from([("q".to_owned(), counts)]);
+            IdleReport::judge(&parked_ok, queues, unseen, &[], others).idle
+        };
+        let none = QueueCounts::default();
+        let parked = QueueCounts { parked: 1, ..none };
+        assert!(judge(none, 0, vec![]) && judge(parked, 0, vec![]));
+        let queues = BTreeMap::from([("q".to_owned(), parked)]);
+        let report = IdleReport::judge(&IdleQuery::default(), queues, 0, &[], Vec::new());
+        assert_eq!((report.idle, report.reasons), (false, vec!["q: 1 parked".to_owned()]));
+        for (counts, unseen, others) in [
+            (QueueCounts { ready: 1, ..none }, 0, vec![]),
+            (QueueCounts { processing: 1, ..none }, 0, vec![]),
+            (QueueCounts { delayed: 1, ..none }, 0, vec![]),
+            (none, 1, vec![]),
+            (none, 0, vec!["syncing".to_owned()]),
+        ] {
+            assert!(!judge(counts, unseen, others));
+        }
+    }
 }

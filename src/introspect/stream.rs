@@ -21,13 +21,12 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::page::{ObjectQuery, TIMEOUT, json_line, read, text};
-use super::view::{Ended, NeighbourhoodPage, SummaryPage};
+use super::queries::ObjectQuery;
+use super::view::{NeighbourhoodPage, SummaryPage};
+use kube_gc_controller::actors::graph_handle::PartitionEnded;
+use kube_gc_observe::http::page::{TIMEOUT, json_line, read, text};
+use kube_gc_observe::http::{Closing, STREAM};
 
-/// The path of the page.
-pub(super) const PATH: &str = "/debug/stream";
-/// The most streams at a time. They do not count as requests.
-pub(super) const MAX_STREAMS: usize = 8;
 /// Questions about objects that are answered at a time, those of streams among them, so that people
 /// do not keep the partitions from their work.
 pub const CONCURRENT_QUESTIONS: usize = 4;
@@ -48,17 +47,16 @@ const LONGEST_STREAM: Duration = Duration::from_secs(30 * 60);
 /// How long a client that lost its stream waits before it connects again.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// The end of the listener. Each request has it among its extensions.
-#[derive(Clone, Debug)]
-pub(super) struct Closing(pub CancellationToken);
-
 /// What streams show.
 pub trait Streamed: Send + Sync + 'static {
     /// The collector at a glance.
-    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, Ended>>;
+    fn summary(&self) -> BoxFuture<'_, Result<SummaryPage, PartitionEnded>>;
 
     /// The owners and dependents of an object now; `None` if it is not in the graph.
-    fn look<'a>(&'a self, query: &'a ObjectQuery) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, Ended>>;
+    fn look<'a>(
+        &'a self,
+        query: &'a ObjectQuery,
+    ) -> BoxFuture<'a, Result<Option<NeighbourhoodPage>, PartitionEnded>>;
 }
 
 /// The page. Its questions take turns with others.
@@ -66,7 +64,7 @@ pub fn routes(shown: Arc<dyn Streamed>, questions: Arc<Semaphore>) -> Router {
     let (summary, hash_keys) = (Mutex::default(), RandomState::new());
     let streams = Arc::new(Streams { shown, questions, summary, hash_keys });
     let answer = async move |closing: Option<Extension<Closing>>, uri: Uri| streams.answer(&uri, closing);
-    Router::new().route(PATH, get(answer))
+    Router::new().route(STREAM, get(answer))
 }
 
 /// What all streams share.
@@ -121,7 +119,7 @@ impl Streams {
 }
 
 /// `None` if the collector ends or does not answer.
-async fn in_time<T>(answer: impl Future<Output = Result<T, Ended>>) -> Option<T> {
+async fn in_time<T>(answer: impl Future<Output = Result<T, PartitionEnded>>) -> Option<T> {
     timeout(TIMEOUT, answer).await.ok()?.ok()
 }
 
@@ -208,3 +206,6 @@ impl Followed {
         Some((self.sent.replace(hash) != Some(hash)).then_some(text))
     }
 }
+
+#[cfg(test)]
+mod tests;
