@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use super::connect::{self, rejected};
 use super::process::{block_on, termination};
 use super::run::Target;
-use super::{Error, ErrorKind, settings};
-use crate::insight::{InsightError, Session};
+use super::{Error, settings};
+use crate::insight::{InsightError, Session, Waiting};
 use kube_gc_client::WriteGate;
 use kube_gc_config::Settings;
 use kube_gc_core::object::Namespace;
@@ -27,44 +27,38 @@ pub struct Connection {
     pub namespace: Option<String>,
 }
 
-/// Connects, and asks. The question gets a token that a signal cancels; then it answers with what
-/// it knows. Nothing can be written.
+/// Connects, and asks. A signal ends the question early; then it answers with what it knows. Nothing can be
+/// written.
 ///
 /// # Errors
 ///
 /// The API server cannot be used.
 pub fn ask<A>(
     connection: &Connection,
-    question: impl AsyncFnOnce(&Session, CancellationToken) -> Result<A, InsightError>,
+    progress: fn(usize, usize),
+    question: impl AsyncFnOnce(&Session) -> Result<A, InsightError>,
 ) -> Result<Result<A, InsightError>, Error> {
-    block_on(1, |_| async {
-        let (server, session) = session(connection).await?;
-        let interrupted = CancellationToken::new();
-        let (cancel, signals) = (interrupted.clone(), termination()?);
-        tokio::spawn(async move {
-            signals.await;
-            cancel.cancel();
-        });
-        match question(&session, interrupted).await {
-            Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
-            answer => Ok(answer),
-        }
-    })?
-}
-
-async fn session(connection: &Connection) -> Result<(String, Session), Error> {
     let Connection { target, request_timeout, namespace } = connection;
     let defaults = Settings::default();
     let mut settings = settings::api(&defaults);
     settings.request_timeout = request_timeout.unwrap_or(settings.request_timeout);
-    let (connection, api) = connect::client(target, settings, WriteGate::dry_run()).await?;
-    let config = connection.config();
-    let server = config.cluster_url.to_string();
-    let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));
-    let session = Session::begin(api, defaults.discovery.ignored, namespace).await;
-    match session {
-        Ok(session) => Ok((server, session)),
-        Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
-        Err(error) => Err(Error::new(ErrorKind::Internal, error)),
-    }
+    block_on(1, |_| async {
+        let (connection, api) = connect::client(target, settings, WriteGate::dry_run()).await?;
+        let config = connection.config();
+        let server = config.cluster_url.to_string();
+        let namespace = Namespace::parse(namespace.as_ref().unwrap_or(&config.default_namespace));
+        let interrupted = CancellationToken::new();
+        let waiting = Waiting { progress, interrupted: interrupted.clone() };
+        let session = Session::begin(api, defaults.discovery.ignored, namespace, waiting).await;
+        let session = session.map_err(|error| rejected(&server, &error, RIGHT))?;
+        let signals = termination()?;
+        tokio::spawn(async move {
+            signals.await;
+            interrupted.cancel();
+        });
+        match question(&session).await {
+            Err(InsightError::Api(error)) => Err(rejected(&server, &error, RIGHT)),
+            answer => Ok(answer),
+        }
+    })?
 }

@@ -1,5 +1,6 @@
 //! The answers of `kube-gc explain`, `check`, `plan` and `stuck`.
 
+use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use schemars::JsonSchema;
@@ -7,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::InsightError;
 use super::collector::{Collector, Decision, Stuck};
-use super::lists::{INTERRUPTED, Lists, Watcher};
-use super::session::{ObjectArgument, Selection, Session, TypeFilter};
+use super::lists::{INTERRUPTED, Lists};
+use super::session::{ObjectArgument, Session, TypeFilter};
 use kube_gc_core::brake::Limits;
 use kube_gc_core::graph::{SearchQuery, ViewLimits};
-use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy};
+use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy, Uid};
 use kube_gc_core::text::{Thousands, bounded};
 use kube_gc_insight::{
     CheckReport, Explanation, NamespaceCondition, NamespaceContents, Plan, PlanQuery, StuckReport, Survey,
@@ -94,9 +95,8 @@ impl Session {
         &self,
         object: &ObjectArgument,
         filter: &TypeFilter,
-        watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        let mut lists = Lists::new(self, ViewLimits::default());
         let root = lists.root(object, filter).await?;
         let mut explanation = lists.ask(|asker| explain(asker, &root)).await;
         let is_namespace = root.resource.group_resource == GroupResource::new("", "namespaces");
@@ -121,18 +121,14 @@ impl Session {
     ///
     /// The server does not understand the selector. What cannot be listed or read is named in the
     /// answer.
-    pub async fn check(
-        &self,
-        scope: &QueryScope,
-        watcher: &Watcher<'_>,
-    ) -> Result<Answer<CheckReport>, InsightError> {
-        let (mut lists, selection) = self.listed(scope, watcher).await?;
-        let survey = Survey::of(&mut lists.graph, selection.as_ref().map(|selection| &selection.uids));
+    pub async fn check(&self, scope: &QueryScope) -> Result<Answer<CheckReport>, InsightError> {
+        let (mut lists, selected) = self.listed(scope).await?;
+        let survey = Survey::of(&mut lists.graph, selected.as_ref());
         let mut report = CheckReport::new(&survey);
         let mut not_asked = 0;
         let mut left = survey.suspects.len();
         for keys in survey.suspects.chunks(AT_A_TIME) {
-            if watcher.interrupted.is_cancelled() {
+            if self.waiting.interrupted.is_cancelled() {
                 lists.unseen.push(unseen(left, "object", INTERRUPTED.to_owned()));
                 break;
             }
@@ -151,19 +147,16 @@ impl Session {
     }
 
     /// Lists what `check` and `stuck` look at, and the objects that are meant among it.
-    async fn listed<'a>(
-        &'a self,
-        scope: &QueryScope,
-        watcher: &'a Watcher<'a>,
-    ) -> Result<(Lists<'a>, Option<Selection>), InsightError> {
-        let QueryScope { filter, selector, .. } = scope;
+    async fn listed(&self, scope: &QueryScope) -> Result<(Lists<'_>, Option<HashSet<Uid>>), InsightError> {
         let namespace = self.namespace_of(scope);
-        let selection = self.select(namespace, filter, selector.as_deref(), watcher).await?;
-        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        let mut lists = Lists::new(self, ViewLimits::default());
         lists.most_reads = MOST_READS;
-        lists.list(namespace, filter).await;
-        selection.iter().for_each(|selection| selection.add_unseen_to(&mut lists.unseen));
-        Ok((lists, selection))
+        let selected = match &scope.selector {
+            Some(selector) => Some(lists.select(namespace, &scope.filter, selector).await?),
+            None => None,
+        };
+        lists.list(namespace, &scope.filter).await;
+        Ok((lists, selected))
     }
 
     fn namespace_of(&self, scope: &QueryScope) -> Option<&Namespace> {
@@ -175,12 +168,8 @@ impl Session {
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub async fn plan(
-        &self,
-        asked: &PlanArgument,
-        watcher: &Watcher<'_>,
-    ) -> Result<Answer<Plan>, InsightError> {
-        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+    pub async fn plan(&self, asked: &PlanArgument) -> Result<Answer<Plan>, InsightError> {
+        let mut lists = Lists::new(self, ViewLimits::default());
         let root = lists.root(&asked.object, &asked.filter).await?;
         // A uid was looked for in all lists.
         let mut is_everything_listed = true;
@@ -209,13 +198,12 @@ impl Session {
         &self,
         scope: &QueryScope,
         older: Duration,
-        watcher: &Watcher<'_>,
     ) -> Result<Answer<StuckReport>, InsightError> {
-        let (mut lists, selection) = self.listed(scope, watcher).await?;
+        let (mut lists, selected) = self.listed(scope).await?;
         let before = SystemTime::now().checked_sub(older).unwrap_or(SystemTime::UNIX_EPOCH);
         // As the server writes it.
         let before = humantime::format_rfc3339_seconds(before).to_string();
-        let report = lists.stuck(&before, selection.as_ref().map(|selection| &selection.uids)).await;
+        let report = lists.stuck(&before, selected.as_ref()).await;
         if report.not_read > 0 {
             let why = format!("more than {} objects would have to be read", Thousands(MOST_READS));
             lists.unseen.push(unseen(report.not_read, "object", why));
@@ -233,9 +221,8 @@ impl Session {
         collector: &Collector,
         scope: &QueryScope,
         older: Duration,
-        watcher: &Watcher<'_>,
     ) -> Result<Answer<StuckReport>, InsightError> {
-        watcher.wait(collector.causes(self.namespace_of(scope), older)).await
+        self.wait(collector.causes(self.namespace_of(scope), older)).await
     }
 }
 
@@ -267,7 +254,7 @@ impl Lists<'_> {
     /// What the namespace controller says about a namespace.
     async fn conditions(&mut self, root: &Identity) -> Vec<NamespaceCondition> {
         let conditions = self.session.api.namespace_conditions(root);
-        let why = match self.watcher.interrupted.run_until_cancelled(conditions).await {
+        let why = match self.session.waiting.interrupted.run_until_cancelled(conditions).await {
             Some(Ok(conditions)) => return conditions,
             Some(Err(error)) => bounded(&error),
             None => INTERRUPTED.to_owned(),

@@ -5,11 +5,11 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
 use futures::StreamExt as _;
-use tokio_util::sync::CancellationToken;
 
 use super::InsightError;
 use super::answers::Answer;
-use super::session::{ObjectArgument, Session, TypeFilter};
+use super::session::{ObjectArgument, Session, TypeFilter, Waiting};
+use kube_gc_client::ErrorClass;
 use kube_gc_core::graph::{OwnerState, SearchQuery, ViewLimits};
 use kube_gc_core::object::{HashSeed, Identity, Key, Namespace, ResourceVersion, Uid};
 use kube_gc_core::text::bounded;
@@ -25,38 +25,15 @@ const MOST_READS: usize = 500;
 /// How many objects of a list are taken in at a time.
 const BATCH: usize = 500;
 
+/// The status of a request that the server does not understand.
+const BAD_REQUEST: u16 = 400;
+
 /// Why something was not looked at, after Ctrl-C.
 pub(super) const INTERRUPTED: &str = "interrupted";
-
-/// Who waits for a command.
-pub struct Watcher<'a> {
-    /// Is told how many of how many types have been listed.
-    pub progress: &'a (dyn Fn(usize, usize) + Sync),
-    /// Ends lists and reads early. What is known until then is shown.
-    pub interrupted: CancellationToken,
-}
-
-impl Watcher<'_> {
-    /// Waits for something without which there is no answer.
-    ///
-    /// # Errors
-    ///
-    /// That of the answer, or somebody has ended the command.
-    pub async fn wait<T, E: Into<InsightError>>(
-        &self,
-        answer: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, InsightError> {
-        match self.interrupted.run_until_cancelled(answer).await {
-            Some(answer) => answer.map_err(Into::into),
-            None => Err(InsightError::Interrupted),
-        }
-    }
-}
 
 /// What one question has read.
 pub(super) struct Lists<'a> {
     pub session: &'a Session,
-    pub watcher: &'a Watcher<'a>,
     pub graph: LocalGraph,
     knowledge: Knowledge,
     limits: ViewLimits,
@@ -69,13 +46,13 @@ pub(super) struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    pub fn new(session: &'a Session, limits: ViewLimits, watcher: &'a Watcher<'a>) -> Self {
+    pub fn new(session: &'a Session, limits: ViewLimits) -> Self {
         // The standard library takes its keys from the system's random numbers.
         let seed = HashSeed::new(RandomState::new().hash_one(0));
         let graph = LocalGraph::new(&session.discovered.catalog, seed);
         let unseen = session.undiscovered();
         let knowledge = Knowledge::default();
-        Self { session, watcher, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
+        Self { session, graph, knowledge, limits, most_reads: MOST_READS, unseen, left_out: 0 }
     }
 
     /// Shows so many dependents of each owner and type from now on.
@@ -92,7 +69,7 @@ impl<'a> Lists<'a> {
     ) -> Result<Identity, InsightError> {
         let uid = match object {
             ObjectArgument::Named { of_type, name } => {
-                let (identity, live) = self.watcher.wait(self.session.find(of_type, name)).await?;
+                let (identity, live) = self.session.wait(self.session.find(of_type, name)).await?;
                 self.knowledge.learn(Fact::Live(identity.clone(), Live::Found(Box::new(live))));
                 return Ok(identity);
             }
@@ -119,10 +96,11 @@ impl<'a> Lists<'a> {
             self.graph.begin(resource);
         }
         // Objects are taken in while lists go on, so that no list is in memory twice.
-        let (session, watcher, graph) = (self.session, self.watcher, Mutex::new(&mut self.graph));
+        let (session, graph) = (self.session, Mutex::new(&mut self.graph));
+        let Waiting { progress, interrupted } = &session.waiting;
         let graph = || graph.lock().unwrap_or_else(PoisonError::into_inner);
         let (of, mut done) = (types.len(), 0);
-        (watcher.progress)(done, of);
+        progress(done, of);
         let mut lists = futures::stream::iter(types)
             .map(async |resource| {
                 let mut batch = Vec::new();
@@ -132,7 +110,7 @@ impl<'a> Lists<'a> {
                         graph().add(&resource, std::mem::take(&mut batch));
                     }
                 });
-                let listed = watcher.interrupted.run_until_cancelled(list).await;
+                let listed = interrupted.run_until_cancelled(list).await;
                 graph().add(&resource, batch);
                 let why = match listed {
                     Some(Ok(version)) => {
@@ -147,12 +125,53 @@ impl<'a> Lists<'a> {
             .buffer_unordered(AT_ONCE);
         while let Some(unseen) = lists.next().await {
             done += 1;
-            (watcher.progress)(done, of);
+            progress(done, of);
             self.unseen.extend(unseen);
         }
         drop(lists);
         self.unseen.sort();
+        // What no list shows is named once.
+        self.unseen.dedup_by(|one, other| one.what == other.what);
         self.knowledge.forget_graph();
+    }
+
+    /// Lists the objects that a selector names. What cannot be listed is unseen.
+    ///
+    /// # Errors
+    ///
+    /// The server does not understand the selector.
+    pub async fn select(
+        &mut self,
+        namespace: Option<&Namespace>,
+        filter: &TypeFilter,
+        selector: &str,
+    ) -> Result<HashSet<Uid>, InsightError> {
+        let (session, interrupted) = (self.session, &self.session.waiting.interrupted);
+        let (types, _) = session.types(namespace, filter);
+        let mut lists = futures::stream::iter(types)
+            .map(async |resource| {
+                let mut uids = Vec::new();
+                let list = session
+                    .api
+                    .list_selected(&resource, namespace, Some(selector), |facts| uids.push(facts.uid));
+                let listed = interrupted.run_until_cancelled(list).await;
+                (resource, uids, listed)
+            })
+            .buffer_unordered(AT_ONCE);
+        let mut selected = HashSet::new();
+        while let Some((resource, uids, listed)) = lists.next().await {
+            selected.extend(uids);
+            let why = match listed {
+                Some(Ok(_)) => continue,
+                Some(Err(error)) if error.class == ErrorClass::Refused && error.code == Some(BAD_REQUEST) => {
+                    return Err(InsightError::Selector(bounded(&error)));
+                }
+                Some(Err(error)) => bounded(&error),
+                None => INTERRUPTED.to_owned(),
+            };
+            self.unseen.push(Unseen { what: resource.group_resource.to_string(), why });
+        }
+        Ok(selected)
     }
 
     /// The version of an object in the list.
@@ -198,7 +217,7 @@ impl<'a> Lists<'a> {
 
     /// Finds out what a question needs.
     async fn find_out(&mut self, needs: Vec<Need>) {
-        let (session, interrupted) = (self.session, &self.watcher.interrupted);
+        let (session, interrupted) = (self.session, &self.session.waiting.interrupted);
         let reads = self.graph.learn(needs, self.limits, &mut self.knowledge);
         let mut reads = futures::stream::iter(reads)
             .map(async |identity| {

@@ -15,8 +15,7 @@ use kube_gc_client::ApiError;
 
 pub use answers::{ExplainAnswer, PlanArgument, QueryScope};
 pub use collector::{Collector, CollectorError, Credentials, Decision, Endpoint, SearchScope, Stuck};
-pub use lists::Watcher;
-pub use session::{ObjectArgument, Session, TypeFilter};
+pub use session::{ObjectArgument, Session, TypeFilter, Waiting};
 pub use source::Source;
 pub use tree::{Hidden, MOST_OBJECTS, TreeAnswer, TreeQuery};
 

@@ -37,6 +37,9 @@ fn refine(schema: &mut Schema) {
     if schema.get("properties").is_some() {
         schema.insert("additionalProperties".to_owned(), false.into());
     }
+    // How we read what a collector answers is no business of who reads the output.
+    schema.remove("default");
+    schema.remove("readOnly");
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = plain(text);
     }

@@ -1,17 +1,14 @@
 //! One command's view of a cluster: what it serves, how objects are named, and which types and objects
 //! are meant.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
 use wildmatch::WildMatch;
 
 use super::InsightError;
-use super::lists::{AT_ONCE, INTERRUPTED, Watcher};
-use kube_gc_client::{Api, Discovered, ErrorClass, GroupFailure};
+use kube_gc_client::{Api, ApiError, Discovered, GroupFailure};
 use kube_gc_core::object::{GroupResource, Identity, Namespace, ResourceType, Scope, Uid};
-use kube_gc_core::text::bounded;
 use kube_gc_insight::{LiveObject, Unseen};
 
 /// What a command knows of the cluster.
@@ -22,6 +19,16 @@ pub struct Session {
     pub(super) ignored: Vec<GroupResource>,
     /// The namespace of namespaced objects.
     pub(super) namespace: Option<Namespace>,
+    pub(super) waiting: Waiting,
+}
+
+/// Who waits for a command.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    /// Is told how many of how many types have been listed.
+    pub progress: fn(usize, usize),
+    /// Ends lists and reads early. What is known until then is shown.
+    pub interrupted: CancellationToken,
 }
 
 impl Session {
@@ -34,9 +41,21 @@ impl Session {
         api: Api,
         ignored: Vec<GroupResource>,
         namespace: Option<Namespace>,
-    ) -> Result<Self, InsightError> {
-        let discovered = api.discover(None).await.map_err(InsightError::Api)?;
-        Ok(Self { api, discovered, ignored, namespace })
+        waiting: Waiting,
+    ) -> Result<Self, ApiError> {
+        let discovered = api.discover(None).await?;
+        Ok(Self { api, discovered, ignored, namespace, waiting })
+    }
+
+    /// Waits for something without which there is no answer.
+    pub(super) async fn wait<T, E: Into<InsightError>>(
+        &self,
+        answer: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, InsightError> {
+        match self.waiting.interrupted.run_until_cancelled(answer).await {
+            Some(answer) => answer.map_err(Into::into),
+            None => Err(InsightError::Interrupted),
+        }
     }
 
     /// Finds the object that a type and a name stand for.
@@ -90,13 +109,8 @@ impl Session {
 /// The object of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObjectArgument {
-    /// A type, in any form that kubectl knows, and a name.
-    Named {
-        /// `TYPE`, `TYPE.GROUP` or `TYPE.VERSION.GROUP`.
-        of_type: String,
-        /// The object's name.
-        name: String,
-    },
+    /// A type as `TYPE`, `TYPE.GROUP` or `TYPE.VERSION.GROUP`, and a name.
+    Named { of_type: String, name: String },
     /// A uid.
     Uid(Uid),
 }
@@ -149,70 +163,6 @@ impl TypeFilter {
         let name = resource.to_string();
         let any = |patterns: &[String]| patterns.iter().any(|pattern| WildMatch::new(pattern).matches(&name));
         (self.only.is_empty() || any(&self.only)) && !any(&self.without)
-    }
-}
-
-/// The status of a request that the server does not understand.
-const BAD_REQUEST: u16 = 400;
-
-/// The objects that a selector names.
-#[derive(Debug, Default)]
-pub(super) struct Selection {
-    pub uids: HashSet<Uid>,
-    /// The types that could not be listed.
-    pub unseen: Vec<Unseen>,
-}
-
-impl Selection {
-    /// Adds what could not be listed, unless it is named already.
-    pub fn add_unseen_to(&self, unseen: &mut Vec<Unseen>) {
-        for missing in &self.unseen {
-            if !unseen.iter().any(|known| known.what == missing.what) {
-                unseen.push(missing.clone());
-            }
-        }
-    }
-}
-
-impl Session {
-    /// Lists the objects that a selector names; `None` if there is no selector.
-    ///
-    /// # Errors
-    ///
-    /// The server does not understand the selector.
-    pub(super) async fn select(
-        &self,
-        namespace: Option<&Namespace>,
-        filter: &TypeFilter,
-        selector: Option<&str>,
-        watcher: &Watcher<'_>,
-    ) -> Result<Option<Selection>, InsightError> {
-        let Some(selector) = selector else { return Ok(None) };
-        let (types, _) = self.types(namespace, filter);
-        let mut lists = futures::stream::iter(types)
-            .map(async |resource| {
-                let mut uids = Vec::new();
-                let list = self
-                    .api
-                    .list_selected(&resource, namespace, Some(selector), |facts| uids.push(facts.uid));
-                let listed = watcher.interrupted.run_until_cancelled(list).await;
-                (resource, uids, listed)
-            })
-            .buffer_unordered(AT_ONCE);
-        let mut selection = Selection::default();
-        while let Some((resource, uids, listed)) = lists.next().await {
-            selection.uids.extend(uids);
-            let why = match listed {
-                Some(Ok(_)) => continue,
-                Some(Err(error)) if error.class == ErrorClass::Refused && error.code == Some(BAD_REQUEST) => {
-                    return Err(InsightError::Selector(bounded(&error)));
-                }
-                Some(Err(error)) => bounded(&error),
-                None => INTERRUPTED.to_owned(),
-            };
-            selection.unseen.push(Unseen { what: resource.group_resource.to_string(), why });
-        }
-        Ok(Some(selection))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::answers::{Answer, ExplainAnswer, PlanArgument};
 use super::collector::{Collector, ObjectRef, SearchScope, find};
-use super::lists::{Lists, Watcher};
+use super::lists::Lists;
 use super::session::{ObjectArgument, Session};
 use super::tree::{MOST_OBJECTS, MOST_ROWS, TreeAnswer, TreeQuery};
 use super::{Credentials, Endpoint, InsightError};
@@ -21,15 +21,8 @@ pub enum Source {
     Lists,
     /// The collector at this address.
     Collector(Box<Endpoint>),
-    /// The collector that is found in the cluster.
-    Found {
-        /// Where it is looked for.
-        place: SearchScope,
-        /// What it takes to be answered.
-        credentials: Credentials,
-        /// Whether there is no answer without one; else lists answer.
-        required: bool,
-    },
+    /// The collector that is found in the cluster. Unless it is `required`, lists answer without one.
+    Found { place: SearchScope, credentials: Credentials, required: bool },
 }
 
 impl Session {
@@ -42,22 +35,21 @@ impl Session {
     pub async fn answer<A>(
         &self,
         source: &Source,
-        watcher: &Watcher<'_>,
-        of_collector: impl AsyncFnOnce(&Self, &Collector, &Watcher<'_>) -> Result<A, InsightError>,
-        of_lists: impl AsyncFnOnce(&Self, &Watcher<'_>) -> Result<A, InsightError>,
+        of_collector: impl AsyncFnOnce(&Self, &Collector) -> Result<A, InsightError>,
+        of_lists: impl AsyncFnOnce(&Self) -> Result<A, InsightError>,
     ) -> Result<(A, Option<String>), InsightError> {
-        let (collector, mut note) = self.choose(source, watcher).await?;
+        let (collector, mut note) = self.choose(source).await?;
         if let Some(collector) = collector {
             let is_optional = matches!(source, Source::Found { required: false, .. });
-            match of_collector(self, &collector, watcher).await {
+            match of_collector(self, &collector).await {
                 Ok(answer) => return Ok((answer, note)),
-                Err(error) if is_optional && !watcher.interrupted.is_cancelled() => {
+                Err(error) if is_optional && !self.waiting.interrupted.is_cancelled() => {
                     note = Some(from_lists(&error));
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok((of_lists(self, watcher).await?, note))
+        Ok((of_lists(self).await?, note))
     }
 
     /// The collector, after it has said that it is one, or nothing if lists answer; and what there is to say
@@ -66,19 +58,15 @@ impl Session {
     /// # Errors
     ///
     /// The collector that was asked for cannot be found or reached, or is none.
-    pub async fn choose(
-        &self,
-        source: &Source,
-        watcher: &Watcher<'_>,
-    ) -> Result<(Option<Collector>, Option<String>), InsightError> {
+    pub async fn choose(&self, source: &Source) -> Result<(Option<Collector>, Option<String>), InsightError> {
         match source {
             Source::Lists => Ok((None, None)),
             Source::Collector(endpoint) => {
-                let collector = watcher.wait(Collector::at(Endpoint::clone(endpoint))).await?;
+                let collector = self.wait(Collector::at(Endpoint::clone(endpoint))).await?;
                 Ok((Some(collector), None))
             }
             Source::Found { place, credentials, required } => {
-                match Box::pin(watcher.wait(find(&self.api, place, credentials))).await {
+                match Box::pin(self.wait(find(&self.api, place, credentials))).await {
                     Ok(collector) => {
                         let standby = if collector.is_standby() { ", a standby" } else { "" };
                         let note = format!("From the collector at {collector}{standby}");
@@ -103,18 +91,17 @@ impl Session {
     async fn page_about<A, E: Into<InsightError>>(
         &self,
         object: &ObjectArgument,
-        watcher: &Watcher<'_>,
         ask: impl AsyncFnOnce(&ObjectRef) -> Result<Option<A>, E>,
     ) -> Result<(ObjectRef, A), InsightError> {
         let object = match object {
             ObjectArgument::Uid(uid) => ObjectRef { uid: uid.clone(), resource: None },
             ObjectArgument::Named { of_type, name } => {
-                let (identity, _) = watcher.wait(self.find(of_type, name)).await?;
+                let (identity, _) = self.wait(self.find(of_type, name)).await?;
                 let resource = Some(identity.resource.group_resource.clone());
                 ObjectRef { uid: identity.uid, resource }
             }
         };
-        let page = Box::pin(watcher.wait(ask(&object))).await?;
+        let page = Box::pin(self.wait(ask(&object))).await?;
         let page = page.ok_or_else(|| {
             InsightError::NoSuchObject(format!(
                 "the graph of the collector has no object with the uid {}; --from lists asks the API server",
@@ -133,17 +120,16 @@ impl Session {
         &self,
         collector: &Collector,
         query: &TreeQuery,
-        watcher: &Watcher<'_>,
     ) -> Result<TreeAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.neighbourhood(of, query, MOST_OBJECTS).await;
-        let (object, mut page) = self.page_about(&query.object, watcher, ask).await?;
+        let (object, mut page) = self.page_about(&query.object, ask).await?;
         if query.compares(&page.shown)
             && let Some(most) = query.candidates().nth(1)
         {
             let wider = TreeQuery { most, ..query.clone() };
             let found = collector.neighbourhood(&object, &wider, MOST_ROWS);
             // All that fits on one page.
-            if let Some(found) = Box::pin(watcher.wait(found)).await?
+            if let Some(found) = Box::pin(self.wait(found)).await?
                 && found.next.is_none()
             {
                 page = found;
@@ -153,7 +139,7 @@ impl Session {
         for node in &mut page.shown.nodes {
             node.identity = self.identity(&node.name);
         }
-        let mut lists = Lists::new(self, ViewLimits::default(), watcher);
+        let mut lists = Lists::new(self, ViewLimits::default());
         let shown = lists.ranked(page.shown, query).await;
         Ok(TreeAnswer { shown, incomplete: page.incomplete, left_out: 0 })
     }
@@ -167,10 +153,9 @@ impl Session {
         &self,
         collector: &Collector,
         object: &ObjectArgument,
-        watcher: &Watcher<'_>,
     ) -> Result<ExplainAnswer, InsightError> {
         let ask = async |of: &ObjectRef| collector.page(&format!("/debug/explain?{of}")).await;
-        Ok(self.page_about(object, watcher, ask).await?.1)
+        Ok(self.page_about(object, ask).await?.1)
     }
 
     /// What happens to every object if one is deleted, from a collector.
@@ -182,14 +167,13 @@ impl Session {
         &self,
         collector: &Collector,
         asked: &PlanArgument,
-        watcher: &Watcher<'_>,
     ) -> Result<Answer<Plan>, InsightError> {
         let policy = asked.policy.to_string().to_lowercase();
         let limit = asked.listed.clamp(1, MOST_PLANNED);
         let ask = async |of: &ObjectRef| {
             collector.page(&format!("/debug/plan?{of}&policy={policy}&limit={limit}")).await
         };
-        Ok(self.page_about(&asked.object, watcher, ask).await?.1)
+        Ok(self.page_about(&asked.object, ask).await?.1)
     }
 
     /// The identity that a name stands for, which answers of a collector leave out.

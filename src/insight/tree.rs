@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::answers::Answer;
 use super::collector::Collector;
-use super::lists::{AT_ONCE, Lists, Watcher};
+use super::lists::{AT_ONCE, Lists};
 use super::session::{ObjectArgument, Session, TypeFilter};
 use super::{CollectorError, InsightError};
 use kube_gc_core::graph::ViewLimits;
@@ -90,9 +90,9 @@ impl Session {
     /// # Errors
     ///
     /// There is no such object, or it cannot be read.
-    pub async fn tree(&self, query: &TreeQuery, watcher: &Watcher<'_>) -> Result<TreeAnswer, InsightError> {
+    pub async fn tree(&self, query: &TreeQuery) -> Result<TreeAnswer, InsightError> {
         let limits = ViewLimits { dependents_of_a_type: query.most, ..ViewLimits::default() };
-        let mut lists = Lists::new(self, limits, watcher);
+        let mut lists = Lists::new(self, limits);
         let root = lists.root(&query.object, &query.filter).await?;
         if matches!(query.object, ObjectArgument::Named { .. }) && query.down > 0 {
             lists.list(root.namespace.as_ref(), &query.filter).await;
@@ -160,7 +160,7 @@ impl Lists<'_> {
                 }
             })
             .buffer_unordered(AT_ONCE);
-        while let Some(Some(())) = self.watcher.interrupted.run_until_cancelled(rows.next()).await {}
+        while let Some(Some(())) = self.session.waiting.interrupted.run_until_cancelled(rows.next()).await {}
     }
 }
 
@@ -243,19 +243,18 @@ impl Session {
         &self,
         collector: Option<&Collector>,
         query: &TreeQuery,
-        watcher: &Watcher<'_>,
         mut show: impl FnMut(&TreeAnswer) -> bool,
     ) -> Result<(), InsightError> {
         let mut is_first = true;
         loop {
             let next = Instant::now() + INTERVAL;
             let answer = match collector {
-                Some(collector) => self.tree_from(collector, query, watcher).await,
-                None => self.tree(query, watcher).await,
+                Some(collector) => self.tree_from(collector, query).await,
+                None => self.tree(query).await,
             };
             match answer {
                 // What is half known after Ctrl-C is no change.
-                _ if watcher.interrupted.is_cancelled() && !is_first => return Ok(()),
+                _ if self.waiting.interrupted.is_cancelled() && !is_first => return Ok(()),
                 Ok(answer) if !show(&answer) => return Ok(()),
                 Ok(_) => is_first = false,
                 Err(InsightError::NoSuchObject(_)) if !is_first => return Ok(()),
@@ -263,7 +262,7 @@ impl Session {
                 Err(InsightError::Collector(CollectorError::Unreachable { .. })) if !is_first => {}
                 Err(error) => return Err(error),
             }
-            if watcher.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
+            if self.waiting.interrupted.run_until_cancelled(sleep_until(next)).await.is_none() {
                 return Ok(());
             }
         }

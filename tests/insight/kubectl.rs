@@ -43,57 +43,56 @@ async fn run(stage: &Stage, program: &str, arguments: &[&str]) -> Result<Ran> {
     })
 }
 
+/// Runs a command line, and fails unless it ends with this exit code and says all of this.
+async fn says(stage: &Stage, line: &str, code: i32, said: &[&str]) -> Result<()> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let ran = run(stage, words[0], &words[1..]).await?;
+    let text = format!("{}{}", ran.out, ran.err);
+    ensure!(ran.code == code && said.iter().all(|said| text.contains(said)), "{line}: {ran:?}");
+    Ok(())
+}
+
 async fn kubectl_runs_the_plugin() -> Result<()> {
     let stage = Stage::set().await?;
     let ns = stage.cluster.namespace().await?;
     let root = ns.configmap("root").create().await?;
     ns.secret("item").owned_by(&root).create().await?;
-    let kubectl =
-        async |line: &str| run(&stage, "kubectl", &line.split_whitespace().collect::<Vec<_>>()).await;
-    let ran = kubectl(&format!("gc tree cm/root -n {} -o name", ns.name())).await?;
-    ensure!(ran.code == 0 && ran.out == "configmap/root\nsecret/item\n", "{ran:?}");
-
-    let help = kubectl("gc check --help").await?;
-    ensure!(help.code == 0 && help.out.contains("Usage: kubectl gc check [OPTIONS]"), "{help:?}");
-    ensure!(
-        help.out.contains("    kubectl gc check -n shop\n") && !help.out.contains("kube-gc "),
-        "{help:?}"
-    );
-    let help = kubectl("gc --help").await?;
-    ensure!(help.out.contains("Usage: kubectl gc <COMMAND>"), "{help:?}");
-
-    let wrong = kubectl("gc tree cm/root --depht 3").await?;
-    ensure!(wrong.code == 2 && wrong.err.contains("Usage: kubectl gc tree"), "{wrong:?}");
-    let wrong = kubectl(&format!("gc explain cm/nothing -n {}", ns.name())).await?;
-    ensure!(
-        wrong.code == 8 && wrong.err.starts_with("kubectl gc: there is no ConfigMap/nothing"),
-        "{wrong:?}"
-    );
-    let list = kubectl("plugin list").await?;
-    ensure!(list.out.contains("/kubectl-gc\n"), "{list:?}");
-    stage.clear().await
+    let usage = "Usage: kubectl gc check [OPTIONS]";
+    let in_ns = |line: &str| format!("{line} -n {}", ns.name());
+    for (line, code, said) in [
+        (in_ns("kubectl gc tree cm/root -o name"), 0, &["configmap/root\nsecret/item\n"][..]),
+        ("kubectl gc check --help".to_owned(), 0, &[usage, "    kubectl gc check -n shop\n"]),
+        ("kubectl gc --help".to_owned(), 0, &["Usage: kubectl gc <COMMAND>"]),
+        ("kubectl gc tree cm/root --depht 3".to_owned(), 2, &["Usage: kubectl gc tree"]),
+        (in_ns("kubectl gc explain cm/nothing"), 8, &["kubectl gc: there is no ConfigMap/nothing"]),
+        ("kubectl plugin list".to_owned(), 0, &["/kubectl-gc\n"]),
+    ] {
+        says(&stage, &line, code, said).await?;
+    }
+    Ok(())
 }
 
 async fn kubectl_completes_the_plugin() -> Result<()> {
     let stage = Stage::set().await?;
-    let completed = async |words: &[&str]| -> Result<Vec<String>> {
+    for (words, expected) in [
+        (&["ch"][..], &["check"][..]),
+        (&["check", "--fail"], &["--fail-on"]),
+        (&["check", "--fail-on", ""], &["deletes", "leaks", "odd", "never"]),
+        (&["tree", "-o", "j"], &["json"]),
+    ] {
         let ran = run(&stage, "kubectl", &[&["__complete", "gc"][..], words].concat()).await?;
         ensure!(ran.code == 0 && ran.err.contains("ShellCompDirectiveNoFileComp"), "{ran:?}");
         let candidates = ran.out.lines().filter(|line| !line.starts_with(':'));
-        Ok(candidates.filter_map(|line| line.split('\t').next()).map(str::to_owned).collect())
-    };
-    ensure!(completed(&["ch"]).await? == ["check"]);
-    ensure!(completed(&[""]).await?.iter().any(|word| word == "tree"));
-    ensure!(completed(&["check", "--fail"]).await? == ["--fail-on"]);
-    ensure!(completed(&["check", "--fail-on", ""]).await? == ["deletes", "leaks", "odd", "never"]);
-    ensure!(completed(&["tree", "-o", "j"]).await? == ["json"]);
-    stage.clear().await
+        ensure!(
+            candidates.filter_map(|line| line.split('\t').next()).eq(expected.iter().copied()),
+            "{ran:?}"
+        );
+    }
+    Ok(())
 }
 
 async fn shells_complete_the_command_line() -> Result<()> {
     let stage = Stage::set().await?;
-    let ran = run(&stage, "kubectl-gc", &["completion", "zsh"]).await?;
-    ensure!(ran.code == 0 && ran.out.starts_with("#compdef kubectl-gc"), "{ran:?}");
     // bash calls the function that the script has registered, which fills COMPREPLY with what fits.
     let binary = target::binary();
     let script = "PATH=${1%/*}:$PATH; source <(kube-gc completion bash); registered=$(complete -p kube-gc); \
@@ -102,17 +101,18 @@ async fn shells_complete_the_command_line() -> Result<()> {
     let binary = binary.to_str().context("not UTF-8")?;
     let ran = run(&stage, "bash", &["-c", script, "bash", binary]).await?;
     ensure!(ran.out == "deletes\n", "{ran:?}");
-    let ran = run(&stage, binary, &["completion", "fish"]).await?;
-    ensure!(ran.code == 0 && ran.out.contains("--command kube-gc"), "{ran:?}");
     for shell in ["bash", "zsh", "fish"] {
         let script = "_CLAP_COMPLETE_INDEX=3 _KUBE_GC_COMPLETE=$2 \"$1\" -- kube-gc check --fail-on d";
         let ran = run(&stage, "bash", &["-c", script, "bash", binary, shell]).await?;
         ensure!(ran.code == 0 && ran.out.starts_with("deletes"), "{ran:?}");
     }
-    let ran =
-        run(&stage, "bash", &["-c", "_KUBE_GC_COMPLETE=tcsh \"$1\" -- kube-gc c", "bash", binary]).await?;
-    ensure!(ran.code == 2 && ran.err.contains("`bash`, `zsh`, `fish`"), "{ran:?}");
-    let ran = run(&stage, binary, &["completion", "tcsh"]).await?;
-    ensure!(ran.code == 2, "{ran:?}");
-    stage.clear().await
+    for (line, code, said) in [
+        ("kubectl-gc completion zsh".to_owned(), 0, "#compdef kubectl-gc"),
+        (format!("{binary} completion fish"), 0, "--command kube-gc"),
+        (format!("env _KUBE_GC_COMPLETE=tcsh {binary} -- kube-gc c"), 2, "`bash`, `zsh`, `fish`"),
+        (format!("{binary} completion tcsh"), 2, "tcsh"),
+    ] {
+        says(&stage, &line, code, &[said]).await?;
+    }
+    Ok(())
 }

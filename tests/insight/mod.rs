@@ -24,12 +24,6 @@ use serde_json::Value;
 use kube_gc_testkit::harness::Module;
 use kube_gc_testkit::{schema, target};
 
-const TREE: &str = include_str!("../../docs/schemas/tree.json");
-const EXPLANATION: &str = include_str!("../../docs/schemas/explanation.json");
-const PLAN: &str = include_str!("../../docs/schemas/plan.json");
-const CHECK: &str = include_str!("../../docs/schemas/check.json");
-const STUCK: &str = include_str!("../../docs/schemas/stuck.json");
-
 /// All scenarios.
 pub const ALL: &[Module] = &[
     check::SCENARIOS,
@@ -70,14 +64,10 @@ impl Ran {
 
 /// Fails unless an answer fits the schema of its kind.
 pub fn fits_schema(answer: &Value) -> Result<()> {
-    let schema = match answer["kind"].as_str() {
-        Some("Tree") => TREE,
-        Some("Plan") => PLAN,
-        Some("Check") => CHECK,
-        Some("Stuck") => STUCK,
-        _ => EXPLANATION,
-    };
-    schema::check(&serde_json::from_str(schema)?, answer).map_err(anyhow::Error::msg)
+    let kind = answer["kind"].as_str().unwrap_or("Explanation").to_lowercase();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/schemas/{kind}.json"));
+    let schema = std::fs::read_to_string(path)?;
+    schema::check(&serde_json::from_str(&schema)?, answer).map_err(anyhow::Error::msg)
 }
 
 /// Runs the binary as the user of a kubeconfig.

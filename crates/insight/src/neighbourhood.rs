@@ -238,31 +238,25 @@ impl Collecting {
         Some(look)
     }
 
-    /// Adds owners, level by level.
+    /// Adds owners, level by level. Of the last level it is shown what they are, but not what they
+    /// belong to.
     fn climb(&mut self, asker: &mut Asker<'_>, levels: usize) {
-        let mut level = vec![0];
-        for distance in 1..=levels {
-            let mut above = Vec::new();
-            for dependent in level {
-                let Some(look) = self.look(asker, dependent) else { continue };
-                self.found.truncated |= look.references.len() < look.reference_count;
-                for reference in &look.references {
-                    let Some(judged) = classify(asker, reference) else { continue };
-                    above.extend(self.add_owner(dependent, &judged, distance));
-                }
+        let mut open = VecDeque::from([0]);
+        while let Some(dependent) = open.pop_front() {
+            let Some(look) = self.look(asker, dependent) else { continue };
+            let distance = self.found.nodes[dependent].distance - 1;
+            if distance.unsigned_abs() > levels as u64 {
+                continue;
             }
-            if above.is_empty() {
-                return;
+            self.found.truncated |= look.references.len() < look.reference_count;
+            for reference in &look.references {
+                let Some(judged) = classify(asker, reference) else { continue };
+                open.extend(self.add_owner(dependent, &judged, distance));
             }
-            level = above;
-        }
-        // What the last level is, but not what it belongs to.
-        for place in level {
-            self.look(asker, place);
         }
     }
 
-    fn add_owner(&mut self, dependent: usize, judged: &JudgedReference, distance: usize) -> Option<usize> {
+    fn add_owner(&mut self, dependent: usize, judged: &JudgedReference, distance: i64) -> Option<usize> {
         let JudgedReference { owner, controller, block_owner_deletion, class, identity, .. } = judged;
         let state = match class {
             ReferenceClass::Solid => State::Live,
@@ -272,8 +266,7 @@ impl Collecting {
             ReferenceClass::Unresolved => State::Unresolved,
             ReferenceClass::InvalidScope => State::InvalidScope,
         };
-        let Some((place, is_new)) = self.place(owner.clone(), identity.as_ref(), state, -(distance as i64))
-        else {
+        let Some((place, is_new)) = self.place(owner.clone(), identity.as_ref(), state, distance) else {
             self.found.truncated = true;
             return None;
         };
@@ -289,36 +282,27 @@ impl Collecting {
         (is_new && exists).then_some(place)
     }
 
-    /// Adds dependents, level by level.
+    /// Adds dependents, level by level. Those of the last level are counted.
     fn descend(&mut self, asker: &mut Asker<'_>, levels: usize) {
-        let mut level = vec![0];
-        for distance in 1..=levels {
-            let mut below = Vec::new();
-            for owner in level {
-                let Some(Look { view: Some(view), .. }) = self.look(asker, owner) else { continue };
-                below.extend(self.add_dependents(owner, view, distance));
-            }
-            if below.is_empty() {
-                return;
-            }
-            level = below;
-        }
-        for owner in level {
-            // What the last level is, and how many dependents it has.
-            if let Some(Look { view: Some(view), .. }) = self.look(asker, owner) {
+        let mut open = VecDeque::from([0]);
+        while let Some(owner) = open.pop_front() {
+            let Some(Look { view: Some(view), .. }) = self.look(asker, owner) else { continue };
+            let distance = self.found.nodes[owner].distance + 1;
+            if distance.unsigned_abs() > levels as u64 {
                 self.count_rest(owner, view, &HashMap::new());
+            } else {
+                open.extend(self.add_dependents(owner, view, distance));
             }
         }
     }
 
-    fn add_dependents(&mut self, owner: usize, view: &NodeView, distance: usize) -> Vec<usize> {
+    fn add_dependents(&mut self, owner: usize, view: &NodeView, distance: i64) -> Vec<usize> {
         let mut new = Vec::new();
         let mut shown: HashMap<&GroupResource, (usize, usize)> = HashMap::new();
         for dependent in &view.dependents {
             let DependentSummary { identity, deletion, blocking, controller } = dependent;
             let name = ObjectName::from(identity);
-            let Some((place, is_new)) =
-                self.place(name, Some(identity), State::from(*deletion), distance as i64)
+            let Some((place, is_new)) = self.place(name, Some(identity), State::from(*deletion), distance)
             else {
                 continue;
             };

@@ -7,7 +7,6 @@ use super::{Failed, Format, complete, footer, progress, show};
 use crate::app::insight::ask;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, kubectl_name, kubectl_names};
-use crate::insight::Watcher;
 use kube_gc_core::text::Thousands;
 use kube_gc_insight::{CheckEffect, CheckReport, Class, EffectCounts, Finding};
 
@@ -67,9 +66,7 @@ impl CheckArgs {
         let Self { scope, source, fail_on, output } = self;
         source.refuse_a_collector()?;
         let query = scope.query();
-        let answer = ask(&scope.connection(), async |session, interrupted| {
-            session.check(&query, &Watcher { progress: &progress, interrupted }).await
-        })??;
+        let answer = ask(&scope.connection(), progress, async |session| session.check(&query).await)??;
         let report = &answer.report;
         let names = || kubectl_names(report.findings.iter().map(|finding| &finding.object));
         show(*output, ("Check", &answer), names, || {

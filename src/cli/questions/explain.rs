@@ -52,8 +52,8 @@ impl ExplainArgs {
         let (answer, note) = ask(
             &common.connection(),
             &source.source(Auto::Looks)?,
-            async |session, collector, watcher| session.explain_from(collector, &object, watcher).await,
-            async |session, watcher| session.explain(&object, &filter, watcher).await,
+            async |session, collector| session.explain_from(collector, &object).await,
+            async |session| session.explain(&object, &filter).await,
         )?;
         let explanation = &answer.explanation;
         // The objects that hold it.

@@ -18,9 +18,9 @@ use serde::Serialize;
 use super::exit::Exit;
 use super::invoked::Invoked;
 use super::text::{self, print};
-use crate::app::insight::Connection;
+use crate::app::insight::{self, Connection};
 use crate::app::{Error, ErrorKind};
-use crate::insight::{Collector, CollectorError, InsightError, Session, Source, Watcher};
+use crate::insight::{Collector, CollectorError, InsightError, Session, Source};
 
 /// A question about a cluster.
 #[derive(Clone, Debug, Subcommand)]
@@ -123,14 +123,12 @@ const fn complete(is_complete: bool) -> Exit {
 fn ask<A>(
     connection: &Connection,
     source: &Source,
-    of_collector: impl AsyncFnOnce(&Session, &Collector, &Watcher<'_>) -> Result<A, InsightError>,
-    of_lists: impl AsyncFnOnce(&Session, &Watcher<'_>) -> Result<A, InsightError>,
+    of_collector: impl AsyncFnOnce(&Session, &Collector) -> Result<A, InsightError>,
+    of_lists: impl AsyncFnOnce(&Session) -> Result<A, InsightError>,
 ) -> Result<(A, Option<String>), Failed> {
-    let answer = crate::app::insight::ask(connection, async |session, interrupted| {
-        let watcher = Watcher { progress: &progress, interrupted };
-        session.answer(source, &watcher, of_collector, of_lists).await
-    })?;
-    Ok(answer?)
+    Ok(insight::ask(connection, progress, async |session| {
+        session.answer(source, of_collector, of_lists).await
+    })??)
 }
 
 /// Shows progress on standard error, if that is a terminal.

@@ -78,8 +78,8 @@ impl PlanArgs {
         let (answer, note) = ask(
             &common.connection(),
             &source,
-            async |session, collector, watcher| session.plan_from(collector, &asked, watcher).await,
-            async |session, watcher| session.plan(&asked, watcher).await,
+            async |session, collector| session.plan_from(collector, &asked).await,
+            async |session| session.plan(&asked).await,
         )?;
         show(
             *output,

@@ -57,8 +57,8 @@ impl StuckArgs {
         let (answer, note) = ask(
             &scope.connection(),
             &self.source(&query)?,
-            async |session, collector, watcher| session.stuck_from(collector, &query, *older, watcher).await,
-            async |session, watcher| session.stuck(&query, *older, watcher).await,
+            async |session, collector| session.stuck_from(collector, &query, *older).await,
+            async |session| session.stuck(&query, *older).await,
         )?;
         let report = &answer.report;
         show(

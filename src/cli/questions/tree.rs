@@ -7,10 +7,10 @@ use super::{Failed, Format, ask, complete, footer, json};
 use crate::app::insight;
 use crate::cli::exit::Exit;
 use crate::cli::text::{Cell, Colour, Look, Redraw, first, kubectl_names, plural, print};
-use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeAnswer, TreeQuery, Watcher};
+use crate::insight::{Hidden, MOST_OBJECTS, Source, TreeAnswer, TreeQuery};
 use kube_gc_core::object::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 use kube_gc_core::text::escape::Escaped;
-use kube_gc_insight::{Details, Neighbourhood, NodeExtra, Row, RowKind, Shown, State, rows};
+use kube_gc_insight::{Details, More, Neighbourhood, Row, RowKind, Shown, State, rows};
 
 /// The end of `kube-gc tree --help`.
 const EXAMPLES: &str = "\
@@ -108,8 +108,8 @@ impl TreeArgs {
         let (answer, note) = ask(
             &common.connection(),
             &source,
-            async |session, collector, watcher| session.tree_from(collector, &query, watcher).await,
-            async |session, watcher| session.tree(&query, watcher).await,
+            async |session, collector| session.tree_from(collector, &query).await,
+            async |session| session.tree(&query).await,
         )?;
         print(&self.written(&answer, note.as_deref())?)?;
         Ok(complete(answer.incomplete.is_empty()))
@@ -119,23 +119,26 @@ impl TreeArgs {
     fn watched(&self, query: &TreeQuery, source: &Source) -> Result<Exit, Failed> {
         let mut screen = Redraw::new(self.output == TreeFormat::Json);
         let (mut last, mut failed) = (None, None);
-        let ended = insight::ask(&self.common.connection(), async |session, interrupted| {
-            // Progress would be in the way of the tree.
-            let watcher = Watcher { progress: &|_, _| {}, interrupted };
-            let (collector, _) = session.choose(source, &watcher).await?;
-            let show = |answer: &TreeAnswer| {
-                // Not the ages.
-                let now = serde_json::to_string(&answer.shown).ok();
-                let has_changed = std::mem::replace(&mut last, now.clone()) != now;
-                let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
-                let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
-                written.unwrap_or_else(|error| {
-                    failed = Some(error);
-                    false
-                })
-            };
-            session.watch_tree(collector.as_ref(), query, &watcher, show).await
-        })?;
+        // Progress would be in the way of the tree.
+        let ended = insight::ask(
+            &self.common.connection(),
+            |_, _| {},
+            async |session| {
+                let (collector, _) = session.choose(source).await?;
+                let show = |answer: &TreeAnswer| {
+                    // Not the ages.
+                    let now = serde_json::to_string(&answer.shown).ok();
+                    let has_changed = std::mem::replace(&mut last, now.clone()) != now;
+                    let written = self.written(answer, None).map(|text| screen.next(text, has_changed));
+                    let written = written.and_then(|text| Ok(text.map_or(Ok(true), |text| print(&text))?));
+                    written.unwrap_or_else(|error| {
+                        failed = Some(error);
+                        false
+                    })
+                };
+                session.watch_tree(collector.as_ref(), query, show).await
+            },
+        )?;
         match failed {
             Some(error) => Err(error),
             None => Ok(ended.map(|()| Exit::Success)?),
@@ -150,45 +153,32 @@ impl TreeArgs {
             TreeFormat::Table => Format::Table,
             TreeFormat::Wide => Format::Wide,
         };
-        let view = View { answer, columns: &self.columns, down: self.down.into(), all: self.all };
-        let table = view.table(&self.common.reach.look(format));
+        let table = self.table(answer, &self.common.reach.look(format));
         Ok(table + &footer(&answer.incomplete, answer.left_out, note))
     }
-}
 
-/// A tree for people.
-struct View<'a> {
-    answer: &'a TreeAnswer,
-    /// Columns of the server's tables.
-    columns: &'a [String],
-    /// How many levels of dependents were asked for.
-    down: usize,
-    /// Whether all dependents were asked for.
-    all: bool,
-}
-
-impl View<'_> {
-    fn table(&self, look: &Look) -> String {
-        let Neighbourhood { truncated, .. } = &self.answer.shown;
+    /// A tree for people.
+    fn table(&self, answer: &TreeAnswer, look: &Look) -> String {
+        let shown = &answer.shown;
         let columns: Vec<String> = self.columns.iter().map(|name| name.to_uppercase()).collect();
         let mut names = vec![Some("NAME"), Some("STATE")];
         names.extend(columns.iter().map(|name| Some(name.as_str())));
         let of_wide = ["RESOURCE", "NAMESPACE", "UID"].map(|name| look.wide.then_some(name));
         names.extend([Some("AGE")].into_iter().chain(of_wide).chain([Some("")]));
-        let mut text = look.table(&names, rows(&self.answer.shown).iter().map(|row| self.row(row, look)));
-        if *truncated {
+        let mut text = look.table(&names, rows(shown).iter().map(|row| self.row(shown, row, look)));
+        if shown.truncated {
             text.push_str("There are more objects than are shown or counted.\n");
         }
         text
     }
 
-    fn row(&self, row: &Row, look: &Look) -> Vec<Cell> {
+    fn row(&self, shown: &Neighbourhood, row: &Row, look: &Look) -> Vec<Cell> {
         let (place, is_above) = match row.kind {
             RowKind::Owner(place) | RowKind::Root(place) => (place, false),
             RowKind::Dependent { place, is_above } => (place, is_above),
-            RowKind::More(place) => return self.rest(place, &row.prefix),
+            RowKind::More(place) => return self.rest(shown, &shown.more[place], &row.prefix),
         };
-        let Shown { name, state, extra, .. } = &self.answer.shown.nodes[place];
+        let Shown { name, state, extra, .. } = &shown.nodes[place];
         let colour = if matches!(row.kind, RowKind::Root(_)) { Colour::Bold } else { Colour::Plain };
         let cell = |column: &str| {
             let cells = extra.row.iter().find(|(name, _)| name.eq_ignore_ascii_case(column));
@@ -199,8 +189,7 @@ impl View<'_> {
             Cell::new(state.as_str()).coloured(of_state(*state)),
         ];
         cells.extend(self.columns.iter().map(|column| cell(column)));
-        let notes =
-            if is_above { "(above)".to_owned() } else { self.notes(place, row, extra, look).join(", ") };
+        let notes = if is_above { "(above)".to_owned() } else { notes(shown, place, row, look).join(", ") };
         cells.extend([
             cell("Age"),
             Cell::new(name.resource.as_deref().unwrap_or(&name.api_version)),
@@ -212,9 +201,7 @@ impl View<'_> {
     }
 
     /// Dependents that are not shown.
-    fn rest(&self, place: usize, prefix: &str) -> Vec<Cell> {
-        let Self { answer, columns, down, all } = self;
-        let more = &answer.shown.more[place];
+    fn rest(&self, shown: &Neighbourhood, more: &More, prefix: &str) -> Vec<Cell> {
         let state = match more.being_deleted {
             0 => "live".to_owned(),
             all if all == more.count => "terminating".to_owned(),
@@ -225,10 +212,10 @@ impl View<'_> {
         let at_least = |known: usize| if known < more.count { "≥" } else { "" };
         let ready = if judged == 0 { String::new() } else { format!("{}{ready}", at_least(judged)) };
         let oldest = oldest.as_ref().map(|(_, age)| format!("{}{age}", at_least(aged)));
-        let distance = usize::try_from(answer.shown.nodes[more.owner].distance).unwrap_or_default();
-        let how = if distance >= *down {
+        let distance = shown.nodes[more.owner].distance;
+        let how = if distance >= self.down.into() {
             format!("--down {} shows them", distance + 1)
-        } else if *all {
+        } else if self.all {
             String::new()
         } else {
             "--all shows them".to_owned()
@@ -238,27 +225,27 @@ impl View<'_> {
             if column.eq_ignore_ascii_case("Ready") { ready.clone() } else { String::new() }
         };
         let mut cells = vec![name, state];
-        cells.extend(columns.iter().map(of_column));
+        cells.extend(self.columns.iter().map(of_column));
         let nothing = String::new;
         cells.extend([oldest.unwrap_or_default(), more.resource.clone(), nothing(), nothing(), how]);
         cells.into_iter().map(|cell| Cell::new(cell).coloured(Colour::Dim)).collect()
     }
+}
 
-    fn notes(&self, place: usize, row: &Row, extra: &NodeExtra, look: &Look) -> Vec<String> {
-        let shown = &self.answer.shown;
-        let mut notes = Vec::new();
-        if matches!(row.kind, RowKind::Owner(_)) {
-            notes.push("owner".to_owned());
-        }
-        notes.extend(waits(&shown.nodes[place]));
-        notes.extend(extra.details.as_ref().and_then(|details| held(details, look)));
-        for edge in shown.further_owners(place) {
-            let Shown { name, state, .. } = &shown.nodes[edge.owner];
-            let state = if *state == State::Live { String::new() } else { format!(" ({})", state.as_str()) };
-            notes.push(format!("also owned by {name}{state}"));
-        }
-        notes
+fn notes(shown: &Neighbourhood, place: usize, row: &Row, look: &Look) -> Vec<String> {
+    let mut notes = Vec::new();
+    if matches!(row.kind, RowKind::Owner(_)) {
+        notes.push("owner".to_owned());
     }
+    let node = &shown.nodes[place];
+    notes.extend(waits(node));
+    notes.extend(node.extra.details.as_ref().and_then(|details| held(details, look)));
+    for edge in shown.further_owners(place) {
+        let Shown { name, state, .. } = &shown.nodes[edge.owner];
+        let state = if *state == State::Live { String::new() } else { format!(" ({})", state.as_str()) };
+        notes.push(format!("also owned by {name}{state}"));
+    }
+    notes
 }
 
 /// The colour of a state. Its word says the same.

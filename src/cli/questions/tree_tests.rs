@@ -1,7 +1,9 @@
+use clap::Parser;
+
 use super::super::tests::{HOSTILE, assert_harmless, look, object};
 use super::*;
 use kube_gc_core::verdict::ReferenceClass;
-use kube_gc_insight::{Edge, More};
+use kube_gc_insight::{Edge, NodeExtra};
 
 fn node(kind: &str, name: &str, state: State, distance: i64) -> Shown {
     let waits_for = usize::from(state == State::DeletingDependents);
@@ -42,16 +44,21 @@ fn answer() -> TreeAnswer {
     TreeAnswer { shown, ..TreeAnswer::default() }
 }
 
-fn table(answer: &TreeAnswer, change: fn(&mut View<'_>)) -> String {
-    let mut view = View { answer, columns: &["Ready".to_owned()], down: 32, all: false };
-    change(&mut view);
-    view.table(&look(false))
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    tree: TreeArgs,
+}
+
+fn table(answer: &TreeAnswer, flags: &str) -> String {
+    let line = format!("tree cm/x {flags}");
+    Line::parse_from(line.split_whitespace()).tree.table(answer, &look(false))
 }
 
 #[test]
 fn a_tree_has_columns_and_notes() {
     assert_eq!(
-        table(&answer(), |_| {}),
+        table(&answer(), ""),
         "\
 NAME                             STATE                  READY  AGE
 Application/shop                 live                               owner
@@ -66,12 +73,12 @@ example.com/drain, deleted 12m ago
 
 #[test]
 fn what_is_not_shown_says_how_to_see_it() {
-    let last = |change: fn(&mut View<'_>)| table(&answer(), change).lines().last().unwrap().to_owned();
-    assert!(last(|view| view.down = 1).ends_with("≥4d  --down 2 shows them"));
-    assert!(last(|view| view.all = true).ends_with("≥4d"));
+    let last = |flags: &str| table(&answer(), flags).lines().last().unwrap().to_owned();
+    assert!(last("--down 1").ends_with("≥4d  --down 2 shows them"));
+    assert!(last("--all").ends_with("≥4d"));
     let mut nothing = answer();
     nothing.shown.more[0].looked_at.clear();
-    let text = table(&nothing, |_| {});
+    let text = table(&nothing, "");
     assert!(text.contains("3 more Pods             live                               --all"), "{text}");
 }
 
@@ -80,7 +87,7 @@ fn hostile_names_cannot_leave_their_place() {
     let mut answer = answer();
     answer.shown.nodes[0].name.name = HOSTILE.into();
     answer.shown.nodes[0].name.kind = "K\"\n".into();
-    for text in [table(&answer, |view| view.columns = &[]), names(&answer.shown), dot(&answer.shown)] {
+    for text in [table(&answer, "--columns Nothing"), names(&answer.shown), dot(&answer.shown)] {
         assert_harmless(&text, 12);
     }
     let dot = dot(&answer.shown);

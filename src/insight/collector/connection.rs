@@ -46,18 +46,10 @@ type Open = (SendRequest<Empty<Bytes>>, BoxFuture<'static, Option<String>>);
 pub enum CollectorError {
     /// There is no connection, or no answer.
     #[error("the collector at {at} cannot be reached: {why}; check the address and that kube-gc runs")]
-    Unreachable {
-        /// Its URL.
-        at: String,
-        /// What failed.
-        why: String,
-    },
+    Unreachable { at: String, why: String },
     /// None was found.
     #[error("no collector was found: {why}; name its address by --collector, or use --from lists")]
-    NotFound {
-        /// Where it was looked for.
-        why: String,
-    },
+    NotFound { why: String },
     /// The user may not look for one.
     #[error(
         "no collector can be looked for: {0}; you need the right to list pods in its namespace \
@@ -72,46 +64,21 @@ pub enum CollectorError {
     ForwardForbidden(String),
     /// It does not know the token, or wants one.
     #[error("the collector at {at} wants a token that its cluster knows (401): use --collector-token-file")]
-    Unauthenticated {
-        /// Its URL.
-        at: String,
-    },
+    Unauthenticated { at: String },
     /// The user may not read its pages.
     #[error("the collector at {at} forbids this (403): {why}")]
-    Forbidden {
-        /// Its URL.
-        at: String,
-        /// Its own message.
-        why: String,
-    },
+    Forbidden { at: String, why: String },
     /// Something else answers.
     #[error("{at} is not the debug listener of kube-gc: {why}; it is on port 8081 by default")]
-    NotKubeGc {
-        /// The URL.
-        at: String,
-        /// What is wrong.
-        why: String,
-    },
+    NotKubeGc { at: String, why: String },
     /// It is kube-gc, and does not have the page or an answer that this version understands.
     #[error(
         "the collector at {at} is of another version ({why}): use a kube-gc of the same version, or --from lists"
     )]
-    OtherVersion {
-        /// Its URL.
-        at: String,
-        /// What is missing.
-        why: String,
-    },
+    OtherVersion { at: String, why: String },
     /// It answers with an error.
     #[error("the collector at {at} answers {code}: {why}")]
-    Failed {
-        /// Its URL.
-        at: String,
-        /// The HTTP status.
-        code: u16,
-        /// Its own message.
-        why: String,
-    },
+    Failed { at: String, code: u16, why: String },
 }
 
 impl CollectorError {
@@ -224,23 +191,9 @@ pub struct Credentials {
 #[derive(Clone)]
 pub(super) enum Route {
     /// By an address.
-    Tcp {
-        /// Its host.
-        host: String,
-        /// Its port.
-        port: u16,
-    },
+    Tcp { host: String, port: u16 },
     /// By the API server, which forwards a port of the pod.
-    Pod {
-        /// The client of the API server.
-        api: Api,
-        /// The namespace of the pod.
-        namespace: String,
-        /// Its name.
-        name: String,
-        /// The port.
-        port: u16,
-    },
+    Pod { api: Api, namespace: String, name: String, port: u16 },
 }
 
 /// Where the debug pages of a collector are.

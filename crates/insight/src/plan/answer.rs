@@ -13,20 +13,7 @@ use kube_gc_core::object::{GroupResource, Identity, Namespace, PropagationPolicy
 use kube_gc_core::text::Thousands;
 
 /// What happens to an object.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    IntoStaticStr,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "camelCase")]
 #[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Effect {

@@ -88,10 +88,8 @@ pub struct Walk {
     /// Finds objects by the hash of their identity.
     places: HashMap<u64, Index>,
     hasher: RandomState,
-    /// The objects that wait for an object to open.
-    waiting: HashMap<Index, Vec<Index>>,
-    /// The objects that an owner keeps that was not visited, by the hash of the owner.
-    kept: HashMap<u64, Vec<Index>>,
+    /// The objects that wait for an owner to open, by its hash: it may be visited later.
+    waiting: HashMap<u64, Vec<Index>>,
     /// The namespaces and definitions whose contents were asked for.
     containers: HashMap<MembersOf, Index>,
     needs: Vec<MembersOf>,
@@ -134,7 +132,6 @@ impl Walk {
             places: HashMap::new(),
             hasher: RandomState::new(),
             waiting: HashMap::new(),
-            kept: HashMap::new(),
             containers: HashMap::new(),
             needs: vec![MembersOf::Object(root.identity.key())],
             truncated: false,
@@ -223,28 +220,27 @@ impl Walk {
         let (mut kept_by, mut taken_by) = (0, 0);
         let references = references.into_iter().map(Reference::unknown).map(|mut reference| {
             let Owner::Other(snapshot) = &reference.owner else { return reference };
-            let owner = snapshot.owner.identity().and_then(|owner| self.find(owner));
-            if let Some(owner) = owner {
-                if self.visited[owner as usize].is_open {
-                    taken_by += u32::from(!self.orphans(owner));
-                } else {
-                    kept_by += 1;
-                    self.waiting.entry(owner).or_default().push(place);
-                }
-                reference.owner = Owner::Visited(owner);
-                return reference;
-            }
-            match &snapshot.owner {
-                OwnerView::InvalidScope => kept_by += 1,
-                OwnerView::Local {
-                    identity,
-                    state: OwnerState::Observed { deletion: DeletionState::Live, .. },
-                } => {
-                    kept_by += 1;
-                    self.kept.entry(self.hash(identity)).or_default().push(place);
+            let owner = snapshot.owner.identity();
+            let found = owner.and_then(|owner| self.find(owner));
+            let keeps = match (found, &snapshot.owner) {
+                (Some(found), _) => !self.visited[found as usize].is_open,
+                (None, OwnerView::InvalidScope) => true,
+                (None, OwnerView::Local { state: OwnerState::Observed { deletion, .. }, .. }) => {
+                    *deletion == DeletionState::Live
                 }
                 // Whether these exist is found out later.
-                OwnerView::Unresolved | OwnerView::Remote(_) | OwnerView::Local { .. } => taken_by += 1,
+                (None, OwnerView::Unresolved | OwnerView::Remote(_) | OwnerView::Local { .. }) => false,
+            };
+            if keeps {
+                kept_by += 1;
+                if let Some(hash) = owner.map(|owner| self.hash(owner)) {
+                    self.waiting.entry(hash).or_default().push(place);
+                }
+            } else {
+                taken_by += u32::from(!found.is_some_and(|found| self.orphans(found)));
+            }
+            if let Some(found) = found {
+                reference.owner = Owner::Visited(found);
             }
             reference
         });
@@ -261,9 +257,6 @@ impl Walk {
             is_open: false,
             has_dependents,
         });
-        if let Some(waiting) = self.kept.remove(&hash) {
-            self.waiting.entry(place).or_default().extend(waiting);
-        }
         if container.is_some() || deletion.is_being_deleted() || (kept_by == 0 && taken_by > 0) {
             self.open(place);
         }
@@ -307,7 +300,8 @@ impl Walk {
                 self.containers.insert(contents, place);
             }
             let takes = u32::from(!self.orphans(place));
-            for waiting in self.waiting.remove(&place).unwrap_or_default() {
+            let hash = self.hash(&self.visited[place as usize].identity);
+            for waiting in self.waiting.remove(&hash).unwrap_or_default() {
                 let visited = &mut self.visited[waiting as usize];
                 visited.kept_by -= 1;
                 visited.taken_by += takes;

@@ -42,7 +42,7 @@ fn each_class_has_its_hint() {
     let ring = [a.clone().owned(&b).owned(&above), b.clone().owned(&c), c.clone().owned(&a)];
     let several = "odd collision Pod/p: another reference with this uid names another object";
     for (objects, expected) in [
-        (vec![a.clone(), pod("p").owned(&a), node("n"), pod("n").owned(&node("n"))], &[][..]),
+        (vec![a.clone(), pod("p").owned(&a), node("node"), pod("n").owned(&node("node"))], &[][..]),
         (vec![pod("p").owned(&a)], &["deletes absent Pod/p: remove the reference to keep the object"]),
         (
             vec![elsewhere.clone(), pod("p").owned(&elsewhere)],

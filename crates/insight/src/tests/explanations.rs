@@ -71,37 +71,6 @@ fn the_verdict_follows_from_the_owners_and_the_evidence() {
 }
 
 #[test]
-fn a_chain_is_followed_to_the_finalizer_that_holds_it() {
-    let root = config("root").foreground();
-    let middle = obj("widgets.example.com", "ns", "middle").blocking(&root).foreground();
-    let last = pod("last").blocking(&middle).terminating();
-    let free = pod("free").owned(&middle);
-    let mut cluster = Cluster::of(&[&root, &middle, &last, &free]).read(&last, &["example.com/drain"]);
-    let explained = cluster.explain(&root);
-    assert_eq!(explained.outcome, Outcome::Waits);
-    assert_eq!(explained.verdict, "ConfigMap/root is being deleted, and waits for 1 blocking dependent.");
-    let links: Vec<_> =
-        explained.chain.links.iter().map(|link| (link.object.to_string(), link.waits_for)).collect();
-    assert_eq!(links, [("ConfigMap/root".to_owned(), 1), ("Widget/middle".to_owned(), 1)]);
-    let [leaf] = &explained.chain.leaves[..] else { panic!("{:?}", explained.chain) };
-    assert_eq!((leaf.object.to_string(), leaf.hold.clone()), ("Pod/last".to_owned(), Hold::Finalizers));
-    assert_eq!(leaf.blocks.to_string(), "Widget/middle");
-    assert_eq!(leaf.finalizers[0].api_is_served, Some(true));
-    assert_eq!(explained.advice, ["Finalizer example.com/drain: look at the controller that sets it."]);
-}
-
-#[test]
-fn a_dependent_that_the_collector_deletes_next_is_told_from_one_that_another_owner_keeps() {
-    let (root, other) = (config("root").foreground(), config("other"));
-    let goes = pod("goes").blocking(&root);
-    let kept = pod("kept").blocking(&root).owned(&other);
-    let explained = Cluster::of(&[&root, &other, &goes, &kept]).explain(&root);
-    let holds: Vec<_> =
-        explained.chain.leaves.iter().map(|leaf| (&*leaf.object.name, leaf.hold.clone())).collect();
-    assert_eq!(holds, [("goes", Hold::ToBeDeleted), ("kept", Hold::ToBeReleased)]);
-}
-
-#[test]
 fn the_reads_of_a_question_are_bounded() {
     let mut item = pod("p");
     for number in 0..1000 {

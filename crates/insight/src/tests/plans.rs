@@ -3,7 +3,6 @@
 
 use super::*;
 use kube_gc_core::graph::testing::world::*;
-use kube_gc_core::object::OwnerReference;
 use kube_gc_core::object::PropagationPolicy::{self, Background, Foreground, Orphan};
 
 const ALL: [PropagationPolicy; 3] = [Background, Foreground, Orphan];
@@ -119,37 +118,6 @@ fn an_orphan_finalizer_releases_what_is_below() {
 }
 
 #[test]
-fn a_dependent_that_cannot_be_decided_on_blocks() {
-    let a = config("a");
-    let unserved = OwnerReference { kind: "Nonsense".into(), ..config("x").reference() };
-    let b = config("b").blocking(&a).with(unserved.clone());
-    let c = config("c").owned(&a).with(unserved);
-    check(
-        &[&a, &b, &c],
-        [
-            &["a deleted", "b kept", "c kept"],
-            &["a deleted after b", "b blocks", "c kept"],
-            &["a deleted", "b orphaned", "c orphaned"],
-        ],
-    );
-}
-
-#[test]
-fn a_reference_with_the_wrong_name_owns_nothing_and_blocks_all_the_same() {
-    let a = config("a");
-    let wrong = OwnerReference { name: "x".into(), block_owner_deletion: true, ..a.reference() };
-    let held = pod("held").with(wrong.clone()).terminating().held();
-    let plan = |policy| Cluster::of(&[&a, &held]).read(&held, &["example.com/x"]).plan(&a, policy);
-    assert_eq!(effects(&plan(Foreground)), ["a deleted after held", "held held"]);
-    assert_eq!(effects(&plan(Background)), ["a deleted", "held held"]);
-    let unserved = OwnerReference { kind: "Nonsense".into(), ..config("x").reference() };
-    let parked = pod("parked").with(wrong).with(unserved);
-    let plan = |policy| Cluster::of(&[&a, &parked]).plan(&a, policy);
-    assert_eq!(effects(&plan(Foreground)), ["a deleted after parked", "parked blocks"]);
-    assert_eq!(effects(&plan(Background)), ["a deleted"]);
-}
-
-#[test]
 fn an_owner_that_cannot_be_read_leaves_it_open() {
     let a = config("a");
     let b = pod("b").owned(&a).owned(&config("hidden"));
@@ -198,6 +166,8 @@ fn a_namespace_takes_along_all_that_is_in_it() {
             "{policy}"
         );
         assert_eq!(plan.objects[0].name.name, "ns", "it is listed first");
+        let inside = plan.objects.iter().find(|object| object.name.name == "b").unwrap();
+        assert_eq!(inside.within.as_ref().unwrap().name, "ns");
     }
 }
 
