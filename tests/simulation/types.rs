@@ -95,6 +95,20 @@ impl Type {
         format!("{root}/{}{namespace}/{}{name}", self.api_version(), self.plural)
     }
 
+    /// An object with this metadata, in a namespace or in the cluster.
+    pub fn object(&self, namespace: Option<&str>, mut metadata: Value) -> Value {
+        if let Some(namespace) = namespace {
+            metadata["namespace"] = namespace.into();
+        }
+        json!({ "apiVersion": self.api_version(), "kind": self.kind, "metadata": metadata })
+    }
+
+    /// A reference to an object with this metadata.
+    pub fn reference(&self, metadata: &Value) -> Value {
+        let (name, uid) = (&metadata["name"], &metadata["uid"]);
+        json!({ "apiVersion": self.api_version(), "kind": self.kind, "name": name, "uid": uid })
+    }
+
     /// The definition of a custom type.
     pub fn definition(&self) -> Value {
         let version = |name: &str, storage: bool| {
@@ -131,10 +145,7 @@ impl Found {
 
     /// A reference to it.
     pub fn reference(&self) -> Value {
-        json!({
-            "apiVersion": self.of.api_version(), "kind": self.of.kind,
-            "name": &*self.key.name, "uid": self.object.uid(),
-        })
+        self.of.reference(&self.object.value()["metadata"])
     }
 
     /// Its references.

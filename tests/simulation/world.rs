@@ -103,34 +103,27 @@ impl World {
             plan,
         };
         for name in world.namespaces.clone() {
-            let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            world.create(&NAMESPACES, None, &namespace).await;
+            world.create(&NAMESPACES, None, json!({ "name": name })).await;
         }
         for of in world.types.clone().into_iter().filter(|of| of.custom) {
             let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-            world.request(Method::POST, path, "application/json", &of.definition()).await;
+            world.request(Method::POST, path, &of.definition()).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
         world.judge.look();
         world
     }
 
-    /// Sends a request of a user.
-    pub async fn request(
-        &mut self,
-        method: Method,
-        path: &str,
-        content_type: &str,
-        body: &Value,
-    ) -> (u16, Value) {
-        self.person().request(method, path, content_type, body).await
+    /// Sends a request of a user. A patch is a JSON merge patch.
+    pub async fn request(&mut self, method: Method, path: &str, body: &Value) -> (u16, Value) {
+        self.person().request(method, path, body).await
     }
 
     /// Creates an object that waits in admission.
     pub fn create_later(&mut self, path: String, object: Value) {
         let person = self.person();
         self.births.push(tokio::spawn(async move {
-            person.request(Method::POST, &path, "application/json", &object).await;
+            person.request(Method::POST, &path, &object).await;
         }));
     }
 
@@ -149,18 +142,16 @@ impl World {
         Person { number: self.last, server, judge, trace: self.network.trace.clone() }
     }
 
-    /// Creates an object and returns it if that succeeded.
-    pub async fn create(&mut self, of: &Type, namespace: Option<&str>, object: &Value) -> Option<Value> {
-        let path = of.path(namespace, None);
-        let (code, created) = self.request(Method::POST, &path, "application/json", object).await;
+    /// Creates an object with this metadata, and returns it if that succeeded.
+    pub async fn create(&mut self, of: &Type, namespace: Option<&str>, metadata: Value) -> Option<Value> {
+        let object = of.object(namespace, metadata);
+        let (code, created) = self.request(Method::POST, &of.path(namespace, None), &object).await;
         (code == 201).then_some(created)
     }
 
-    /// Changes an object by a JSON merge patch.
-    pub async fn merge(&mut self, found: &Found, patch: &Value) -> bool {
-        let merge = "application/merge-patch+json";
-        let (code, _) = self.request(Method::PATCH, &found.path(), merge, patch).await;
-        code == 200
+    /// Changes an object.
+    pub async fn merge(&mut self, found: &Found, patch: &Value) {
+        self.request(Method::PATCH, &found.path(), patch).await;
     }
 
     /// Remembers a reference to an object that may soon be deleted.
@@ -171,30 +162,24 @@ impl World {
         self.ghosts.push_back(found.reference());
     }
 
+    fn stored(&self, of: &'static Type) -> Vec<Found> {
+        let name = of.name();
+        self.server.with(|server| {
+            let found = server.store.objects(&name);
+            found.map(|(key, object)| Found { of, key: key.clone(), object: object.clone() }).collect()
+        })
+    }
+
     /// All objects of the types in use.
     pub fn objects(&self) -> Vec<Found> {
-        let objects = |of: &&'static Type| {
-            let (of, name) = (*of, of.name());
-            self.server.with(|server| {
-                let found = server.store.objects(&name);
-                found
-                    .map(|(key, object)| Found { of, key: key.clone(), object: object.clone() })
-                    .collect::<Vec<_>>()
-            })
-        };
-        self.types.iter().flat_map(objects).collect()
+        self.types.iter().flat_map(|of| self.stored(of)).collect()
     }
 
     /// The namespaces that may be deleted.
     pub fn fleeting_namespaces(&self) -> Vec<Found> {
-        let name = NAMESPACES.name();
-        self.server.with(|server| {
-            let all = server.store.objects(&name);
-            let found = all.filter(|(key, _)| self.namespaces.iter().skip(1).any(|name| **name == *key.name));
-            found
-                .map(|(key, object)| Found { of: &NAMESPACES, key: key.clone(), object: object.clone() })
-                .collect()
-        })
+        let mut all = self.stored(&NAMESPACES);
+        all.retain(|found| self.namespaces.iter().skip(1).any(|name| **name == *found.key.name));
+        all
     }
 
     /// The latest version of the store.
@@ -253,11 +238,11 @@ struct Person {
 }
 
 impl Person {
-    async fn request(self, method: Method, path: &str, content_type: &str, body: &Value) -> (u16, Value) {
+    async fn request(self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let Self { number, server, judge, trace } = self;
         let bytes = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
         trace.note(format_args!("people {number}: {method} {path} {}", String::from_utf8_lossy(&bytes)));
-        let (code, answer) = match send(server, method, path, content_type, bytes).await {
+        let (code, answer) = match send(server, method, path, bytes).await {
             Ok(answer) => answer,
             Err(error) => (0, Value::String(error.to_string())),
         };
@@ -268,13 +253,9 @@ impl Person {
     }
 }
 
-async fn send(
-    server: ApiServer,
-    method: Method,
-    path: &str,
-    content_type: &str,
-    body: Bytes,
-) -> anyhow::Result<(u16, Value)> {
+async fn send(server: ApiServer, method: Method, path: &str, body: Bytes) -> anyhow::Result<(u16, Value)> {
+    let content_type =
+        if method == Method::PATCH { "application/merge-patch+json" } else { "application/json" };
     let request = Request::builder()
         .method(method)
         .uri(path)

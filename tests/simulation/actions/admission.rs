@@ -10,7 +10,7 @@ use super::super::admission::{Answer, Scope};
 use super::super::random::Random;
 use super::super::world::World;
 use super::references::several;
-use super::scenes::{Stage, create, wait};
+use super::scenes::{Stage, wait};
 
 /// Fewer milliseconds than this after the creation of its dependents, an owner in admission is
 /// stored.
@@ -24,7 +24,7 @@ pub async fn birth(world: &mut World, random: &mut Random) {
     let (of, namespace) = (stage.of_dependents, stage.namespace(stage.of_dependents));
     let mut older = None;
     if random.chance(300) {
-        older = create(world, of, namespace, json!({ "generateName": "item-" })).await;
+        older = world.create(of, namespace, json!({ "generateName": "item-" })).await;
         wait(random, 0, 2 * BOUND).await;
     }
     let (delay, is_denied) = (random.millis(0, BOUND), random.chance(300));
@@ -33,14 +33,14 @@ pub async fn birth(world: &mut World, random: &mut Random) {
     if let Some(older) = older {
         let path = of.path(namespace, older["metadata"]["name"].as_str());
         let patch = json!({ "metadata": { "ownerReferences": [owner] } });
-        world.request(Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+        world.request(Method::PATCH, &path, &patch).await;
     }
     for _ in 0..1 + random.below(3) {
         let mut references = vec![owner.clone()];
         if random.chance(300) {
             references.extend(several(world, random, of, namespace));
         }
-        create(world, of, namespace, json!({ "generateName": "item-", "ownerReferences": references })).await;
+        world.create(of, namespace, json!({ "generateName": "item-", "ownerReferences": references })).await;
         wait(random, 0, 200).await;
     }
 }
@@ -55,10 +55,7 @@ pub async fn in_admission(
 ) -> Option<Value> {
     let of = stage.of_owner;
     let told = world.webhooks.announce(name, delay, is_denied);
-    let mut object = json!({ "apiVersion": of.api_version(), "kind": of.kind, "metadata": { "name": name } });
-    if let Some(namespace) = stage.namespace(of) {
-        object["metadata"]["namespace"] = namespace.into();
-    }
+    let object = of.object(stage.namespace(of), json!({ "name": name }));
     world.create_later(of.path(stage.namespace(of), None), object);
     world.network.trace.note(format_args!("{name} is in admission for {delay:?}, denied: {is_denied}"));
     let uid = tokio::select! {
@@ -67,7 +64,7 @@ pub async fn in_admission(
         // It has not reached admission, because its type or its namespace does not exist.
         () = tokio::time::sleep(Duration::from_secs(1)) => return None,
     };
-    Some(json!({ "apiVersion": of.api_version(), "kind": of.kind, "name": name, "uid": uid }))
+    Some(of.reference(&json!({ "name": name, "uid": uid })))
 }
 
 /// A chain of owners is deleted, and admission denies the deletion or the change of one of them in

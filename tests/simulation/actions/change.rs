@@ -16,7 +16,7 @@ async fn set_references(world: &mut World, random: &mut Random, found: &Found, r
         0 => {
             let mut object = found.object.to_value();
             object["metadata"]["ownerReferences"] = references;
-            world.request(Method::PUT, &found.path(), "application/json", &object).await;
+            world.request(Method::PUT, &found.path(), &object).await;
         }
         1 => {
             let version = found.object.resource_version().to_string();

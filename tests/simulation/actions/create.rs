@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::random::Random;
 use super::super::types::NAMESPACES;
 use super::super::world::World;
-use super::references::{nobody, object, several};
+use super::references::{metadata, nobody, several};
 
 /// Whether the maximum number of objects is reached.
 fn is_full(world: &World) -> bool {
@@ -22,8 +22,7 @@ pub async fn one(world: &mut World, random: &mut Random) {
     let namespace = world.place(of, random);
     let name = world.name(random);
     let references = several(world, random, of, namespace.as_deref());
-    let created = object(of, namespace.as_deref(), &name, &references, random);
-    world.create(of, namespace.as_deref(), &created).await;
+    world.create(of, namespace.as_deref(), metadata(&name, &references, random)).await;
 }
 
 /// Creates one object with some hundreds of owners. A few existing ones are among many that never
@@ -44,8 +43,7 @@ pub async fn large(world: &mut World, random: &mut Random) {
         let place = random.below(references.len() + 1);
         references.splice(place..place, is_new.then_some(reference));
     }
-    let created = object(of, namespace.as_deref(), &name, &references, random);
-    world.create(of, namespace.as_deref(), &created).await;
+    world.create(of, namespace.as_deref(), metadata(&name, &references, random)).await;
 }
 
 /// Creates owners and dependents on several levels.
@@ -73,12 +71,9 @@ pub async fn tree(world: &mut World, random: &mut Random) {
                 }
             }
             let name = world.name(random);
-            let created = object(of, namespace.as_deref(), &name, &references, random);
-            if let Some(created) = world.create(of, namespace.as_deref(), &created).await {
-                next.push(json!({
-                    "apiVersion": of.api_version(), "kind": of.kind,
-                    "name": created["metadata"]["name"], "uid": created["metadata"]["uid"],
-                }));
+            let created = metadata(&name, &references, random);
+            if let Some(created) = world.create(of, namespace.as_deref(), created).await {
+                next.push(of.reference(&created["metadata"]));
             }
         }
         if !next.is_empty() {
@@ -115,12 +110,11 @@ pub async fn definition(world: &mut World, random: &mut Random) {
     let custom: Vec<_> = world.types.iter().filter(|of| of.custom).copied().collect();
     let Some(of) = random.pick(&custom) else { return };
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    world.request(Method::POST, path, "application/json", &of.definition()).await;
+    world.request(Method::POST, path, &of.definition()).await;
 }
 
 /// Creates a namespace.
 pub async fn namespace(world: &mut World, random: &mut Random) {
     let Some(name) = random.pick(&world.namespaces).cloned() else { return };
-    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-    world.create(&NAMESPACES, None, &namespace).await;
+    world.create(&NAMESPACES, None, json!({ "name": name })).await;
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::random::Random;
 use super::super::types::Found;
 use super::super::world::World;
-use super::references::{object, several};
+use super::references::{metadata, several};
 
 /// The options of a DELETE: with or without a policy and preconditions.
 fn options(random: &mut Random, found: Option<&Found>) -> Value {
@@ -35,7 +35,7 @@ fn options(random: &mut Random, found: Option<&Found>) -> Value {
 async fn delete(world: &mut World, random: &mut Random, found: &Found) {
     world.remember(found);
     let body = if random.chance(100) { Value::Null } else { options(random, Some(found)) };
-    world.request(Method::DELETE, &found.path(), "application/json", &body).await;
+    world.request(Method::DELETE, &found.path(), &body).await;
 }
 
 /// Deletes one object, usually an owner.
@@ -71,7 +71,7 @@ pub async fn collection(world: &mut World, random: &mut Random) {
     }
     let options = options(random, None);
     let path = of.path(namespace.as_deref(), None);
-    world.request(Method::DELETE, &path, "application/json", &options).await;
+    world.request(Method::DELETE, &path, &options).await;
 }
 
 /// Deletes an object and at once creates another one with its name.
@@ -82,8 +82,7 @@ pub async fn recreate(world: &mut World, random: &mut Random) {
     let (of, namespace) = (found.of, found.key.namespace.as_deref());
     let references =
         if random.chance(500) { found.references() } else { several(world, random, of, namespace) };
-    let created = object(of, namespace, &found.key.name, &references, random);
-    world.create(of, namespace, &created).await;
+    world.create(of, namespace, metadata(&found.key.name, &references, random)).await;
 }
 
 /// Removes a custom type.
@@ -91,7 +90,7 @@ pub async fn definition(world: &mut World, random: &mut Random) {
     let custom: Vec<_> = world.types.iter().filter(|of| of.custom).copied().collect();
     let Some(of) = random.pick(&custom) else { return };
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{}", of.definition_name());
-    world.request(Method::DELETE, &path, "application/json", &Value::Null).await;
+    world.request(Method::DELETE, &path, &Value::Null).await;
 }
 
 /// Deletes a namespace.
@@ -100,5 +99,5 @@ pub async fn namespace(world: &mut World, random: &mut Random) {
     let Some(found) = random.pick(&namespaces) else { return };
     world.remember(found);
     let options = options(random, Some(found));
-    world.request(Method::DELETE, &found.path(), "application/json", &options).await;
+    world.request(Method::DELETE, &found.path(), &options).await;
 }

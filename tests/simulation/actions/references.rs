@@ -73,7 +73,7 @@ fn wrong(world: &World, random: &mut Random, objects: &[Found]) -> Option<Value>
 pub fn nobody(world: &World, random: &mut Random) -> Option<Value> {
     let &of = random.pick(&world.types)?;
     let (name, uid) = (world.name(random), unused_uid(random));
-    Some(json!({ "apiVersion": of.api_version(), "kind": of.kind, "name": name, "uid": uid }))
+    Some(of.reference(&json!({ "name": name, "uid": uid })))
 }
 
 /// A uid that no object has or ever had.
@@ -89,28 +89,16 @@ fn unused_uid(random: &mut Random) -> String {
     )
 }
 
-/// An object with these references.
-pub fn object(
-    of: &Type,
-    namespace: Option<&str>,
-    name: &str,
-    references: &[Value],
-    random: &mut Random,
-) -> Value {
-    let mut object = json!({
-        "apiVersion": of.api_version(), "kind": of.kind,
-        "metadata": { "name": name },
-    });
-    if let Some(namespace) = namespace {
-        object["metadata"]["namespace"] = namespace.into();
-    }
+/// The metadata of an object with these references.
+pub fn metadata(name: &str, references: &[Value], random: &mut Random) -> Value {
+    let mut metadata = json!({ "name": name });
     if !references.is_empty() {
-        object["metadata"]["ownerReferences"] = references.to_vec().into();
+        metadata["ownerReferences"] = references.to_vec().into();
     }
     if random.chance(60) {
-        object["metadata"]["finalizers"] = json!([FOREIGN[random.below(FOREIGN.len())]]);
+        metadata["finalizers"] = json!([FOREIGN[random.below(FOREIGN.len())]]);
     }
-    object
+    metadata
 }
 
 /// Finalizers of other controllers.

@@ -64,7 +64,7 @@ pub async fn restore_raised(world: &mut World, random: &mut Random) {
     if let Some(path) = released {
         tokio::time::sleep(random.millis(100, 5_000)).await;
         let options = json!({ "propagationPolicy": "Background" });
-        world.request(http::Method::DELETE, &path, "application/json", &options).await;
+        world.request(http::Method::DELETE, &path, &options).await;
     }
 }
 
@@ -101,7 +101,7 @@ async fn pass_versions(world: &mut World, random: &mut Random) {
     world.server.with(|server| server.store.skip(BEHIND));
     let path = NAMESPACES.path(None, Some("default"));
     let label = json!({ "metadata": { "labels": { "passed": random.below(1000).to_string() } } });
-    world.request(http::Method::PATCH, &path, "application/merge-patch+json", &label).await;
+    world.request(http::Method::PATCH, &path, &label).await;
     tokio::time::sleep(random.millis(1, 1_000)).await;
 }
 

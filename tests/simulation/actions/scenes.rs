@@ -43,7 +43,7 @@ impl Stage {
     pub async fn owner(&self, world: &mut World) -> Option<Value> {
         let of = self.of_owner;
         let metadata = json!({ "generateName": "owner-" });
-        create(world, of, self.namespace(of), metadata).await.map(|owner| reference(of, &owner))
+        world.create(of, self.namespace(of), metadata).await.map(|owner| reference(of, &owner))
     }
 
     /// Creates a dependent and returns a reference to it.
@@ -51,36 +51,22 @@ impl Stage {
         let of = self.of_dependents;
         let metadata =
             json!({ "generateName": "item-", "ownerReferences": [owner], "finalizers": finalizers });
-        create(world, of, self.namespace(of), metadata).await.map(|dependent| reference(of, &dependent))
+        world.create(of, self.namespace(of), metadata).await.map(|dependent| reference(of, &dependent))
     }
 
     /// Deletes the owner.
     pub async fn delete(&self, world: &mut World, owner: &Value, policy: &str) {
         let path = self.of_owner.path(self.namespace(self.of_owner), owner["name"].as_str());
         let options = json!({ "propagationPolicy": policy });
-        world.request(Method::DELETE, &path, "application/json", &options).await;
+        world.request(Method::DELETE, &path, &options).await;
     }
 }
 
 /// A reference to an object, which blocks its deletion.
 fn reference(of: &Type, object: &Value) -> Value {
-    json!({
-        "apiVersion": of.api_version(), "kind": of.kind, "blockOwnerDeletion": true,
-        "name": object["metadata"]["name"], "uid": object["metadata"]["uid"],
-    })
-}
-
-pub(super) async fn create(
-    world: &mut World,
-    of: &Type,
-    namespace: Option<&str>,
-    mut metadata: Value,
-) -> Option<Value> {
-    if let Some(namespace) = namespace {
-        metadata["namespace"] = namespace.into();
-    }
-    let object = json!({ "apiVersion": of.api_version(), "kind": of.kind, "metadata": metadata });
-    world.create(of, namespace, &object).await
+    let mut reference = of.reference(&object["metadata"]);
+    reference["blockOwnerDeletion"] = true.into();
+    reference
 }
 
 pub(super) async fn wait(random: &mut Random, from: u64, to: u64) {
@@ -223,14 +209,14 @@ pub async fn released_since(world: &mut World, random: &mut Random) -> Option<St
     // them.
     for _ in 0..4 {
         let metadata = json!({ "generateName": "item-", "ownerReferences": [owner] });
-        let item = create(world, of, namespace, metadata).await?;
+        let item = world.create(of, namespace, metadata).await?;
         paths.push(of.path(namespace, item["metadata"]["name"].as_str()));
     }
     wait(random, 100, 1_000).await;
     restore::back_up(world, random).await;
     let patch = json!({ "metadata": { "ownerReferences": null } });
     for path in paths {
-        world.request(Method::PATCH, &path, "application/merge-patch+json", &patch).await;
+        world.request(Method::PATCH, &path, &patch).await;
     }
     let released = world.head();
     for _ in 0..20 {

@@ -4,7 +4,6 @@
 #![allow(clippy::needless_pass_by_value, reason = "tests write `json!` where they call")]
 
 mod deletions;
-mod guards;
 mod lists;
 mod service;
 mod types;
@@ -67,8 +66,7 @@ fn put(server: &mut Server, name: &str, labels: Value) -> u64 {
 struct Stage {
     server: Server,
     now: SystemTime,
-    /// The token and the `Accept` of requests.
-    token: &'static str,
+    /// The `Accept` of requests.
     accept: &'static str,
 }
 
@@ -76,7 +74,7 @@ impl Stage {
     fn new(release: Release) -> Self {
         let settings = Settings { release, ..Settings::default() };
         let (now, server) = (settings.epoch, Server::new(settings));
-        let mut stage = Self { server, now, token: "", accept: "application/json" };
+        let mut stage = Self { server, now, accept: "application/json" };
         stage.ok("POST", NAMESPACES, json!({"metadata": {"name": "shop"}}));
         stage
     }
@@ -86,14 +84,6 @@ impl Stage {
         let mut stage = Self::new(release);
         let versions = ["c1", "c2", "c3", "c4", "c5"].map(|name| stage.put(name, json!({"app": "x"})));
         (stage, versions)
-    }
-
-    /// With the custom type `toys`.
-    fn with_toys() -> Self {
-        let mut stage = Self::new(Release::V1_36);
-        stage.ok("POST", CRDS, types::definition());
-        stage.settle();
-        stage
     }
 
     fn wait(&mut self, seconds: u64) {
@@ -110,7 +100,6 @@ impl Stage {
     }
 
     fn call(&mut self, mut call: Call) -> (u16, Value) {
-        call.token = self.token.to_owned();
         call.accept = self.accept.to_owned();
         let Answer::Whole(reply) = self.server.handle(&call, self.now) else { panic!("a watch") };
         let text = || String::from_utf8_lossy(&reply.body).into();

@@ -6,7 +6,6 @@ use crate::controllers::REACTION;
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 const CRD: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.shop.example";
-const TOYS: &str = "/apis/shop.example/v1/namespaces/shop/toys";
 const SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 
 pub(super) fn definition() -> Value {
@@ -22,15 +21,6 @@ pub(super) fn definition() -> Value {
             ],
         },
     })
-}
-
-fn toy(name: &str, finalizers: &[&str]) -> Value {
-    let metadata = json!({"name": name, "finalizers": finalizers});
-    json!({"apiVersion": "shop.example/v1", "kind": "Toy", "metadata": metadata})
-}
-
-fn find<'a>(list: &'a Value, field: &str, name: &str) -> &'a Value {
-    list.as_array().unwrap().iter().find(|one| one[field] == name).unwrap_or(&Value::Null)
 }
 
 #[test]
@@ -52,35 +42,10 @@ fn the_404_of_an_unserved_type_depends_on_its_group() {
 }
 
 #[test]
-fn a_definition_is_established_and_served_after_a_delay() {
+fn a_recreated_definition_defines_another_type() {
     let mut stage = Stage::new(Release::V1_36);
     stage.ok("POST", CRDS, definition());
-    stage.now += REACTION;
-    let (_, crd) = stage.get(CRD);
-    let conditions = &crd["status"]["conditions"];
-    assert_eq!(find(conditions, "type", "Established")["reason"], "InitialNamesAccepted");
-    let names = json!({"plural": "toys", "singular": "toy", "kind": "Toy", "listKind": "ToyList", "shortNames": ["t"]});
-    assert_eq!((&crd["status"]["storedVersions"], &crd["status"]["acceptedNames"]), (&json!(["v1"]), &names));
-    assert_eq!(stage.get("/apis/shop.example").0, 404, "it is not served yet");
     stage.settle();
-    let (_, group) = stage.get("/apis/shop.example");
-    assert_eq!(group["versions"].as_array().map(Vec::len), Some(2), "one is not served: {group}");
-    stage.ok("POST", TOYS, toy("a", &[]));
-    assert_eq!(stage.get("/apis/shop.example/v1beta1/toys").0, 200);
-    let (_, service) = stage.get(&format!("{SERVICES}/v1beta1.shop.example"));
-    assert_eq!(service["status"]["conditions"][0]["reason"], "Local");
-
-    let version = json!([{"name": "v1", "served": true, "storage": true}]);
-    stage.ok("PATCH", CRD, json!({"spec": {"versions": version}}));
-    assert_eq!(stage.get("/apis/shop.example/v1beta1").0, 200, "not yet");
-    stage.settle();
-    assert_eq!(stage.get("/apis/shop.example/v1beta1").0, 404);
-    assert_eq!(stage.get(&format!("{SERVICES}/v1beta1.shop.example")).0, 404);
-}
-
-#[test]
-fn a_recreated_definition_defines_another_type() {
-    let mut stage = Stage::with_toys();
     let uid = |stage: &Stage| {
         let resource = stage.server.catalog.get("shop.example", "toys").unwrap();
         resource.definition.as_ref().unwrap().uid.clone()
