@@ -89,19 +89,6 @@ impl Subject {
         }
     }
 
-    /// Waits until its metrics say that the graph has this many nodes.
-    pub async fn holds(&self, nodes: u64) -> Result<()> {
-        let began = Instant::now();
-        loop {
-            let found = self.collector.metric("kube_gc_graph_nodes").await?;
-            if found == nodes as f64 {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < Duration::from_secs(30), "not {nodes} nodes, but {found}");
-            sleep(POLL).await;
-        }
-    }
-
     /// Ten thousand updates a second, of any objects; none changes a reference.
     pub async fn updates(&self, lasting: Duration) -> Result<Updates> {
         const PER_SECOND: f64 = 10_000.0;

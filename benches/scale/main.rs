@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use tokio::time::sleep;
 
-use self::common::cluster::{BLOCK, Cluster, Number, name};
+use self::common::cluster::{BLOCK, Cluster};
 use self::common::report::{Report, Row};
 use self::common::subject::Subject;
 use self::common::{kube_gc, progress};
@@ -85,18 +85,14 @@ async fn measure(arguments: &Arguments, program: &Path) -> Result<Report> {
 }
 
 /// Waits until everything is read, and measures the cost.
-async fn size(subject: &Subject) -> Result<[Row; 6]> {
+async fn size(subject: &Subject) -> Result<[Row; 4]> {
     /// Memory that is returned to the system soon is returned by then.
     const SOON: Duration = Duration::from_secs(2);
-    const MIB: f64 = 1024.0 * 1024.0;
     let took = subject.synced().await?;
     let cpu = subject.cpu()?;
     subject.seen(None).await?;
     sleep(SOON).await;
-    let cluster = subject.feeder.cluster;
-    let objects = cluster.objects();
-    subject.holds(objects + 2 * cluster.links()).await?;
-    let bytes = subject.collector.metric("kube_gc_graph_bytes").await?;
+    let objects = subject.feeder.cluster.objects();
     let memory = subject.memory()?;
     let of = |what: &str| format!("{objects} objects: {what}");
     // The goal of a million objects holds for fewer, too.
@@ -104,15 +100,8 @@ async fn size(subject: &Subject) -> Result<[Row; 6]> {
     Ok([
         Row::new(of("whole process"), memory.resident, "MiB", most),
         Row::new(of("peak"), memory.peak, "MiB", None),
-        Row::new(
-            of("graph per object without its name"),
-            (bytes - name_bytes(&cluster) as f64) / objects as f64,
-            "B",
-            Some(100.0),
-        ),
         Row::new(of("start until ready"), took.as_secs_f64(), "s", None),
         Row::new(of("CPU until then"), cpu.as_secs_f64(), "s", None),
-        Row::new(of("JSON that it read"), subject.feeder.listed() as f64 / MIB, "MiB", None),
     ])
 }
 
@@ -127,16 +116,4 @@ async fn events(subject: &Subject, lasting: Duration, count: u64) -> Result<[Row
         Row::new("CPU of an event at the highest rate", most.cpu / most.count as f64 * 1e6, "µs", Some(3.0)),
         Row::new("the highest rate", most.count as f64 / most.seconds, "events/s", None),
     ])
-}
-
-/// The total length of all names, which the graph stores.
-fn name_bytes(cluster: &Cluster) -> u64 {
-    let mut text = String::new();
-    let mut bytes = 0;
-    for number in (0..cluster.end().0).map(Number) {
-        text.clear();
-        name(&mut text, cluster, number);
-        bytes += text.len() as u64;
-    }
-    bytes
 }

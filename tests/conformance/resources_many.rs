@@ -22,35 +22,6 @@ const PARALLEL: usize = 16;
 /// stay, but no list, watch or task.
 const ALLOWANCE: u64 = 4096;
 
-/// The resources of the collector.
-#[derive(Clone, Copy, Debug)]
-struct Holdings {
-    nodes: f64,
-    tasks: f64,
-}
-
-impl Holdings {
-    async fn now(collector: &Collector) -> Result<Self> {
-        let nodes = collector.metric("kube_gc_graph_nodes").await?;
-        let virtual_nodes = collector.metric("kube_gc_graph_virtual_nodes").await?;
-        Ok(Self { nodes: nodes + virtual_nodes, tasks: collector.metric("kube_gc_tasks").await? })
-    }
-
-    /// Waits until the resources are no more than this. Gauges are set once a second.
-    async fn back(&self, collector: &Collector) -> Result<()> {
-        let mut now = Self::now(collector).await?;
-        let back = poll("all that belonged to the types to go", async || {
-            now = Self::now(collector).await?;
-            // Each connection has a task, and there is one for each concurrent request. A task left
-            // for each type would be two hundred.
-            let few = f64::from(u32::try_from(TYPES)? * 3 / 5);
-            Ok(now.nodes <= self.nodes && now.tasks <= self.tasks + few)
-        })
-        .await;
-        back.with_context(|| format!("{now:?}, and after the first time {self:?}"))
-    }
-}
-
 /// Waits until none of these types is watched or in the graph.
 async fn forgotten(cluster: &Cluster, collector: &Collector) -> Result<()> {
     poll("all watches of the types to end", async || Ok(cluster.watches_of(GROUP).await? == 0.0)).await?;
@@ -122,16 +93,17 @@ async fn removed_types_leave_nothing_behind() -> Result<()> {
     // Freed memory is returned to the system at once, so the rest is in use.
     let collector = stage.collector_with(Options::env("_RJEM_MALLOC_CONF", "dirty_decay_ms:0")).await?;
     cluster.settled(&collector).await?;
-    let mut after: Option<Holdings> = None;
-    let mut sizes = Vec::new();
+    let (mut first, mut sizes) = (f64::MAX, Vec::new());
     for round in 0..2 {
         come_and_go(cluster, &ns, &collector, round).await.with_context(|| format!("round {round}"))?;
         forgotten(cluster, &collector).await.with_context(|| format!("round {round}"))?;
         cluster.settled(&collector).await?;
-        match after {
-            None => after = Some(Holdings::now(&collector).await?),
-            Some(first) => first.back(&collector).await?,
-        }
+        // Each connection has a task, and there is one for each concurrent request. A task left for each
+        // type would be two hundred. Gauges are set once a second.
+        let few = f64::from(u32::try_from(TYPES)? * 3 / 5);
+        let tasks = async || collector.metric("kube_gc_tasks").await;
+        poll("the tasks of the types to end", async || Ok(tasks().await? <= first + few)).await?;
+        first = first.min(tasks().await?);
         sizes.push(status(&collector, "VmRSS")?);
     }
     eprintln!("KiB after each round: {sizes:?}");

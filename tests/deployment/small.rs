@@ -1,15 +1,14 @@
 //! Many small control planes: the overlay `small`, and the unit for systemd.
 
 use std::path::Path;
-use std::process::Stdio;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
-use tokio::process::{Child, Command};
 
 use kube_gc_testkit::cluster::poll;
 use kube_gc_testkit::deployment::{Installation, NAME, plane, repository};
-use kube_gc_testkit::target;
+use kube_gc_testkit::{Collector, target};
 
 kube_gc_testkit::scenarios! {
     the_small_overlay_collects_the_cluster_of_a_kubeconfig,
@@ -51,20 +50,14 @@ fn needs_less_than_the_default(variables: &[(&str, &str)]) -> Result<()> {
 
 /// Starts a collector and waits until it is ready. It must have a partition for all namespaces and
 /// one for objects without a namespace.
-async fn started(mut command: Command, ready: &Path) -> Result<Child> {
-    let path = ready.with_extension("log");
-    let log = std::fs::File::create(&path)?;
-    let collector = command.stderr(Stdio::from(log)).kill_on_drop(true).spawn()?;
-    poll("the collector to be ready", async || Ok(ready.exists()))
-        .await
-        .with_context(|| std::fs::read_to_string(&path).unwrap_or_default())?;
-    let addresses: Value = serde_json::from_slice(&std::fs::read(ready)?)?;
-    let url = format!("http://{}/metrics", addresses["health"].as_str().context("no address")?);
+async fn started(mut command: Command) -> Result<Collector> {
+    command.args(["--log-format", "json"]);
+    let collector = Collector::spawn(command, None).await?;
+    collector.ready().await?;
     let mut partitions = 0;
     poll("the metrics of the graph", async || {
-        let metrics = Command::new("curl").args(["--silent", "--fail", &url]).output().await?;
-        let metrics = String::from_utf8(metrics.stdout)?;
-        partitions = metrics.lines().filter(|line| line.starts_with("kube_gc_graph_nodes{")).count();
+        let metrics = collector.metrics().await?;
+        partitions = metrics.keys().filter(|series| series.starts_with("kube_gc_graph_nodes{")).count();
         Ok(partitions > 0)
     })
     .await?;
@@ -116,11 +109,9 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
     command
         .args(arguments(container, mounts.path())?)
         .args(["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--exit-with-parent"])
-        .arg("--ready-file")
-        .arg(mounted("ready.json"))
         .env_clear()
         .envs(environment);
-    let _collector = started(command, &mounted("ready.json")).await?;
+    let collector = started(command).await?;
 
     let ns = installation.cluster.namespace().await?;
     let owner = ns.configmap("owner").create().await?;
@@ -129,7 +120,8 @@ async fn the_small_overlay_collects_the_cluster_of_a_kubeconfig() -> Result<()> 
     poll("the dependent to go", async || {
         Ok(installation.cluster.send("GET", &dependent.path(), None, None).await.is_err())
     })
-    .await
+    .await?;
+    collector.stop().await
 }
 
 /// systemd itself does not run where the tests do.
@@ -162,18 +154,16 @@ async fn the_command_of_the_unit_starts_a_small_collector() -> Result<()> {
 
     let mut command = Command::new(target::binary());
     command.args(words).env_clear().envs(variables);
-    let mut collector = started(command, &runtime.join("ready.json")).await?;
-    let pid = collector.id().context("it has ended")?;
-    let asked = Command::new("kill").arg(pid.to_string()).status().await?;
-    ensure!(asked.success() && collector.wait().await?.success());
+    let collector = started(command).await?;
+    ensure!(runtime.join("ready.json").exists(), "the unit names no file");
+    collector.stop().await?;
     ensure!(!runtime.join("ready.json").exists(), "the file is still there");
     Ok(())
 }
 
 async fn the_unit_is_valid_and_has_little_exposure() -> Result<()> {
-    let analyze =
-        |arguments: Vec<String>| async { Command::new("systemd-analyze").args(arguments).output().await };
-    if analyze(vec!["--version".to_owned()]).await.is_err() {
+    let analyze = |arguments: Vec<String>| Command::new("systemd-analyze").args(arguments).output();
+    if analyze(vec!["--version".to_owned()]).is_err() {
         eprintln!("skipped: the_unit_is_valid_and_has_little_exposure: systemd-analyze is not installed");
         return Ok(());
     }
@@ -186,11 +176,11 @@ async fn the_unit_is_valid_and_has_little_exposure() -> Result<()> {
     for name in ["kube-gc@.service", "kube-gc@one.service"] {
         std::fs::write(unit(name), &here)?;
     }
-    let found = analyze(vec!["verify".to_owned(), unit("kube-gc@.service")]).await?;
+    let found = analyze(vec!["verify".to_owned(), unit("kube-gc@.service")])?;
     ensure!(found.status.success() && found.stderr.is_empty(), "{found:?}");
 
     let options = ["security", "--offline=true", "--no-pager", "--threshold=20"].map(str::to_owned);
-    let found = analyze(options.into_iter().chain([unit("kube-gc@one.service")]).collect()).await?;
+    let found = analyze(options.into_iter().chain([unit("kube-gc@one.service")]).collect())?;
     ensure!(found.status.success(), "exposed more than 2.0 of 10: {found:?}");
     Ok(())
 }

@@ -90,12 +90,6 @@ impl Cluster {
         self.end().0
     }
 
-    /// The number of references to owners in another partition of the graph: from Leases to
-    /// Nodes. Each has a stub in the owner's partition and one in the dependent's.
-    pub const fn links(&self) -> u64 {
-        self.blocks
-    }
-
     /// The place of the object with this number.
     pub fn place(&self, Number(number): Number) -> Place {
         if number < self.in_blocks() {

@@ -69,9 +69,7 @@ pub fn list(feeder: &Arc<Feeder>, resource: Type, from: Number, limit: usize) ->
             }
             object(&mut piece, &feeder.cluster, number, number.0 + 1);
         }
-        let piece = std::mem::take(&mut piece);
-        feeder.listed.fetch_add(piece.len() as u64, Ordering::Relaxed);
-        Some(piece)
+        Some(std::mem::take(&mut piece))
     })))
 }
 

@@ -24,8 +24,6 @@ pub struct Feeder {
     /// How many Pods were created later.
     later: AtomicU64,
     logs: Vec<Arc<Log>>,
-    /// How many bytes of lists were sent.
-    listed: AtomicU64,
     unexpected: Mutex<Vec<String>>,
 }
 
@@ -40,7 +38,6 @@ impl Feeder {
             version: AtomicU64::new(cluster.end().0 + 1000),
             later: AtomicU64::new(0),
             logs: cluster.types().map(|_| Arc::default()).collect(),
-            listed: AtomicU64::new(0),
             unexpected: Mutex::default(),
         });
         tokio::spawn(serve::serve(listener, Arc::clone(&feeder)));
@@ -78,11 +75,6 @@ impl Feeder {
     pub async fn create(&self) -> (Type, u64) {
         let number = Number(self.cluster.end().0 + self.later.fetch_add(1, Ordering::SeqCst));
         self.tell(number, "ADDED").await
-    }
-
-    /// The number of bytes of lists so far.
-    pub fn listed(&self) -> u64 {
-        self.listed.load(Ordering::SeqCst)
     }
 
     /// Fails if there was a request that the feeder does not serve.
