@@ -462,8 +462,11 @@ mod tests {
             (vec![], 4.0),
             (vec![(2, 1)], 5.0),
         ] {
-            let reading =
-                |&(thread, seconds)| Reading { thread, group: lists, nanoseconds: seconds * 1_000_000_000 };
+            let reading = |&(thread, seconds): &(u32, u64)| Reading {
+                thread,
+                group: lists,
+                nanoseconds: seconds * 1_000_000_000,
+            };
             times.add(&readings.iter().map(reading).collect::<Vec<_>>());
             assert_eq!(times.seconds().find(|(group, _)| *group == "lists"), Some(("lists", seconds)));
         }
