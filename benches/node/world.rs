@@ -6,10 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use kube_gc_cri::ApiVersion;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{
-    CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
-};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{CriServer, Layer, NewContainer, NewImage, NewSandbox, Settings, World};
 use tempfile::TempDir;
 
 pub const PODS: u32 = 100;
@@ -91,27 +89,20 @@ impl Host {
     }
 
     fn world(&self, node: Node) -> World {
-        let mut world = World::new(Disk::new(1 << 40, 100_000_000));
+        let mut world = World::new(1 << 40);
         let images: Vec<String> = (0..IMAGES)
             .map(|number| {
                 world.add_image(NewImage {
                     tags: vec![format!("registry.example.com/app-{number}:1")],
                     digests: vec![format!("registry.example.com/app-{number}@sha256:{number:064x}")],
-                    layers: vec![Layer { digest: number.to_string(), bytes: IMAGE_BYTES, inodes: 1000 }],
+                    layers: vec![Layer { digest: number.to_string(), bytes: IMAGE_BYTES }],
                     ..NewImage::default()
                 })
             })
             .collect();
         let each = CONTAINERS / PODS;
         for pod in 0..PODS {
-            let metadata = PodSandboxMetadata {
-                name: format!("pod-{pod}"),
-                uid: uid(pod),
-                namespace: "default".to_owned(),
-                attempt: 0,
-            };
-            let sandbox =
-                world.add_sandbox(NewSandbox { pod: metadata, created_at: 1, ..NewSandbox::default() });
+            let sandbox = world.add_sandbox(NewSandbox::of("default", &format!("pod-{pod}"), &uid(pod)));
             for attempt in 0..each {
                 let runs = attempt == each - 1;
                 let name = match node {
@@ -134,8 +125,7 @@ impl Host {
                         false => ContainerState::ContainerExited,
                     },
                     created_at: 1 + i64::from(attempt),
-                    image_volumes: Vec::new(),
-                    written: Space::default(),
+                    ..NewContainer::default()
                 });
             }
         }

@@ -15,9 +15,10 @@ use super::served::{Bound, Protections, certificates};
 use super::{Error, ErrorKind, settings};
 use crate::introspect::node::NodeView;
 use crate::node::run::{self, NodeContext, NodeEvents, NodeStatus};
-use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Problem, Report, now, why_dry};
+use crate::node::{Look, NodeCollector, NodeError, NodeOptions, PodSource, Report, now, why_dry};
 use kube_gc_client::{Api, ApiError, Connection, WriteGate};
 use kube_gc_config::{PodKnowledge, Settings};
+use kube_gc_cri::{Client, Rpc};
 use kube_gc_node::Ledger;
 use kube_gc_node::pass::Scope;
 use kube_gc_observe::http::health_router;
@@ -49,7 +50,7 @@ pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Re
         if report.dry_run.is_some() {
             return Ok(report);
         }
-        node.remember();
+        node.options.state.write(node.collector.ledger());
         let cancel = CancellationToken::new();
         let guard = cancel.clone();
         let ending = tokio::spawn(async move {
@@ -57,9 +58,9 @@ pub fn once(target: &Target, settings: &Settings, free: Option<u8>) -> Result<Re
             tracing::info!(signal, "ending after the removal in progress");
             guard.cancel();
         });
-        let carried = node.collector.carry_out(&look, Scope::All, &cancel).await;
+        let result = node.collector.carry_out(&look, Scope::All, &cancel).await;
         ending.abort();
-        Ok(report.with(&carried.map_err(|error| node_error(&error))?))
+        Ok(report.with(result.map_err(|error| node_error(&error))?))
     })?
 }
 
@@ -82,8 +83,9 @@ impl Node {
             tracing::warn!("{problem}");
             Ledger::default()
         });
-        let connected = NodeCollector::connect(&options, client_settings(), pods, ledger).await;
-        let collector = connected.map_err(|error| node_error(&error))?;
+        let client = Client::connect(&options.endpoint, client_settings()).await;
+        let client = client.map_err(|error| node_error(&error.into()))?;
+        let collector = NodeCollector::new(client, options.rules.clone(), options.in_pod, pods, ledger).await;
         Ok(Self { options, collector, server })
     }
 
@@ -95,13 +97,6 @@ impl Node {
         }
         Ok((Report::new(&self.options, self.collector.runtime(), &look), look))
     }
-
-    /// Writes the ages of images.
-    fn remember(&self) {
-        if let Err(problem) = self.options.state.write(self.collector.ledger()) {
-            tracing::warn!("{problem}");
-        }
-    }
 }
 
 /// What to do without an API server.
@@ -111,8 +106,8 @@ const WITHOUT: &str = "or set `node.pods` to \"none\" to collect without an API 
 struct Begun {
     /// How this node is collected.
     options: NodeOptions,
-    /// Who knows its pods.
-    pods: PodSource,
+    /// Who knows its pods; nothing without an API server.
+    pods: Option<PodSource>,
     /// How the API server is reached; nothing without one.
     connection: Option<Connection>,
 }
@@ -123,10 +118,10 @@ impl Begun {
         let options = NodeOptions::new(settings, free);
         let options = options.map_err(|error| node_error(&error))?;
         let (pods, connection) = match settings.node.pods {
-            PodKnowledge::None => (PodSource::None, None),
+            PodKnowledge::None => (None, None),
             PodKnowledge::Api => {
                 let (connection, api) = api(target, settings).await?;
-                (PodSource::Api { api, node: options.name.clone() }, Some(connection))
+                (Some(PodSource::new(api, &options.name)), Some(connection))
             }
         };
         Ok(Self { options, pods, connection })
@@ -150,19 +145,26 @@ async fn api(target: &Target, all: &Settings) -> Result<(Connection, Api), Error
 
 /// The settings of the client of the container runtime: each call is counted.
 fn client_settings() -> kube_gc_cri::Settings {
-    let observer = |operation: &kube_gc_cri::client::Operation<'_>| {
-        record::runtime_operation(operation.rpc.operation(), operation.outcome.is_err(), operation.elapsed);
-    };
+    let observer = |rpc: Rpc, failed, elapsed| record::runtime_operation(rpc.operation(), failed, elapsed);
     kube_gc_cri::Settings { observer: Some(Arc::new(observer)), ..kube_gc_cri::Settings::default() }
 }
 
 /// Why the container runtime cannot be used.
 fn node_error(error: &NodeError) -> Error {
-    let (kind, hint) = match error.problem() {
-        Problem::Settings => (ErrorKind::Settings, " (--runtime-endpoint, `node.runtime_endpoint`)"),
-        Problem::Unreachable => (ErrorKind::Unreachable, " (--runtime-endpoint, `node.runtime_endpoint`)"),
-        Problem::Forbidden => (ErrorKind::Forbidden, ""),
-        Problem::Other => (ErrorKind::Internal, ""),
+    use kube_gc_cri::Error as E;
+    let where_to_set = " (--runtime-endpoint, `node.runtime_endpoint`)";
+    let (kind, hint) = match error {
+        NodeError::Runtime(error) => match error {
+            E::MalformedEndpoint { .. }
+            | E::SeveralRuntimes { .. }
+            | E::NotASocket { .. }
+            | E::NotCri { .. } => (ErrorKind::Settings, where_to_set),
+            E::NoPermission { .. } => (ErrorKind::Forbidden, ""),
+            error if error.is_unanswered() => (ErrorKind::Unreachable, where_to_set),
+            E::NoRuntime => (ErrorKind::Unreachable, where_to_set),
+            _ => (ErrorKind::Internal, ""),
+        },
+        NodeError::Unsafe(_) => (ErrorKind::Internal, ""),
     };
     Error::new(kind, format!("{error}{hint}"))
 }
@@ -192,13 +194,8 @@ async fn collect(target: &Target, settings: &Settings, threads: Threads) -> Resu
     let terminated = termination()?;
     tokio::pin!(terminated);
     let mut begun = Begun::new(target, settings, None).await?;
-    begun.pods = begun.pods.watched();
-    let events = match &begun.pods {
-        PodSource::Api { api, node } | PodSource::Watched { api, node, .. } => {
-            NodeEvents::new(api.clone(), node)
-        }
-        PodSource::None => None,
-    };
+    begun.pods = begun.pods.map(PodSource::watched);
+    let events = begun.pods.as_ref().and_then(|pods| NodeEvents::new(pods.api.clone(), &pods.node));
     let protections = Protections::new(settings, certificates, begun.connection.as_ref())?;
     let listeners = Bound::new(settings, protections).await?;
     let Node { options, collector, .. } = tokio::select! {

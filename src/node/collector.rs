@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures::{StreamExt as _, stream};
-use kube_gc_cri::{self as cri, Client, Settings};
+use kube_gc_cri::{self as cri, Client};
 use kube_gc_node::view::{Answer, Listed, Proof};
 use kube_gc_node::{Ledger, PodRef, PodView, Rules, Timestamp};
 
-use super::NodeOptions;
 use super::disk::{self, Disk};
 use super::files::Logs;
 use kube_gc_client::{Api, ApiError, PodWatch};
@@ -22,7 +21,8 @@ const PROOFS_AT_A_TIME: usize = 8;
 pub struct NodeCollector {
     pub(super) client: Client,
     pub(super) disk: Arc<dyn Disk>,
-    pub(super) pods: PodSource,
+    /// Who knows the pods of this node; nothing without an API server.
+    pub(super) pods: Option<PodSource>,
     pub(super) logs: Logs,
     pub(super) rules: Rules,
     /// When images were first seen and last used.
@@ -37,30 +37,27 @@ pub struct NodeCollector {
 }
 
 impl NodeCollector {
-    /// Connects to the container runtime. `settings` are those of its client.
-    ///
-    /// # Errors
-    /// It cannot be used.
-    pub async fn connect(
-        options: &NodeOptions,
-        settings: Settings,
-        pods: PodSource,
+    /// Collects what a container runtime has, with logs that are seen from a pod or from the host.
+    pub async fn new(
+        client: Client,
+        rules: Rules,
+        in_pod: bool,
+        pods: Option<PodSource>,
         ledger: Ledger,
-    ) -> Result<Self, NodeError> {
-        let NodeOptions { rules, endpoint, in_pod, .. } = options;
-        let client = Client::connect(endpoint, settings).await?;
+    ) -> Self {
         let disk = disk::of_runtime(&client).await;
-        Ok(Self {
+        let logs = Logs::new(rules.roots.clone(), in_pod);
+        Self {
             client,
             disk,
             pods,
-            logs: Logs::new(rules.roots.clone(), *in_pod),
-            rules: rules.clone(),
+            logs,
+            rules,
             ledger,
             volumes: HashMap::new(),
             layers: HashMap::new(),
             sandbox_image: None,
-        })
+        }
     }
 
     /// The same with another file system.
@@ -105,58 +102,42 @@ pub fn now() -> Timestamp {
     Timestamp::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Who knows the pods of this node.
+/// The API server, as far as it knows the pods of this node.
 #[derive(Clone, Debug)]
-pub enum PodSource {
-    /// There is no API server.
-    None,
-    /// The API server.
-    Api {
-        /// Its client.
-        api: Api,
-        /// The name of this node.
-        node: String,
-    },
-    /// The API server, and a watch of what it says: for passes that repeat.
-    Watched {
-        /// Its client.
-        api: Api,
-        /// The name of this node.
-        node: String,
-        /// The watch.
-        watch: PodWatch,
-    },
+pub struct PodSource {
+    /// Its client.
+    pub api: Api,
+    /// The name of this node.
+    pub node: String,
+    /// A watch of what it says, for passes that repeat.
+    watch: Option<PodWatch>,
 }
 
 impl PodSource {
+    /// A source that lists for each pass.
+    pub fn new(api: Api, node: &str) -> Self {
+        Self { api, node: node.to_owned(), watch: None }
+    }
+
     /// The same with a watch instead of a list for each pass.
     pub fn watched(self) -> Self {
-        match self {
-            Self::Api { api, node } => {
-                let watch = api.watch_pods(&node);
-                Self::Watched { api, node, watch }
-            }
-            Self::None | Self::Watched { .. } => self,
-        }
+        let watch = Some(self.api.watch_pods(&self.node));
+        Self { watch, ..self }
     }
 
     /// All pods of this node: from a list that is consistent, or as far as they are known.
     pub async fn view(&self, consistent: bool) -> Result<PodView, ApiError> {
-        let pods = match self {
-            Self::None => return Ok(PodView::None),
-            Self::Watched { watch, .. } if !consistent => watch.pods().await?,
-            Self::Api { api, node } | Self::Watched { api, node, .. } => {
-                api.pods_of_node(node, consistent).await?
-            }
+        let pods = match &self.watch {
+            Some(watch) if !consistent => watch.pods().await?,
+            _ => self.api.pods_of_node(&self.node, consistent).await?,
         };
         Ok(PodView::Listed(Listed { pods, consistent, proofs: Vec::new() }))
     }
 
     /// Asks about pods that the list lacks (safety 2).
     pub async fn proofs(&self, missing: Vec<PodRef>) -> Vec<Proof> {
-        let (Self::Api { api, .. } | Self::Watched { api, .. }) = self else { return Vec::new() };
         let ask = |pod: PodRef| async move {
-            let answer = match api.prove_pod(&pod).await {
+            let answer = match self.api.prove_pod(&pod).await {
                 Ok(answer) => answer,
                 Err(error) => {
                     tracing::debug!(namespace = pod.namespace, name = pod.name, %error, "no proof");
@@ -178,46 +159,4 @@ pub enum NodeError {
     /// A plan breaks one of its own invariants. Nothing was removed.
     #[error("the plan contradicts itself, so nothing was removed: {0}; this is a bug of kube-gc")]
     Unsafe(String),
-}
-
-/// What kind of problem an error is, for exit codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Problem {
-    /// The endpoint is wrong.
-    Settings,
-    /// Nothing answers there.
-    Unreachable,
-    /// It is not open to this user.
-    Forbidden,
-    /// Anything else.
-    Other,
-}
-
-impl NodeError {
-    /// What kind of problem this is.
-    pub const fn problem(&self) -> Problem {
-        use cri::Error as E;
-        match self {
-            Self::Runtime(error) => match error {
-                E::MalformedEndpoint { .. }
-                | E::SeveralRuntimes { .. }
-                | E::NotASocket { .. }
-                | E::NotCri { .. } => Problem::Settings,
-                E::NoRuntime
-                | E::NoSocket { .. }
-                | E::NotListening { .. }
-                | E::Connect { .. }
-                | E::Deadline { .. }
-                | E::Disconnected { .. }
-                | E::NotReady { .. } => Problem::Unreachable,
-                E::NoPermission { .. } => Problem::Forbidden,
-                E::TooLarge { .. }
-                | E::NotFound { .. }
-                | E::Unimplemented { .. }
-                | E::Runtime { .. }
-                | E::NothingNamed { .. } => Problem::Other,
-            },
-            Self::Unsafe(_) => Problem::Other,
-        }
-    }
 }

@@ -48,13 +48,8 @@ impl Disk for Measured {
 #[cfg(any(test, feature = "demo"))]
 impl Disk for kube_gc_cri::server::CriServer {
     fn usage(&self) -> Result<Usage, String> {
-        let usage = self.disk_usage();
-        Ok(Usage {
-            capacity: usage.capacity,
-            available: usage.available,
-            inodes: usage.inodes,
-            inodes_free: usage.inodes_available,
-        })
+        let (capacity, available) = self.world(|world| (world.capacity, world.available()));
+        Ok(Usage { capacity, available, ..Usage::default() })
     }
 }
 

@@ -24,6 +24,9 @@ const DEEPEST: usize = 16;
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
+const PODS: &str = "read the directory of the pods' logs";
+const SYMLINKS: &str = "read the directory of the symlinks to logs";
+
 /// The two directories of logs.
 #[derive(Clone, Debug)]
 pub struct Logs {
@@ -49,29 +52,60 @@ impl Logs {
 
     /// All log directories.
     pub fn directories(&self) -> Result<Entries<LogDirectory>, String> {
-        directories(&self.roots.pods, None)
+        read(&self.roots.pods, PODS, None, |pods, name, stat| {
+            let is_directory = file_type(stat) == FileType::Directory;
+            let bytes = if is_directory { size(pods, &name) } else { 0 };
+            log_directory(name, stat, bytes)
+        })
     }
 
-    /// One log directory, right before its removal.
+    /// One log directory, without its size, right before its removal.
     pub fn directory(&self, name: &str) -> Result<Option<LogDirectory>, String> {
-        Ok(directories(&self.roots.pods, Some(name))?.items.pop())
+        let look = |_: &_, name, stat: &_| log_directory(name, stat, 0);
+        Ok(read(&self.roots.pods, PODS, Some(name), look)?.items.pop())
     }
 
     /// All symlinks to logs.
     pub fn symlinks(&self) -> Result<Entries<LogSymlink>, String> {
-        symlinks(&self.roots, self.in_pod, None)
+        read(&self.roots.containers, SYMLINKS, None, |directory, name, stat| self.look(directory, name, stat))
     }
 
     /// One symlink, right before its removal.
     pub fn symlink(&self, name: &str) -> Result<Option<LogSymlink>, String> {
-        Ok(symlinks(&self.roots, self.in_pod, Some(name))?.items.pop())
+        let look = |directory: &_, name, stat: &_| self.look(directory, name, stat);
+        Ok(read(&self.roots.containers, SYMLINKS, Some(name), look)?.items.pop())
+    }
+
+    /// Looks at what may be a symlink to a log. Following it opens nothing.
+    fn look(&self, containers: &OwnedFd, name: String, stat: &Stat) -> LogSymlink {
+        let mut symlink = LogSymlink { name, state: SymlinkState::NotASymlink, target: String::new() };
+        if file_type(stat) == FileType::Symlink {
+            let target = readlinkat(containers, symlink.name.as_str(), Vec::new());
+            symlink.target = target.ok().and_then(|target| target.into_string().ok()).unwrap_or_default();
+            symlink.state = match statat(containers, symlink.name.as_str(), AtFlags::empty()) {
+                Ok(_) => SymlinkState::Leads,
+                Err(Errno::NOENT) if !self.in_pod || self.is_missing_itself(&symlink) => {
+                    SymlinkState::Dangling
+                }
+                Err(_) => SymlinkState::Unknown,
+            };
+        }
+        symlink
+    }
+
+    /// Whether the log itself is missing. With cri-dockerd it is a symlink once more, to a file that a
+    /// pod does not see.
+    fn is_missing_itself(&self, symlink: &LogSymlink) -> bool {
+        let below = symlink.target.strip_prefix(&self.roots.pods).is_some_and(|rest| rest.starts_with('/'));
+        let found = || statat(CWD, symlink.target.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        below && matches!(found(), Err(Errno::NOENT))
     }
 
     /// Removes the log directory of a pod with all that is in it (L1).
     pub fn remove_directory(&self, name: &str) -> Result<(), String> {
         let path = format!("{}/{name}", self.roots.pods);
         let remove = || match root(&self.roots.pods)? {
-            Some(pods) => remove_tree(&pods, name),
+            Some(pods) => remove_tree(&pods, name, DEEPEST),
             None => Ok(()),
         };
         remove().map_err(|error| about(&path, "remove the log directory", &error))
@@ -89,7 +123,8 @@ impl Logs {
                     Err(error) => return Err(error),
                 };
             }
-            remove_log_in(&directory, log)
+            let (names, _) = names(&directory, MOST_ENTRIES)?;
+            names.iter().filter(|name| log.includes(name)).try_for_each(|name| remove_file(&directory, name))
         };
         remove().map_err(|error| about(&path, "remove the log", &error))
     }
@@ -145,56 +180,9 @@ fn read<T>(
     read().map_err(|error| about(path, what, &error))
 }
 
-/// The log directories, or the one with this name.
-fn directories(path: &str, only: Option<&str>) -> Result<Entries<LogDirectory>, String> {
-    read(path, "read the directory of the pods' logs", only, |pods, name, stat| {
-        let is_directory = file_type(stat) == FileType::Directory;
-        let bytes = if is_directory && only.is_none() { size(pods, &name) } else { 0 };
-        LogDirectory { name, is_directory, bytes, modified: Timestamp::from_secs(stat.st_mtime) }
-    })
-}
-
-/// The symlinks, or the one with this name.
-fn symlinks(roots: &LogRoots, in_pod: bool, only: Option<&str>) -> Result<Entries<LogSymlink>, String> {
-    let what = "read the directory of the symlinks to logs";
-    read(&roots.containers, what, only, |containers, name, stat| {
-        let mut symlink = LogSymlink { name, state: SymlinkState::NotASymlink, target: String::new() };
-        if file_type(stat) == FileType::Symlink {
-            let target = readlinkat(containers, symlink.name.as_str(), Vec::new());
-            symlink.target = target.ok().and_then(|target| target.into_string().ok()).unwrap_or_default();
-            symlink.state = symlink_state(containers, &symlink, roots, in_pod);
-        }
-        symlink
-    })
-}
-
-/// Where a symlink leads. Following it opens nothing.
-fn symlink_state(
-    containers: impl AsFd,
-    symlink: &LogSymlink,
-    roots: &LogRoots,
-    in_pod: bool,
-) -> SymlinkState {
-    match statat(containers, symlink.name.as_str(), AtFlags::empty()) {
-        Ok(_) => SymlinkState::Leads,
-        Err(Errno::NOENT) if !in_pod || is_missing_itself(symlink, roots) => SymlinkState::Dangling,
-        Err(_) => SymlinkState::Unknown,
-    }
-}
-
-/// Whether the log itself is missing. With cri-dockerd it is a symlink once more, to a file that a
-/// pod does not see.
-fn is_missing_itself(symlink: &LogSymlink, roots: &LogRoots) -> bool {
-    let below = symlink.target.strip_prefix(&roots.pods).is_some_and(|rest| rest.starts_with('/'));
-    below && matches!(statat(CWD, symlink.target.as_str(), AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
-}
-
-fn remove_log_in(directory: impl AsFd, log: &LogFile) -> io::Result<()> {
-    let (names, _) = names(&directory, MOST_ENTRIES)?;
-    for name in names.iter().filter(|name| log.includes(name)) {
-        remove_file(&directory, name)?;
-    }
-    Ok(())
+fn log_directory(name: String, stat: &Stat, bytes: u64) -> LogDirectory {
+    let is_directory = file_type(stat) == FileType::Directory;
+    LogDirectory { name, is_directory, bytes, modified: Timestamp::from_secs(stat.st_mtime) }
 }
 
 /// Opens one of the two directories of the settings; nothing if it does not exist. Its own path may
@@ -283,12 +271,8 @@ fn size_of(directory: &OwnedFd, depth: usize, left: &mut usize) -> u64 {
     bytes
 }
 
-/// Removes a directory with all that is in it. What is gone already is no error.
-fn remove_tree(parent: impl AsFd, name: &str) -> io::Result<()> {
-    remove_below(parent, name, DEEPEST)
-}
-
-fn remove_below(parent: impl AsFd, name: &str, depth: usize) -> io::Result<()> {
+/// Removes a directory with all that is in it, at most so deep. What is gone already is no error.
+fn remove_tree(parent: impl AsFd, name: &str, depth: usize) -> io::Result<()> {
     let directory = match child(&parent, name) {
         Ok(directory) => directory,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -299,7 +283,7 @@ fn remove_below(parent: impl AsFd, name: &str, depth: usize) -> io::Result<()> {
         for name in &names {
             match unlinkat(&directory, name.as_str(), AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
-                Err(Errno::ISDIR) if depth > 0 => remove_below(&directory, name, depth - 1)?,
+                Err(Errno::ISDIR) if depth > 0 => remove_tree(&directory, name, depth - 1)?,
                 Err(Errno::ISDIR) => return Err(io::Error::other("its directories are too deep")),
                 Err(error) => return Err(error.into()),
             }

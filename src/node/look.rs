@@ -8,7 +8,7 @@ use futures::{StreamExt as _, stream};
 use kube_gc_cri as cri;
 use kube_gc_cri::client::PodKey;
 use kube_gc_node::logs::parse_directory;
-use kube_gc_node::plan::{Plan, What};
+use kube_gc_node::plan::{Candidate, Plan, What};
 use kube_gc_node::pods::Pods;
 use kube_gc_node::safety::{self, Inputs};
 use kube_gc_node::users::i1_may_mount;
@@ -50,13 +50,15 @@ impl NodeCollector {
         let (pods, api_error) = self.pod_view(&runtime, &files, &mut notes).await;
         files.image_usage = self.disk.usage().map_err(|problem| notes.push(problem)).ok();
 
+        self.forget_gone(&runtime);
         self.add_layers(&mut runtime, &mut notes).await;
-        self.forget_volumes(&runtime);
         self.add_volumes(&mut runtime);
         let mut plan = self.plan(&runtime, &pods, &files, now);
-        if has_images(&plan) {
-            let stay = staying(&runtime, &plan);
-            if self.learn_volumes(&mut runtime, &pods, |index| stay.contains(&index)).await {
+        let mut candidates = plan.removals.iter().chain(&plan.in_line);
+        if candidates.any(|candidate| candidate.what() == What::Image) {
+            let gone = plan.removals.iter().filter(|candidate| candidate.what() == What::Container);
+            let gone: HashSet<&str> = gone.map(Candidate::id).collect();
+            if self.learn_volumes(&mut runtime, &pods, &gone).await {
                 plan = self.plan(&runtime, &pods, &files, now);
             }
         }
@@ -107,9 +109,9 @@ impl NodeCollector {
         .await;
         let (containers, sandboxes) = lists?;
         let mut runtime = RuntimeView {
-            containers_extent: view::extent(containers.coverage),
+            containers_extent: view::extent(containers.is_whole),
             containers: containers.items.into_iter().map(view::container).collect(),
-            sandboxes_extent: view::extent(sandboxes.coverage),
+            sandboxes_extent: view::extent(sandboxes.is_whole),
             sandboxes: sandboxes.items.into_iter().map(view::sandbox).collect(),
             ..RuntimeView::default()
         };
@@ -148,15 +150,17 @@ impl NodeCollector {
         files: &Files,
         notes: &mut Vec<String>,
     ) -> (PodView, Option<ApiError>) {
+        let Some(source) = &self.pods else { return (PodView::None, None) };
         let told = async {
-            let mut view = self.pods.view(false).await?;
-            if !lacks_pods(runtime, &mut view, files) {
-                return Ok(view);
-            }
-            view = self.pods.view(true).await?;
-            let missing = pods::needing_proof(runtime, &view, files);
-            if let PodView::Listed(Listed { proofs, .. }) = &mut view {
-                *proofs = self.pods.proofs(missing).await;
+            let mut view = source.view(false).await?;
+            let lacks_pods = !pods::needing_proof(runtime, &view, files).is_empty()
+                || Pods::of(runtime, &view, files).is_on_wrong_node();
+            if lacks_pods {
+                view = source.view(true).await?;
+                let missing = pods::needing_proof(runtime, &view, files);
+                if let PodView::Listed(Listed { proofs, .. }) = &mut view {
+                    *proofs = source.proofs(missing).await;
+                }
             }
             Ok(view)
         };
@@ -174,28 +178,16 @@ impl NodeCollector {
     /// Adds what is known of the sizes of dead containers' layers. They no longer change, so the runtime is
     /// asked only when a container has ended since: a pass that finds nothing new makes no call for it.
     async fn add_layers(&mut self, runtime: &mut RuntimeView, notes: &mut Vec<String>) {
-        let mut present = 0;
         let mut new = Vec::new();
         for (index, container) in runtime.containers.iter_mut().enumerate() {
             match self.layers.get(&container.id) {
-                Some(bytes) => {
-                    present += 1;
-                    container.layer_bytes = *bytes;
-                }
+                Some(bytes) => container.layer_bytes = *bytes,
                 None if container.state == ContainerState::Exited => new.push(index),
                 None => {}
             }
         }
         // Where a list of containers is too long, one of their sizes is, too.
-        if runtime.containers_extent == Extent::Slice {
-            return;
-        }
-        if present != self.layers.len() {
-            let ids: HashSet<&str> =
-                runtime.containers.iter().map(|container| container.id.as_str()).collect();
-            self.layers.retain(|id, _| ids.contains(id.as_str()));
-        }
-        if new.is_empty() {
+        if runtime.containers_extent == Extent::Slice || new.is_empty() {
             return;
         }
         let sizes = self.client.layer_sizes().await.unwrap_or_else(|error| {
@@ -210,41 +202,36 @@ impl NodeCollector {
     }
 
     /// Forgets containers that are gone.
-    fn forget_volumes(&mut self, runtime: &RuntimeView) {
-        if runtime.containers_extent == Extent::Whole && !self.volumes.is_empty() {
+    fn forget_gone(&mut self, runtime: &RuntimeView) {
+        if runtime.containers_extent == Extent::Whole {
             let ids: HashSet<&str> =
                 runtime.containers.iter().map(|container| container.id.as_str()).collect();
             self.volumes.retain(|id, _| ids.contains(id.as_str()));
+            self.layers.retain(|id, _| ids.contains(id.as_str()));
         }
     }
 
     /// Adds the image volumes that are known.
     fn add_volumes(&self, runtime: &mut RuntimeView) {
-        if self.volumes.is_empty() {
-            return;
-        }
         let known = runtime.containers.iter().filter_map(|container| self.volumes.get(&container.id));
         let mut volumes: HashSet<&String> = HashSet::new();
         runtime.image_volumes = known.flatten().filter(|volume| volumes.insert(volume)).cloned().collect();
     }
 
     /// Asks containers that may mount images, and were not asked before, which these are. Lists do not have
-    /// that. A container that cannot be asked may use any image. Returns whether anything new came of it.
+    /// that. Those of `gone` will be gone. A container that cannot be asked may use any image. Returns whether
+    /// anything new came of it.
     async fn learn_volumes(
         &mut self,
         runtime: &mut RuntimeView,
         pods: &PodView,
-        matters: impl Fn(usize) -> bool,
+        gone: &HashSet<&str>,
     ) -> bool {
         let client = &self.client;
         let may_mount = if client.mounts_images() { i1_may_mount(runtime, pods) } else { Vec::new() };
-        let unknown = may_mount
-            .into_iter()
-            .filter(|&index| matters(index) && !self.volumes.contains_key(&runtime.containers[index].id));
-        let ask = unknown.map(|index| {
-            let id = runtime.containers[index].id.clone();
-            async move { (index, client.container(&id).await) }
-        });
+        let ids = may_mount.into_iter().map(|index| (index, runtime.containers[index].id.clone()));
+        let unknown = ids.filter(|(_, id)| !gone.contains(id.as_str()) && !self.volumes.contains_key(id));
+        let ask = unknown.map(|(index, id)| async move { (index, client.container(&id).await) });
         let answers: Vec<_> = stream::iter(ask).buffer_unordered(STATUSES_AT_A_TIME).collect().await;
         let mut is_new = false;
         for (index, answer) in answers {
@@ -273,8 +260,11 @@ impl NodeCollector {
         look: &Look,
     ) -> Result<(RuntimeView, Option<PodView>), NodeError> {
         let mut runtime = self.runtime_view(&look.pod_keys(), &mut Vec::new()).await?;
-        let pods = self.pods.view(true).await.ok();
-        self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), |_| true).await;
+        let pods = match &self.pods {
+            Some(source) => source.view(true).await.ok(),
+            None => None,
+        };
+        self.learn_volumes(&mut runtime, pods.as_ref().unwrap_or(&look.pods), &HashSet::new()).await;
         Ok((runtime, pods))
     }
 }
@@ -284,19 +274,6 @@ impl Look {
     pub(super) fn pod_keys(&self) -> Vec<PodKey> {
         pod_keys(&self.files.log_directories)
     }
-}
-
-/// Whether something here belongs to no pod of a list that may be behind, or too many do.
-fn lacks_pods(runtime: &RuntimeView, view: &mut PodView, files: &Files) -> bool {
-    let PodView::Listed(listed) = view else { return false };
-    // Of an inconsistent list, nothing is to be proved.
-    listed.consistent = true;
-    let missing = !pods::needing_proof(runtime, view, files).is_empty();
-    let lacks = missing || Pods::of(runtime, view, files).is_on_wrong_node();
-    if let PodView::Listed(listed) = view {
-        listed.consistent = false;
-    }
-    lacks
 }
 
 /// What was read, or nothing, with a note.
@@ -317,22 +294,4 @@ fn items<T>(read: Result<Entries<T>, String>, notes: &mut Vec<String>) -> Vec<T>
 fn pod_keys(directories: &[LogDirectory]) -> Vec<PodKey> {
     let named = directories.iter().filter_map(|directory| parse_directory(&directory.name).named());
     named.map(|(namespace, _, uid)| PodKey { namespace: namespace.to_owned(), uid: uid.to_owned() }).collect()
-}
-
-/// Whether images go, so that it matters which are mounted.
-fn has_images(plan: &Plan) -> bool {
-    plan.removals.iter().chain(&plan.in_line).any(|candidate| candidate.what() == What::Image)
-}
-
-/// The indexes of the containers that stay.
-fn staying(runtime: &RuntimeView, plan: &Plan) -> HashSet<usize> {
-    let go: HashSet<&str> = plan
-        .removals
-        .iter()
-        .filter(|candidate| candidate.what() == What::Container)
-        .map(kube_gc_node::plan::Candidate::id)
-        .collect();
-    let stay =
-        runtime.containers.iter().enumerate().filter(|(_, container)| !go.contains(container.id.as_str()));
-    stay.map(|(index, _)| index).collect()
 }

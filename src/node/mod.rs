@@ -27,14 +27,13 @@ mod settings;
 mod state;
 mod view;
 
-pub use act::PassOutcome;
-pub use collector::{NodeCollector, NodeError, PodSource, Problem, blocking, now};
+pub use collector::{NodeCollector, NodeError, PodSource, blocking, now};
 #[cfg(any(test, feature = "demo"))]
 pub use disk::Disk;
 pub use look::Look;
 pub use report::{PassResult, Report, why_dry};
-pub use settings::{NodeOptions, Presence};
-pub use state::{Saved, StateFile};
+pub use settings::NodeOptions;
+pub use state::StateFile;
 
 #[cfg(test)]
 mod tests;

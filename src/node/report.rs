@@ -2,13 +2,14 @@
 //! fields are a public interface; `docs/node-plan.schema.json` describes them.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use kube_gc_node::pass::{Outcome, Summary};
-use kube_gc_node::plan::{Plan, What};
+use kube_gc_node::pass::Record;
+use kube_gc_node::plan::Plan;
+use kube_gc_node::pressure::Usage;
 use serde::Serialize;
 
-use super::{Look, NodeOptions, PassOutcome, Presence};
+use super::{Look, NodeOptions};
 
 /// The version of the format.
 const VERSION: u32 = 1;
@@ -57,25 +58,13 @@ pub struct PassResult {
     pub unmeasured: bool,
     /// Why it ended early.
     pub interrupted: Option<String>,
-    /// How long it took.
+    /// How long it took, to the millisecond.
     pub seconds: f64,
     /// Each item that was tried, in order.
-    pub items: Vec<ItemResult>,
-}
-
-/// What came of one item.
-#[derive(Clone, Debug, Serialize)]
-pub struct ItemResult {
-    /// What it is.
-    pub what: What,
-    /// The runtime's id, or the name of the directory or symlink.
-    pub id: String,
-    /// The rule that removes it.
-    pub rule: kube_gc_node::Rule,
-    /// `removed`, `refused` or `failed`.
-    pub outcome: &'static str,
-    /// Why it stays.
-    pub reason: Option<String>,
+    pub items: Vec<Record>,
+    /// How full the file system of the images was at the end, if it could be measured.
+    #[serde(skip)]
+    pub usage: Option<Usage>,
 }
 
 impl Report {
@@ -103,55 +92,26 @@ impl Report {
     }
 
     /// The same with what came of it.
-    pub fn with(self, carried: &PassOutcome) -> Self {
-        Self { result: Some(PassResult::new(carried)), ..self }
+    pub fn with(self, result: PassResult) -> Self {
+        Self { result: Some(result), ..self }
     }
 }
 
 /// Why nothing is removed.
 pub fn why_dry(options: &NodeOptions) -> Option<String> {
     use kube_gc_node::rules::Effects;
-    match (options.rules.effects(), &options.kubelet) {
-        (Effects::Nothing, _) if options.rules.dry_run => Some("a dry run was asked for".to_owned()),
-        (Effects::Nothing, Presence::Present { why }) => {
+    if options.rules.effects() != Effects::Nothing {
+        return None;
+    }
+    match &options.kubelet {
+        Some(why) if !options.rules.dry_run => {
             Some(format!("a kubelet runs here ({why}), and `node.beside_kubelet` is \"nothing\""))
         }
-        _ => None,
+        _ => Some("a dry run was asked for".to_owned()),
     }
 }
 
 impl PassResult {
-    /// The result of carrying out a plan.
-    pub fn new(carried: &PassOutcome) -> Self {
-        let Summary { removed, refused, failed, freed_bytes: _, missing, unmeasured: _ } = carried.summary;
-        let items = carried.removals.iter().map(|record| {
-            let (outcome, reason) = match &record.outcome {
-                Outcome::Removed => ("removed", None),
-                Outcome::Refused(refusal) => ("refused", Some(refusal.to_string())),
-                Outcome::Failed(error) => ("failed", Some(error.clone())),
-            };
-            ItemResult {
-                what: record.candidate.what(),
-                id: record.candidate.id().to_owned(),
-                rule: record.candidate.rule,
-                outcome,
-                reason,
-            }
-        });
-        Self {
-            removed,
-            refused,
-            failed,
-            freed_bytes: carried.freed_bytes,
-            missing_bytes: missing.map_or(0, |missing| missing.bytes),
-            missing_inodes: missing.map_or(0, |missing| missing.inodes),
-            unmeasured: carried.unmeasured,
-            interrupted: carried.interrupted.clone(),
-            seconds: rounded(carried.took),
-            items: items.collect(),
-        }
-    }
-
     /// Whether all that was wanted was done.
     pub fn is_complete(&self) -> bool {
         self.failed == 0
@@ -160,10 +120,4 @@ impl PassResult {
             && !self.unmeasured
             && self.interrupted.is_none()
     }
-}
-
-/// Seconds to the millisecond.
-#[allow(clippy::cast_precision_loss, reason = "milliseconds of a pass are few")]
-fn rounded(duration: Duration) -> f64 {
-    duration.as_millis() as f64 / 1000.0
 }

@@ -4,16 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube_gc_core::object::{self, GroupResource, Identity, ResourceType, Uid};
-use kube_gc_node::pass::Scope;
+use kube_gc_node::pass::{Outcome, Scope};
 use kube_gc_node::plan::{Breakdown, What};
 use kube_gc_node::pressure::Bytes;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::node::{
-    NodeCollector, NodeError, NodeOptions, PassResult, Presence, Report, Saved, blocking, now,
-};
+use crate::node::{NodeCollector, NodeError, NodeOptions, PassResult, Report, blocking, now};
 use kube_gc_client::Api;
 use kube_gc_observe::telemetry::record;
 
@@ -42,13 +40,12 @@ pub struct NodeStatus {
 struct Node {
     collector: NodeCollector,
     options: NodeOptions,
-    saved: Saved,
 }
 
 /// Collects a node until it is cancelled, and begins with a pass of everything.
 pub async fn collect(context: NodeContext, options: NodeOptions, collector: NodeCollector) {
     let NodeContext { events, status, cancel } = context;
-    let mut node = Node { collector, options, saved: Saved::default() };
+    let mut node = Node { collector, options };
     let (mut containers_due, mut images_due) = (Instant::now(), Instant::now());
     loop {
         tokio::select! {
@@ -132,45 +129,38 @@ async fn attempt(node: &mut Node, scope: Scope, cancel: &CancellationToken) -> R
     if !look.plan.removals.is_empty() && meets_kubelet(node).await {
         look = node.collector.look(now()).await?;
     }
-    let Node { collector, options, saved } = node;
-    saved.save(&options.state, collector.ledger());
+    let Node { collector, options } = node;
+    options.state.write(collector.ledger());
     let report = Report::new(options, collector.runtime(), &look);
     measure(&report);
     if report.dry_run.is_some() {
         record::node_wanted(0);
         return Ok(report);
     }
-    let carried = collector.carry_out(&look, scope, cancel).await?;
-    if let Some(usage) = carried.usage {
+    let result = collector.carry_out(&look, scope, cancel).await?;
+    if let Some(usage) = result.usage {
         record::node_filesystem("free", usage.available);
     }
     // A pass of containers measures nothing, so it says nothing of what a pass of images has left.
     if scope != Scope::Containers || report.plan.goal.is_none() {
-        record::node_wanted(carried.summary.missing.map_or(0, |missing| missing.bytes));
+        record::node_wanted(result.missing_bytes);
     }
-    Ok(report.with(&carried))
+    Ok(report.with(result))
 }
 
 /// Looks for a kubelet that has come since the start, before anything is removed (safety 3).
-async fn meets_kubelet(node: &mut Node) -> bool {
-    let mut options = node.options.clone();
-    let looked = blocking(move || {
-        let has_come = options.meets_kubelet();
-        (has_come, options)
-    });
-    let options = match looked.await {
-        Ok((false, _)) => return false,
-        Ok((true, options)) => options,
-        Err(error) => {
-            let mut options = node.options.clone();
-            // What cannot be ruled out counts as present.
-            options.is_beside(Presence::Present { why: format!("whether one does is not known: {error}") });
-            options
-        }
-    };
+async fn meets_kubelet(Node { collector, options }: &mut Node) -> bool {
+    if options.kubelet.is_some() {
+        return false;
+    }
+    // What cannot be ruled out counts as present.
+    let unknown = |error| Some(format!("whether one does is not known: {error}"));
+    options.notice(blocking(options.detect).await.unwrap_or_else(unknown));
+    if options.kubelet.is_none() {
+        return false;
+    }
     tracing::warn!(beside_kubelet = ?options.beside, "a kubelet has come to this node");
-    node.collector.set_rules(&options.rules);
-    node.options = options;
+    collector.set_rules(&options.rules);
     true
 }
 
@@ -287,8 +277,10 @@ fn missing(report: &Report, result: &PassResult) -> Option<String> {
 
 /// How many items could not be removed, and the first reason.
 fn failure(result: &PassResult, counts: impl Fn(What) -> bool) -> Option<String> {
-    let mut failed = result.items.iter().filter(|item| item.outcome == "failed" && counts(item.what));
-    let first = failed.next()?;
-    let reason = first.reason.as_deref().unwrap_or_default();
-    Some(format!("{} could not be removed; the first: {}: {reason}", 1 + failed.count(), first.id))
+    let mut failed = result.items.iter().filter_map(|item| match &item.outcome {
+        Outcome::Failed(error) if counts(item.candidate.what()) => Some((item.candidate.id(), error)),
+        Outcome::Failed(_) | Outcome::Refused(_) | Outcome::Removed => None,
+    });
+    let (id, error) = failed.next()?;
+    Some(format!("{} could not be removed; the first: {id}: {error}", 1 + failed.count()))
 }

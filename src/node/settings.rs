@@ -7,10 +7,11 @@ use std::{fs, io};
 
 use kube_gc_cri::{Endpoint, endpoint};
 use kube_gc_node::Rules;
-use kube_gc_node::rules::{self, ContainerRules, Glob, ImageRules, Kubelet, LogRoots, Pressure};
+use kube_gc_node::rules::{ContainerRules, Effects, ImageRules, LogRoots, Pressure};
+use wildmatch::WildMatch;
 
 use super::{NodeError, StateFile};
-use kube_gc_config::{BesideKubelet, NodeSettings, Settings};
+use kube_gc_config::{BesideKubelet, Settings};
 
 /// Kubelets, and programs that contain one.
 const NAMES: [&str; 6] = ["kubelet", "k3s", "k3s-server", "k3s-agent", "kubelite", "hyperkube"];
@@ -30,12 +31,13 @@ pub struct NodeOptions {
     pub name: String,
     /// Where the ages of images are kept.
     pub state: StateFile,
-    /// Whether a kubelet runs here.
-    pub kubelet: Presence,
-    /// What may be removed beside one.
-    pub beside: rules::BesideKubelet,
+    /// How it is known that a kubelet runs here, or why that cannot be ruled out; nothing if none does.
+    /// Follows "a kubelet runs here: ".
+    pub kubelet: Option<String>,
+    /// What may be removed beside one (safety 3).
+    pub beside: Effects,
     /// Looks for a kubelet again.
-    pub detect: fn() -> Presence,
+    pub detect: fn() -> Option<String>,
     /// Whether this process runs in a pod.
     pub in_pod: bool,
 }
@@ -47,91 +49,59 @@ impl NodeOptions {
     /// # Errors
     /// There is no container runtime, or more than one.
     pub fn new(settings: &Settings, free: Option<u8>) -> Result<Self, NodeError> {
-        let (node, kubelet) = (&settings.node, detect());
+        let node = &settings.node;
         let endpoint = if node.runtime_endpoint.is_empty() {
             endpoint::discover()?
         } else {
             Endpoint::parse(&node.runtime_endpoint)?
         };
         let name = if node.name.is_empty() { hostname() } else { node.name.clone() };
-        let rules = rules(settings, free, &kubelet);
         let state = StateFile::new(node.state.clone());
-        let beside = beside(node.beside_kubelet);
-        Ok(Self { rules, endpoint, name, state, kubelet, beside, detect, in_pod: is_in_pod() })
+        let beside = match node.beside_kubelet {
+            BesideKubelet::Nothing => Effects::Nothing,
+            BesideKubelet::Images => Effects::Images,
+            BesideKubelet::All => Effects::All,
+        };
+        let (rules, in_pod) = (rules(settings, free), is_in_pod());
+        let mut options = Self { rules, endpoint, name, state, kubelet: None, beside, detect, in_pod };
+        options.notice(detect());
+        Ok(options)
     }
 
-    /// Looks for a kubelet that has come since. Returns whether there is one now.
-    pub fn meets_kubelet(&mut self) -> bool {
-        if self.kubelet != Presence::Absent {
-            return false;
+    /// Takes notice of a kubelet, if there is one.
+    pub fn notice(&mut self, kubelet: Option<String>) {
+        if kubelet.is_some() {
+            self.rules.beside_kubelet = Some(self.beside);
+            self.kubelet = kubelet;
         }
-        self.is_beside((self.detect)())
-    }
-
-    /// Takes notice of a kubelet. Returns whether there is one.
-    pub fn is_beside(&mut self, kubelet: Presence) -> bool {
-        self.kubelet = kubelet;
-        let has_come = self.kubelet != Presence::Absent;
-        if has_come {
-            self.rules.kubelet = Kubelet::Beside(self.beside);
-        }
-        has_come
-    }
-}
-
-const fn beside(setting: BesideKubelet) -> rules::BesideKubelet {
-    match setting {
-        BesideKubelet::Nothing => rules::BesideKubelet::Nothing,
-        BesideKubelet::Images => rules::BesideKubelet::Images,
-        BesideKubelet::All => rules::BesideKubelet::All,
     }
 }
 
 /// The settings of the rules.
-fn rules(settings: &Settings, free: Option<u8>, kubelet: &Presence) -> Rules {
-    let NodeSettings {
-        runtime_endpoint: _,
-        name: _,
-        pods: _,
-        state: _,
-        beside_kubelet,
-        min_age,
-        max_per_container,
-        max_total,
-        high,
-        low,
-        period,
-        images,
-        pressure,
-        roots,
-    } = &settings.node;
+fn rules(settings: &Settings, free: Option<u8>) -> Rules {
+    let (node, images, pressure) = (&settings.node, &settings.node.images, &settings.node.pressure);
     // A negative number stands for no limit.
-    let limit = |count: i64| u32::try_from(count).ok();
+    let limit = |count: i64| usize::try_from(count).ok();
     let nonzero = |duration: Duration| Some(duration).filter(|duration| !duration.is_zero());
     Rules {
         containers: ContainerRules {
-            min_age: *min_age,
-            max_per_container: limit(*max_per_container),
-            max_total: limit(*max_total),
-            period: *period,
+            min_age: node.min_age,
+            max_per_container: limit(node.max_per_container),
+            max_total: limit(node.max_total),
+            period: node.period,
         },
         images: ImageRules {
-            high: *high,
-            low: *low,
+            high: node.high,
+            low: node.low,
             min_age: images.min_age,
             max_age: nonzero(images.max_age),
-            // The settings have been checked.
-            keep: images.keep.iter().filter_map(|pattern| Glob::parse(pattern)).collect(),
+            keep: images.keep.iter().map(|pattern| WildMatch::new(pattern)).collect(),
             keep_local: images.keep_local,
             period: images.period,
         },
         pressure: pressure.enabled.then_some(Pressure { bytes: pressure.bytes, inodes: pressure.inodes }),
         free,
-        roots: LogRoots { pods: roots.pods.clone(), containers: roots.containers.clone() },
-        kubelet: match kubelet {
-            Presence::Absent => Kubelet::Absent,
-            Presence::Present { .. } => Kubelet::Beside(beside(*beside_kubelet)),
-        },
+        roots: LogRoots { pods: node.roots.pods.clone(), containers: node.roots.containers.clone() },
         dry_run: settings.dry_run,
         ..Rules::default()
     }
@@ -140,18 +110,6 @@ fn rules(settings: &Settings, free: Option<u8>, kubelet: &Presence) -> Rules {
 /// The hostname as the kubelet takes it for the name of its node.
 fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().trim().to_lowercase()
-}
-
-/// Whether there is a kubelet: beside one, nothing is removed unless it is asked for (safety 3).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// Nothing shows one.
-    Absent,
-    /// There is one, or it cannot be ruled out.
-    Present {
-        /// How that is known; follows "a kubelet runs here: ".
-        why: String,
-    },
 }
 
 /// Whether this process runs in a pod.
@@ -164,28 +122,25 @@ fn is_set(variable: Option<OsString>) -> bool {
 }
 
 /// Looks for a kubelet: in a pod there always is one; elsewhere by its process or its configuration.
-fn detect() -> Presence {
+fn detect() -> Option<String> {
     judge(is_in_pod(), Path::new("/proc"), Path::new(CONFIG))
 }
 
-fn judge(in_pod: bool, proc: &Path, config: &Path) -> Presence {
-    let present = |why: String| Presence::Present { why };
+fn judge(in_pod: bool, proc: &Path, config: &Path) -> Option<String> {
     if in_pod {
-        return present("this process runs in a pod".to_owned());
+        return Some("this process runs in a pod".to_owned());
     }
     match process(proc) {
-        Ok(Some(name)) => return present(format!("the process {name} runs")),
+        Ok(Some(name)) => return Some(format!("the process {name} runs")),
         Ok(None) => {}
         Err(error) => {
-            return present(format!("it cannot be ruled out, as {} cannot be read: {error}", proc.display()));
+            return Some(format!("it cannot be ruled out, as {} cannot be read: {error}", proc.display()));
         }
     }
     // Anything at this path counts, and so does what cannot be looked at.
     match fs::symlink_metadata(config) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Presence::Absent
-        }
-        Ok(_) | Err(_) => present(format!("{} exists", config.display())),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,
+        Ok(_) | Err(_) => Some(format!("{} exists", config.display())),
     }
 }
 
@@ -213,17 +168,17 @@ fn process(proc: &Path) -> io::Result<Option<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kube_gc_config::NodeSettings;
 
     #[test]
     fn the_default_settings_are_the_default_rules() {
-        assert_eq!(rules(&Settings::default(), None, &Presence::Absent), Rules::default());
+        assert_eq!(rules(&Settings::default(), None), Rules::default());
     }
 
     #[test]
     fn every_setting_reaches_the_rules() {
         let mut settings = Settings { dry_run: true, ..Settings::default() };
         settings.node = NodeSettings {
-            beside_kubelet: BesideKubelet::All,
             min_age: Duration::from_secs(1),
             max_per_container: -1,
             max_total: 7,
@@ -236,14 +191,18 @@ mod tests {
         settings.node.images.keep = vec!["a*".to_owned()];
         settings.node.images.keep_local = false;
         settings.node.pressure.enabled = true;
-        let rules = rules(&settings, Some(33), &Presence::Present { why: String::new() });
+        settings.node.beside_kubelet = BesideKubelet::All;
+        settings.node.runtime_endpoint = "/run/x.sock".to_owned();
+        let mut options = NodeOptions::new(&settings, Some(33)).unwrap();
+        options.notice(Some("the test says so".to_owned()));
+        let rules = options.rules;
+        assert_eq!(rules.beside_kubelet, Some(Effects::All));
         assert_eq!((rules.containers.max_per_container, rules.containers.max_total), (None, Some(7)));
         assert_eq!((rules.images.high, rules.images.low, rules.free), (70, 60, Some(33)));
         assert_eq!(rules.images.max_age, Some(Duration::from_secs(9)));
         assert_eq!(rules.images.keep.len(), 1);
         assert!(!rules.images.keep_local && rules.dry_run);
         assert_eq!(rules.pressure, Some(Pressure::default()));
-        assert_eq!(rules.kubelet, Kubelet::Beside(rules::BesideKubelet::All));
     }
 
     fn proc(names: &[&str]) -> tempfile::TempDir {
@@ -261,15 +220,14 @@ mod tests {
     fn a_kubelet_is_known_by_the_pod_its_process_or_its_configuration() {
         let none = Path::new("/no/such/file");
         let proc_without = proc(&["init", "containerd", "my-kubelet"]);
-        assert_eq!(judge(false, proc_without.path(), none), Presence::Absent);
-        assert!(matches!(judge(true, proc_without.path(), none), Presence::Present { .. }));
+        assert_eq!(judge(false, proc_without.path(), none), None);
+        assert!(judge(true, proc_without.path(), none).is_some());
         for name in NAMES {
             let proc = proc(&["init", name]);
-            let Presence::Present { why } = judge(false, proc.path(), none) else { panic!("{name}") };
-            assert!(why.contains(name), "{why}");
+            assert!(judge(false, proc.path(), none).is_some_and(|why| why.contains(name)), "{name}");
         }
         let config = tempfile::NamedTempFile::new().unwrap();
-        assert!(matches!(judge(false, proc_without.path(), config.path()), Presence::Present { .. }));
+        assert!(judge(false, proc_without.path(), config.path()).is_some());
     }
 
     #[test]
@@ -277,7 +235,7 @@ mod tests {
         let nothing = tempfile::tempdir().unwrap();
         let none = Path::new("/no/such/file");
         for proc in [nothing.path(), none] {
-            assert!(matches!(judge(false, proc, none), Presence::Present { .. }));
+            assert!(judge(false, proc, none).is_some());
         }
     }
 

@@ -13,12 +13,14 @@ use rustix::fs::OFlags;
 #[derive(Clone, Debug)]
 pub struct StateFile {
     path: PathBuf,
+    /// What this process has written.
+    written: Option<Vec<u8>>,
 }
 
 impl StateFile {
     /// The state file at this path.
     pub const fn new(path: PathBuf) -> Self {
-        Self { path }
+        Self { path, written: None }
     }
 
     /// What the file has; an empty ledger if there is no file.
@@ -26,52 +28,30 @@ impl StateFile {
     /// # Errors
     /// It cannot be read, or what it has cannot be used. The caller warns and begins anew.
     pub fn read(&self) -> Result<Ledger, String> {
-        let problem = |why: &dyn std::fmt::Display| {
-            format!(
-                "cannot use the state file {}: {why}; all images count as first seen now",
-                self.path.display()
-            )
+        let ledger = match read(&self.path) {
+            Ok(content) => Ledger::parse(&content).map_err(|error| error.to_string()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ledger::default()),
+            Err(error) => Err(error.to_string()),
         };
-        let content = match read(&self.path) {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ledger::default()),
-            Err(error) => return Err(problem(&error)),
-        };
-        Ledger::parse(&content).map_err(|error| problem(&error))
+        let path = self.path.display();
+        ledger.map_err(|why| {
+            format!("cannot use the state file {path}: {why}; all images count as first seen now")
+        })
     }
 
-    /// Replaces the file in one step: a crash leaves either the old or the new content.
-    ///
-    /// # Errors
-    /// It cannot be written. The ages are then lost with this process.
-    pub fn write(&self, ledger: &Ledger) -> Result<(), String> {
-        let problem = |why: &dyn std::fmt::Display| {
-            format!(
-                "cannot write the state file {}: {why}; the ages of images are forgotten when this process ends",
-                self.path.display()
-            )
-        };
-        let content = ledger.to_json().map_err(|error| problem(&error))?;
-        replace(&self.path, &content).map_err(|error| problem(&error))
-    }
-}
-
-/// What a state file has, for a process that goes on running.
-#[derive(Debug, Default)]
-pub struct Saved {
-    revision: Option<u64>,
-}
-
-impl Saved {
-    /// Writes the file, unless it has the same already. A failure is logged.
-    pub fn save(&mut self, file: &StateFile, ledger: &Ledger) {
-        let revision = ledger.revision();
-        if self.revision == Some(revision) {
+    /// Replaces the file in one step, unless it has the same already: a crash leaves either the old or the new
+    /// content. That it cannot be written is logged: the ages are then lost with this process.
+    pub fn write(&mut self, ledger: &Ledger) {
+        let content = ledger.to_json().map_err(io::Error::from);
+        if content.as_ref().ok() == self.written.as_ref() && self.written.is_some() {
             return;
         }
-        match file.write(ledger) {
-            Ok(()) => self.revision = Some(revision),
-            Err(problem) => tracing::warn!("{problem}"),
+        match content.and_then(|content| replace(&self.path, &content).map(|()| content)) {
+            Ok(content) => self.written = Some(content),
+            Err(error) => tracing::warn!(
+                "cannot write the state file {}: {error}; the ages of images are forgotten when this process ends",
+                self.path.display()
+            ),
         }
     }
 }
@@ -130,26 +110,19 @@ mod tests {
     #[test]
     fn what_was_written_is_read_again_and_nothing_else_is_left() {
         let directory = tempfile::tempdir().unwrap();
-        let state = StateFile::new(directory.path().join("sub/state.json"));
+        let mut state = StateFile::new(directory.path().join("sub/state.json"));
         assert!(state.read().unwrap().is_empty());
-        state.write(&ledger()).unwrap();
+        state.write(&ledger());
         assert_eq!(state.read().unwrap(), ledger());
-        state.write(&Ledger::default()).unwrap();
+        // What a killed process has left.
+        fs::write(directory.path().join("sub/state.json.new"), "{\"versi").unwrap();
+        state.write(&Ledger::default());
         assert!(state.read().unwrap().is_empty());
         assert_eq!(fs::read_dir(directory.path().join("sub")).unwrap().count(), 1);
     }
 
     #[test]
-    fn what_a_killed_process_left_behind_is_overwritten() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("state.json.new"), "{\"versi").unwrap();
-        let state = StateFile::new(directory.path().join("state.json"));
-        state.write(&ledger()).unwrap();
-        assert_eq!(state.read().unwrap(), ledger());
-    }
-
-    #[test]
-    fn a_damaged_file_is_an_error_that_names_it() {
+    fn what_cannot_be_used_is_an_error_that_names_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.json");
         for content in ["", "{", "[]", "{\"version\": 9}"] {
@@ -157,14 +130,10 @@ mod tests {
             let error = StateFile::new(path.clone()).read().unwrap_err();
             assert!(error.contains("state.json") && error.contains("first seen now"), "{error}");
         }
-    }
-
-    #[test]
-    fn a_symlink_and_a_directory_are_not_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
-        fs::write(&target, ledger().to_json().unwrap()).unwrap();
-        symlink(&target, &link).unwrap();
+        // Neither a symlink nor a directory is read.
+        let link = directory.path().join("link");
+        fs::write(&path, ledger().to_json().unwrap()).unwrap();
+        symlink(&path, &link).unwrap();
         assert!(StateFile::new(link).read().is_err());
         assert!(StateFile::new(directory.path().to_owned()).read().is_err());
     }
@@ -173,22 +142,16 @@ mod tests {
     fn what_was_saved_is_not_written_again_and_what_could_not_be_saved_is() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("sub/state.json");
-        let (mut saved, state) = (Saved::default(), StateFile::new(path.clone()));
+        let mut state = StateFile::new(path.clone());
         fs::write(directory.path().join("sub"), "in the way").unwrap();
-        saved.save(&state, &ledger());
+        state.write(&ledger());
         fs::remove_file(directory.path().join("sub")).unwrap();
-        saved.save(&state, &ledger());
+        state.write(&ledger());
         assert_eq!(state.read().unwrap(), ledger());
         fs::remove_file(&path).unwrap();
-        saved.save(&state, &ledger());
+        state.write(&ledger());
         assert!(!path.exists(), "it is written for nothing");
-        saved.save(&state, &Ledger::default());
+        state.write(&Ledger::default());
         assert!(path.exists());
-    }
-
-    #[test]
-    fn a_directory_that_cannot_be_written_is_an_error() {
-        let error = StateFile::new("/proc/nothing/state.json".into()).write(&ledger()).unwrap_err();
-        assert!(error.contains("/proc/nothing/state.json"), "{error}");
     }
 }

@@ -5,14 +5,13 @@
 
 use std::collections::BTreeMap;
 
-use kube_gc_cri::client::Coverage;
 use kube_gc_cri::messages::{self, *};
 use kube_gc_node::view::{Extent, SandboxState};
 use kube_gc_node::{Timestamp, view};
 
 /// Whether a list has everything.
-pub fn extent(coverage: Coverage) -> Extent {
-    if coverage.is_whole() { Extent::Whole } else { Extent::Slice }
+pub const fn extent(is_whole: bool) -> Extent {
+    if is_whole { Extent::Whole } else { Extent::Slice }
 }
 
 /// A container of a list.

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use kube_gc_cri::Rpc;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
+use kube_gc_cri::messages::ContainerState;
 use kube_gc_cri::server::{
     Code, CriServer, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, World,
 };
@@ -80,18 +80,9 @@ impl Node {
     fn on_node(&self, name: &str, uid: &str, states: &[ContainerState]) -> Vec<String> {
         let ready = states.contains(&ContainerState::ContainerRunning);
         self.runtime.world(|world| {
-            let sandbox = world.add_sandbox(NewSandbox {
-                pod: PodSandboxMetadata {
-                    name: name.to_owned(),
-                    uid: uid.to_owned(),
-                    namespace: NODE.to_owned(),
-                    attempt: 0,
-                },
-                stopped: !ready,
-                created_at: 1,
-                annotations: [("kubernetes.io/config.source".to_owned(), "api".to_owned())].into(),
-                handler: String::new(),
-            });
+            let annotations = [("kubernetes.io/config.source".to_owned(), "api".to_owned())].into();
+            let sandbox = NewSandbox { stopped: !ready, annotations, ..NewSandbox::of(NODE, name, uid) };
+            let sandbox = world.add_sandbox(sandbox);
             let add = |(attempt, state): (u32, &ContainerState)| {
                 world.add_container(NewContainer {
                     sandbox: sandbox.clone(),

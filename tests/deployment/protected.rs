@@ -53,11 +53,11 @@ async fn the_protected_overlay_shows_metrics_to_authorized_users_and_needs_its_r
     let rules = installation.get(&role).await?["rules"].take();
     for (group, resource) in REVIEWS {
         ensure!(rules.as_array().is_some_and(|rules| rules.iter().any(|it| it["resources"][0] == resource)));
-        ensure!(installation.may_review(group, resource).await?, "it may not ask for {resource}");
+        ensure!(installation.may("create", group, resource).await?, "it may not ask for {resource}");
     }
     cluster.send("PATCH", &role, MERGE_PATCH, Some(&json!({ "rules": [] }))).await?;
     let (group, resource) = REVIEWS[0];
-    poll("the role to take effect", async || Ok(!installation.may_review(group, resource).await?)).await?;
+    poll("the role to take effect", async || Ok(!installation.may("create", group, resource).await?)).await?;
     // A token that has not been checked yet.
     let other = installation.token_of("other").await?;
     let refused = client.get(address, "/metrics", Some(&other)).await?;

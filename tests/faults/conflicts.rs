@@ -48,7 +48,8 @@ async fn after_five_conflicts_over_unrelated_fields_only_the_uid_is_a_preconditi
     ensure!(uid_alone.request.precondition_version().is_none(), "{}", uid_alone.request);
     ensure!(uid_alone.request.precondition_uid() == Some(&dependent.uid), "{}", uid_alone.request);
     let reads = requests(stage.proxy.since(mark, &stage.here(Verb::Get)));
-    ensure!(reads.len() == 5 && reads.iter().all(|read| read.resource == "secrets"), "{reads:#?}");
+    // One after each conflict, and one right before the DELETE with only the uid.
+    ensure!(reads.len() == 6 && reads.iter().all(|read| read.resource == "secrets"), "{reads:#?}");
 
     // Otherwise the next decision would use an older version, which causes a conflict.
     stage.seen(&collector, &changed).await?;

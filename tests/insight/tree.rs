@@ -7,7 +7,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::fixtures::World;
-use super::words;
+use super::{samples, words};
 use crate::conformance::stage::HOLD;
 use kube_gc_testkit::{Policy, Scope};
 

@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube_gc_cri::Rpc;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{Disk, Layer, NewContainer, NewImage, NewSandbox, Space, World};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{Layer, NewContainer, NewImage, NewSandbox, World};
 use kube_gc_cri::testing::KubeletRules;
 use kube_gc_node::rules::Pressure;
 use kube_gc_node::testing::Random;
@@ -78,7 +78,7 @@ impl Case {
             root,
             now,
             moments: 0,
-            world: World::new(Disk::new(0, 10_000_000)),
+            world: World::default(),
             images: Vec::new(),
             passing: Vec::new(),
             pods: Vec::new(),
@@ -115,10 +115,10 @@ impl Case {
         let images: u64 = world.images().map(|image| image.size).sum();
         // Under pressure, more than a hundredth stays used in any case.
         let other = images / 10 + 1000 + random.below(20_000);
-        world.disk.other = Space { bytes: other, inodes: 0 };
+        world.other = other;
         let used = images + other;
         let percent = 55 + random.below(45);
-        world.disk.capacity = (used * 100).div_ceil(percent);
+        world.capacity = (used * 100).div_ceil(percent);
     }
 }
 
@@ -133,7 +133,7 @@ fn settings(random: &mut Random, root: &str) -> (Rules, KubeletRules) {
     rules.roots.pods = format!("{root}/var/log/pods");
     rules.roots.containers = format!("{root}/var/log/containers");
     let seconds = |age: Duration| i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
-    let limit = |most: Option<u32>| most.map_or(-1, i64::from);
+    let limit = |most: Option<usize>| most.and_then(|most| i64::try_from(most).ok()).unwrap_or(-1);
     let kubelet = KubeletRules {
         min_age_seconds: seconds(rules.containers.min_age),
         max_per_container: limit(rules.containers.max_per_container),
@@ -184,7 +184,7 @@ impl Maker<'_> {
             true => vec![format!("registry.example/app-{number}@sha256:{number:064x}")],
             false => Vec::new(),
         };
-        let layer = Layer { digest: number.to_string(), bytes: 1 + self.random.below(15_000), inodes: 1 };
+        let layer = Layer { digest: number.to_string(), bytes: 1 + self.random.below(15_000) };
         // A second pause image would be another one with the same name.
         let tags = if self.has_tag(&tags) { Vec::new() } else { tags };
         let id = self.world.add_image(NewImage { tags, digests, layers: vec![layer], ..NewImage::default() });
@@ -218,21 +218,13 @@ impl Maker<'_> {
     }
 
     fn add_sandbox(&mut self, pod: &Pod, instance: u64, ready: bool) -> String {
-        let metadata = PodSandboxMetadata {
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            attempt: u32::try_from(instance).unwrap_or_default(),
-        };
         let source = if pod.state == PodState::Static { "file" } else { "api" };
+        let annotations = [("kubernetes.io/config.source".to_owned(), source.to_owned())].into();
+        let mut new = NewSandbox::of(&pod.namespace, &pod.name, &pod.uid);
+        new.pod.attempt = u32::try_from(instance).unwrap_or_default();
         let created_at = self.moment();
-        let id = self.world.add_sandbox(NewSandbox {
-            pod: metadata,
-            stopped: !ready,
-            created_at,
-            annotations: [("kubernetes.io/config.source".to_owned(), source.to_owned())].into(),
-            handler: String::new(),
-        });
+        let new = NewSandbox { stopped: !ready, created_at, annotations, ..new };
+        let id = self.world.add_sandbox(new);
         match self.random.below(30) {
             0 => self.faults.push((Rpc::StopPodSandbox, id.clone())),
             1 => self.faults.push((Rpc::RemovePodSandbox, id.clone())),

@@ -1,6 +1,6 @@
 //! What must be the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::run::{Both, Left};
@@ -54,52 +54,36 @@ fn by_unit(both: &Both, left: &Left) -> BTreeMap<(String, String), Vec<String>> 
     units
 }
 
-/// How much there was and how much of it went.
+/// How many items of each kind the kubelet removed and kept: containers, sandboxes, images, files.
 #[derive(Default)]
-pub struct Counts {
-    containers: Count,
-    sandboxes: Count,
-    images: Count,
-    files: Count,
-}
-
-#[derive(Default)]
-struct Count {
-    removed: usize,
-    kept: usize,
-}
+pub struct Counts([(usize, usize); 4]);
 
 impl Counts {
     pub fn add(&mut self, both: &Both) {
         let world = both.case.world();
         let Left { containers, sandboxes, images, files, .. } = &both.kubelet;
-        self.containers.add(world.containers().count(), containers);
-        self.sandboxes.add(world.sandboxes().count(), sandboxes);
-        self.images.add(world.images().count(), images);
-        self.files.add(both.case.files.count(), files);
+        let counts = [
+            (world.containers().count(), containers.len()),
+            (world.sandboxes().count(), sandboxes.len()),
+            (world.images().count(), images.len()),
+            (both.case.files.count(), files.len()),
+        ];
+        for ((removed, kept), (before, left)) in self.0.iter_mut().zip(counts) {
+            *removed += before.saturating_sub(left);
+            *kept += left;
+        }
     }
 
     /// Whether enough of each kind went and stayed to compare.
     pub fn is_varied(&self) -> bool {
-        let Self { containers, sandboxes, images, files } = self;
-        [containers, sandboxes, images, files].iter().all(|count| count.removed >= 20 && count.kept >= 20)
-    }
-}
-
-impl Count {
-    fn add(&mut self, before: usize, left: &BTreeSet<String>) {
-        self.kept += left.len();
-        self.removed += before.saturating_sub(left.len());
+        self.0.iter().all(|(removed, kept)| *removed >= 20 && *kept >= 20)
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { containers, sandboxes, images, files } = self;
         f.write_str("the kubelet removed")?;
-        for (what, Count { removed, kept }) in
-            [("containers", containers), ("sandboxes", sandboxes), ("images", images), ("files", files)]
-        {
+        for (what, (removed, kept)) in ["containers", "sandboxes", "images", "files"].iter().zip(self.0) {
             write!(f, " {removed} {what} of {},", removed + kept)?;
         }
         f.write_str(" and kube-gc the same unless said otherwise")
@@ -110,7 +94,12 @@ impl fmt::Display for Both {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let case = &self.case;
         writeln!(f, "rules {:?}", case.rules)?;
-        writeln!(f, "pressure {}, disk {:?}", case.pressure, case.world().usage())?;
+        writeln!(
+            f,
+            "pressure {}, disk {:?}",
+            case.pressure,
+            (case.world().capacity, case.world().available())
+        )?;
         for pod in &case.pods {
             writeln!(f, "{pod:?}")?;
         }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use kube_gc::internals::node::now;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{Disk, NewContainer, NewImage, NewSandbox, Space, World};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{NewContainer, NewSandbox, World};
 use kube_gc_cri::testing::{KubeletPass, KubeletRules};
 use kube_gc_cri::{Client, Error, Rpc};
 use kube_gc_node::Rules;
@@ -31,47 +31,34 @@ fn pod(number: u64, state: PodState) -> Pod {
     Pod { namespace: format!("team-{}", number % 2), name, uid: uid(number), state }
 }
 
-fn sandbox(world: &mut World, pod: &Pod, stopped: bool) -> String {
-    let metadata = PodSandboxMetadata {
-        name: pod.name.clone(),
-        uid: pod.uid.clone(),
-        namespace: pod.namespace.clone(),
-        attempt: 0,
-    };
-    world.add_sandbox(NewSandbox { pod: metadata, stopped, created_at: 1, ..NewSandbox::default() })
-}
-
 /// A node with so many dead containers, and one that runs.
 fn world(root: &str) -> (World, Vec<Pod>, Vec<Logs>) {
-    let mut world = World::new(Disk::default());
+    let mut world = World::new(100 << 30);
     let image = format!("registry.example.com/{}/job:1", "y".repeat(200));
-    world.add_image(NewImage { tags: vec![image.clone()], ..NewImage::default() });
     let living = pod(1000, PodState::Running);
-    let add = |world: &mut World, sandbox: &str, pod: &Pod, state, attempt: u32| {
-        let logs = Logs { pod: pod.clone(), containers: BTreeMap::new() };
-        let name = "main".repeat(15);
-        world.add_container(NewContainer {
-            sandbox: sandbox.to_owned(),
-            log_path: format!("{root}/{}", logs.path_of(&name, attempt)),
-            name,
-            attempt,
-            image: image.clone(),
-            state,
-            created_at: 1 + i64::from(attempt),
-            image_volumes: Vec::new(),
-            written: Space::default(),
-        });
-    };
-    let ready = sandbox(&mut world, &living, false);
-    add(&mut world, &ready, &living, ContainerState::ContainerRunning, 0);
     let mut logs = Vec::new();
-    for number in 0..PODS {
-        let pod = pod(number, PodState::Absent);
-        let sandbox = sandbox(&mut world, &pod, true);
-        for attempt in 0..EACH {
-            add(&mut world, &sandbox, &pod, ContainerState::ContainerExited, attempt);
+    let mut add = |pod: &Pod, stopped, count, state| {
+        let of_pod = Logs { pod: pod.clone(), containers: BTreeMap::new() };
+        let sandbox = NewSandbox::of(&pod.namespace, &pod.name, &pod.uid);
+        let sandbox = world.add_sandbox(NewSandbox { stopped, ..sandbox });
+        let name = "main".repeat(15);
+        for attempt in 0..count {
+            world.add_container(NewContainer {
+                sandbox: sandbox.clone(),
+                log_path: format!("{root}/{}", of_pod.path_of(&name, attempt)),
+                name: name.clone(),
+                attempt,
+                image: image.clone(),
+                state,
+                created_at: 1 + i64::from(attempt),
+                ..NewContainer::default()
+            });
         }
-        logs.push(Logs { pod, containers: BTreeMap::new() });
+        of_pod
+    };
+    add(&living, false, 1, ContainerState::ContainerRunning);
+    for number in 0..PODS {
+        logs.push(add(&pod(number, PodState::Absent), true, EACH, ContainerState::ContainerExited));
     }
     (world, vec![living], logs)
 }

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
-use kube_gc::internals::node::{
-    NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now,
-};
+use kube_gc::internals::node::{NodeCollector, PassResult, PodSource, now};
 use kube_gc_cri::server::{Code, CriServer, Effect, Fault, Settings, World};
 use kube_gc_cri::testing::{Kubelet, KubeletPass};
-use kube_gc_cri::{ApiVersion, Rpc};
+use kube_gc_cri::{ApiVersion, Client, Rpc};
 use kube_gc_node::pass::Scope;
 use kube_gc_node::plan::What;
 use kube_gc_node::{Ledger, Rules};
@@ -124,7 +122,7 @@ impl Stage {
             self.kubelet.pass(&look).await?;
         }
         self.begin(case)?;
-        let usage = self.runtime.disk_usage();
+        let (capacity, available) = self.runtime.world(|world| (world.capacity, world.available()));
         let pass = KubeletPass {
             containers: true,
             images: true,
@@ -132,8 +130,8 @@ impl Stage {
             pods: pods::exist(&case.pods),
             terminated: pods::terminated(&case.pods),
             sources_ready: true,
-            capacity: usage.capacity,
-            available: usage.available,
+            capacity,
+            available,
         };
         self.kubelet.pass(&pass).await?;
         self.left(case)
@@ -141,19 +139,9 @@ impl Stage {
 
     /// kube-gc on this runtime, beside an API server with these pods.
     pub async fn collector(&self, rules: &Rules, pods: &[Pod]) -> Result<NodeCollector> {
-        let options = NodeOptions {
-            rules: rules.clone(),
-            endpoint: self.runtime.endpoint().clone(),
-            name: "node-1".to_owned(),
-            state: StateFile::new(self.root.path().join("state.json")),
-            kubelet: Presence::Absent,
-            beside: kube_gc_node::rules::BesideKubelet::Nothing,
-            detect: || Presence::Absent,
-            in_pod: false,
-        };
-        let source = PodSource::Api { api: server::client(pods), node: options.name.clone() };
-        let settings = kube_gc_cri::Settings::default();
-        let collector = NodeCollector::connect(&options, settings, source, Ledger::default()).await?;
+        let client = Client::connect(self.runtime.endpoint(), kube_gc_cri::Settings::default()).await?;
+        let source = Some(PodSource::new(server::client(pods), "node-1"));
+        let collector = NodeCollector::new(client, rules.clone(), false, source, Ledger::default()).await;
         Ok(collector.with_disk(Arc::<CriServer>::clone(&self.runtime)))
     }
 
@@ -181,8 +169,8 @@ impl Stage {
 
 /// What was asked of the runtime, in the order of the pass. The runtime may hear of several removals at
 /// the same time in another order.
-fn in_order(carried: &PassOutcome, what: What, asked: &[String]) -> Vec<String> {
-    let ids = carried.removals.iter().filter(|record| record.candidate.what() == what);
+fn in_order(carried: &PassResult, what: What, asked: &[String]) -> Vec<String> {
+    let ids = carried.items.iter().filter(|record| record.candidate.what() == what);
     let ids = ids.map(|record| record.candidate.id().to_owned());
     ids.filter(|id| asked.contains(id)).collect()
 }

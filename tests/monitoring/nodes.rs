@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::Result;
 use kube_gc_cri::Rpc;
-use kube_gc_cri::server::{Code, CriServer, Disk, Effect, Fault, NewImage, Settings, World};
+use kube_gc_cri::server::{Code, CriServer, Effect, Fault, NewImage, Settings, World};
 use kube_gc_testkit::Collector;
 use tempfile::TempDir;
 
@@ -19,7 +19,7 @@ impl Node {
     /// A node on which one container and one image can be removed, one container cannot, and nothing
     /// suffices.
     pub async fn full() -> Result<Self> {
-        let mut world = World::new(Disk::default());
+        let mut world = World::default();
         world.add_image(image("unused"));
         let image = world.add_image(image("app"));
         // The newest one stays.

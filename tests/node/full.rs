@@ -1,11 +1,11 @@
 //! A file system that stays too full: everything that is told says what fills it (B9).
 
-use anyhow::{Context as _, Result, ensure};
-use kube_gc_cri::server::{CriServer, Disk, Settings, World};
+use anyhow::{Result, ensure};
+use kube_gc_cri::server::{CriServer, Settings, World};
 use tempfile::TempDir;
 
 use crate::eventually;
-use crate::process::{Place, get};
+use crate::process::Place;
 
 /// Something is on each file system, and with these thresholds that is too much.
 const TOO_FULL: &str = "high = 1\nlow = 0";
@@ -15,7 +15,7 @@ fn runtime() -> Result<(CriServer, TempDir)> {
     let directory = tempfile::tempdir()?;
     let mountpoint = directory.path().display().to_string();
     let settings = Settings { mountpoint, ..Settings::default() };
-    Ok((CriServer::start(settings, World::new(Disk::default()))?, directory))
+    Ok((CriServer::start(settings, World::default())?, directory))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,28 +45,17 @@ async fn b9_what_is_missing_is_warned_of_and_stays_in_the_metric_until_the_next_
     let (server, _directory) = runtime()?;
     let place = Place::new(server.endpoint())?;
     place.configure(&format!("{TOO_FULL}\nperiod = \"1s\"\nimages.period = \"1d\""))?;
-    let mut run = place.start(&["run", "--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0"])?;
-    let health = run.address("health").await?;
-    let warning = run
-        .line(|line| {
-            line["level"] == "WARN" && line["message"].as_str().is_some_and(|m| m.contains("missing"))
-        })
-        .await?;
-    let warning = warning.with_context(|| format!("no warning:\n{}", run.log()))?.to_string();
+    let run = place.run_on().await?;
+    let warning = run.log_line("missing").await?;
     for said in ["Images in use have", "unused", "kept", "dead containers", "the rest"] {
         ensure!(warning.contains(said), "does not say {said:?}: {warning}");
     }
     let page = eventually("three passes of containers", async || {
-        let (_, page) = get(&health, "/metrics").await.ok()?;
-        (value(&page, "kube_gc_node_pass_seconds_count{scope=\"containers\"}")? >= 3.0).then_some(page)
+        let page = run.metrics().await.ok()?;
+        (*page.get("kube_gc_node_pass_seconds_count{scope=\"containers\"}")? >= 3.0).then_some(page)
     })
     .await?;
-    ensure!(value(&page, "kube_gc_node_pass_seconds_count{scope=\"images\"}") == Some(1.0), "{page}");
-    ensure!(value(&page, "kube_gc_node_wanted_bytes").is_some_and(|bytes| bytes > 0.0), "{page}");
+    ensure!(page["kube_gc_node_pass_seconds_count{scope=\"images\"}"].to_string() == "1", "{page:?}");
+    ensure!(page["kube_gc_node_wanted_bytes"] > 0.0, "{page:?}");
     run.stop().await
-}
-
-/// The value of a series.
-fn value(page: &str, series: &str) -> Option<f64> {
-    page.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
 }

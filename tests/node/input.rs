@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 
 use anyhow::{Result, ensure};
 use kube_gc_cri::Rpc;
-use kube_gc_cri::server::{Code, CriServer, Disk, Effect, Fault, NewImage, Settings, World};
+use kube_gc_cri::server::{Code, CriServer, Effect, Fault, NewImage, Settings, World};
 use kube_gc_node::Rules;
 use tokio::process::Command;
 
@@ -15,7 +15,7 @@ use crate::process::{Place, ended};
 
 /// A runtime with one pod that has three dead containers.
 pub fn runtime() -> Result<CriServer> {
-    let mut world = World::new(Disk::default());
+    let mut world = World::default();
     let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
     world.add_crashed(&image, 3);
     Ok(CriServer::start(Settings::default(), world)?)
@@ -193,7 +193,7 @@ async fn once_says_what_could_not_be_removed() -> Result<()> {
 /// Safety 4: a script must not go on as if all of it were gone.
 #[tokio::test(flavor = "multi_thread")]
 async fn once_says_what_the_limits_of_a_pass_have_left() -> Result<()> {
-    let mut world = World::new(Disk::default());
+    let mut world = World::default();
     let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
     let limit = Rules::default().limits.containers;
     // The newest one stays.
@@ -214,7 +214,7 @@ async fn once_says_what_the_limits_of_a_pass_have_left() -> Result<()> {
 /// Exit code 7: a script that frees space must not go on as if there were enough.
 #[tokio::test(flavor = "multi_thread")]
 async fn asked_to_free_space_it_cannot_measure_it_says_that_not_all_was_freed() -> Result<()> {
-    let mut world = World::new(Disk::default());
+    let mut world = World::default();
     world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
     let nowhere = Settings { mountpoint: "/no/such/file/system".to_owned(), ..Settings::default() };
     let server = CriServer::start(nowhere, world)?;

@@ -5,8 +5,8 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ServiceAccount};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use kube_gc_cri::Rpc;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{CriServer, Disk, NewContainer, NewImage, NewSandbox, Settings, World};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{CriServer, NewContainer, NewImage, NewSandbox, Settings, World};
 use kube_gc_testkit::ControlPlane;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ impl Setup {
         let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), NAMESPACE);
         let account = json!({ "metadata": { "name": "default" } });
         accounts.create(&PostParams::default(), &serde_json::from_value(account)?).await?;
-        let mut world = World::new(Disk::default());
+        let mut world = World::default();
         let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
         let server = CriServer::start(Settings::default(), world)?;
         let place = Place::new(server.endpoint())?;
@@ -60,14 +60,8 @@ impl Setup {
 
     /// A sandbox of a pod with two dead containers. Returns their ids.
     fn run(&self, name: &str, uid: &str, source: &str, ready: bool) -> Vec<String> {
-        let pod = PodSandboxMetadata {
-            name: name.to_owned(),
-            uid: uid.to_owned(),
-            namespace: NAMESPACE.to_owned(),
-            attempt: 0,
-        };
         let annotations = [("kubernetes.io/config.source".to_owned(), source.to_owned())].into();
-        let new = NewSandbox { pod, stopped: !ready, created_at: 1, annotations, ..NewSandbox::default() };
+        let new = NewSandbox { stopped: !ready, annotations, ..NewSandbox::of(NAMESPACE, name, uid) };
         self.server.world(|world| {
             let sandbox = world.add_sandbox(new);
             let container = |attempt: u32| NewContainer {

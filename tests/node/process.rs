@@ -5,11 +5,10 @@ use std::process::Stdio;
 
 use anyhow::{Context as _, Result, ensure};
 use kube_gc_cri::Endpoint;
+use kube_gc_testkit::Collector;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::TcpStream;
-use tokio::process::{Child, ChildStderr, Command};
+use tokio::process::Command;
 use tokio::time::timeout;
 
 use crate::PATIENCE;
@@ -110,12 +109,11 @@ impl Place {
         ended(self.command(arguments)).await
     }
 
-    /// Starts it, and reads its log.
-    pub fn start(&self, arguments: &[&str]) -> Result<Running> {
-        let mut child =
-            self.command(arguments).args(["--log-format", "json"]).stdout(Stdio::null()).spawn()?;
-        let log = BufReader::new(child.stderr.take().context("no standard error")?).lines();
-        Ok(Running { child, log, seen: Vec::new() })
+    /// Starts `run`, until it listens.
+    pub async fn run_on(&self) -> Result<Collector> {
+        let listeners = ["--listen", "127.0.0.1:0", "--debug-listen", "127.0.0.1:0", "--log-format", "json"];
+        let arguments = [&["run"][..], &listeners].concat();
+        Collector::spawn(self.command(&arguments).into_std(), None).await
     }
 }
 
@@ -127,63 +125,4 @@ pub async fn ended(mut command: Command) -> Result<Ended> {
         stdout: String::from_utf8(output.stdout)?,
         stderr: String::from_utf8(output.stderr)?,
     })
-}
-
-/// A running process and its log.
-pub struct Running {
-    pub child: Child,
-    log: Lines<BufReader<ChildStderr>>,
-    seen: Vec<String>,
-}
-
-impl Running {
-    /// Waits for a line with this message, and returns it; `None` if the log ends before.
-    pub async fn line(&mut self, is_it: impl Fn(&Value) -> bool) -> Result<Option<Value>> {
-        loop {
-            let line = timeout(PATIENCE, self.log.next_line()).await;
-            let Some(line) = line.with_context(|| self.seen.join("\n"))?? else { return Ok(None) };
-            let entry = serde_json::from_str(&line).unwrap_or_default();
-            self.seen.push(line);
-            if is_it(&entry) {
-                return Ok(Some(entry));
-            }
-        }
-    }
-
-    /// What the log has so far.
-    pub fn log(&self) -> String {
-        self.seen.join("\n")
-    }
-
-    /// The address of a listener.
-    pub async fn address(&mut self, listener: &str) -> Result<String> {
-        let line = self.line(|line| line["message"] == "listening" && line["listener"] == listener).await?;
-        let line = line.with_context(|| self.seen.join("\n"))?;
-        Ok(line["address"].as_str().context("no address")?.to_owned())
-    }
-
-    /// Asks it to end, and waits. Fails unless it ends well.
-    pub async fn stop(mut self) -> Result<()> {
-        let id =
-            self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(id.context("it has ended")?, rustix::process::Signal::TERM)?;
-        self.line(|_| false).await?;
-        let status = timeout(PATIENCE, self.child.wait()).await??;
-        ensure!(status.success(), "{status}\n{}", self.seen.join("\n"));
-        Ok(())
-    }
-}
-
-/// A page: status code and body.
-pub async fn get(address: &str, path: &str) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await?;
-    let mut answer = String::new();
-    timeout(PATIENCE, stream.read_to_string(&mut answer)).await??;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no head")?;
-    let code = head.split(' ').nth(1).context("no code")?.parse()?;
-    // A body in chunks is not read by this; these pages have a length.
-    ensure!(!head.to_lowercase().contains("chunked"), "{head}");
-    Ok((code, body.to_owned()))
 }

@@ -75,23 +75,17 @@ pub const KNOWN: [Known; 4] = [
 ///
 /// There is none, or more than one.
 pub fn discover() -> Result<Endpoint, Error> {
-    choose(KNOWN.into_iter().filter(|known| is_socket(Path::new(known.path))))
+    choose(KNOWN.into_iter().filter(|known| is_socket(Path::new(known.path))).collect())
 }
 
 /// Chooses between the sockets that exist. It does not guess: a node with two runtimes has pods on
 /// one of them, and the other one would look as if none of its containers belonged to a pod.
-///
-/// # Errors
-///
-/// There is none, or more than one.
-pub fn choose(existing: impl IntoIterator<Item = Known>) -> Result<Endpoint, Error> {
-    let mut existing = existing.into_iter();
-    let Some(first) = existing.next() else { return Err(Error::NoRuntime) };
-    let others: Vec<Known> = existing.collect();
-    if others.is_empty() {
-        return Ok(Endpoint { path: first.path.into() });
+fn choose(existing: Vec<Known>) -> Result<Endpoint, Error> {
+    match existing.as_slice() {
+        [] => Err(Error::NoRuntime),
+        [only] => Ok(Endpoint { path: only.path.into() }),
+        _ => Err(Error::SeveralRuntimes { found: existing }),
     }
-    Err(Error::SeveralRuntimes { found: std::iter::once(first).chain(others).collect() })
 }
 
 /// Whether a path leads to a socket.
@@ -130,24 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn the_only_socket_is_chosen() {
-        for known in KNOWN {
-            let endpoint = choose([known]).expect(known.name);
-            assert_eq!(endpoint.path(), Path::new(known.path));
-        }
-    }
-
-    #[test]
-    fn without_a_socket_the_places_are_named() {
-        let error = choose([]).expect_err("none").to_string();
-        for known in KNOWN {
-            assert!(error.contains(known.path), "{error}");
-        }
-    }
-
-    #[test]
-    fn several_sockets_are_named_and_none_is_chosen() {
-        let error = choose([KNOWN[0], KNOWN[3]]).expect_err("several").to_string();
+    fn the_only_socket_is_chosen_and_otherwise_the_places_are_named() {
+        assert_eq!(choose(vec![KNOWN[1]]).expect("one").path(), Path::new(KNOWN[1].path));
+        let error = choose(vec![]).expect_err("none").to_string();
+        assert!(KNOWN.iter().all(|known| error.contains(known.path)), "{error}");
+        let error = choose(vec![KNOWN[0], KNOWN[3]]).expect_err("several").to_string();
         assert!(error.contains(KNOWN[0].path) && error.contains(KNOWN[3].path), "{error}");
         assert!(!error.contains(KNOWN[2].path), "{error}");
     }

@@ -140,32 +140,18 @@ pub enum Error {
 }
 
 impl Error {
-    /// The kind of error in one word, for metrics.
-    pub fn reason(&self) -> &'static str {
-        match self {
-            Self::MalformedEndpoint { .. } => "malformed_endpoint",
-            Self::NoRuntime => "no_runtime",
-            Self::SeveralRuntimes { .. } => "several_runtimes",
-            Self::NoSocket { .. } => "no_socket",
-            Self::NotASocket { .. } => "not_a_socket",
-            Self::NoPermission { .. } => "no_permission",
-            Self::NotListening { .. } => "not_listening",
-            Self::Connect { .. } => "connect",
-            Self::NotCri { .. } => "not_cri",
-            Self::Deadline { .. } => "deadline",
-            Self::Disconnected { .. } => "disconnected",
-            Self::NotReady { .. } => "not_ready",
-            Self::TooLarge { .. } => "too_large",
-            Self::NotFound { .. } => "not_found",
-            Self::Unimplemented { .. } => "unimplemented",
-            Self::Runtime { .. } => "runtime",
-            Self::NothingNamed { .. } => "nothing_named",
-        }
-    }
-
-    /// Whether the runtime may have done what it was asked for, although there is no answer.
-    pub fn outcome_is_unknown(&self) -> bool {
-        matches!(self, Self::Deadline { .. } | Self::Disconnected { .. } | Self::NotReady { .. })
+    /// Whether nothing has answered. If the call was sent, the runtime may have done what it was asked for.
+    pub fn is_unanswered(&self) -> bool {
+        use Error::{Connect, Deadline, Disconnected, NoSocket, NotListening, NotReady};
+        matches!(
+            self,
+            Deadline { .. }
+                | Disconnected { .. }
+                | NotReady { .. }
+                | NoSocket { .. }
+                | NotListening { .. }
+                | Connect { .. }
+        )
     }
 }
 

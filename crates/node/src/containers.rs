@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use crate::mutation::{self, Mutation};
 use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
-use crate::rules::{BesideKubelet, Kubelet};
 use crate::view::{Container, ContainerState, Extent, duplicates, is_uid};
 use crate::{Rule, Rules, RuntimeView, Timestamp};
 
@@ -44,11 +43,6 @@ pub fn decide(
     c5(&mut units, rules, &mut decisions);
     c6(&mut units, runtime, rules, &mut decisions);
     keep_newest_dead(runtime, &uids, pods, rules, &mut decisions);
-    if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-        for decision in &mut decisions {
-            decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
-        }
-    }
     decisions
 }
 
@@ -152,7 +146,7 @@ fn c3_and_c4(
 
 /// C5, `enforceMaxContainersPerEvictUnit` in `kuberuntime_gc.go`: of each unit, the newest stay.
 fn c5(units: &mut BTreeMap<Unit<'_>, Vec<usize>>, rules: &Rules, decisions: &mut [Decision]) {
-    let Some(most) = rules.containers.max_per_container.map(to_usize) else { return };
+    let Some(most) = rules.containers.max_per_container else { return };
     for unit in units.values_mut() {
         let reason = match most {
             0 => "`max_per_container` is 0".to_owned(),
@@ -171,7 +165,7 @@ fn c6(
     rules: &Rules,
     decisions: &mut [Decision],
 ) {
-    let Some(most) = rules.containers.max_total.map(to_usize) else { return };
+    let Some(most) = rules.containers.max_total else { return };
     let count = |units: &BTreeMap<Unit<'_>, Vec<usize>>| units.values().map(Vec::len).sum::<usize>();
     if count(units) <= most {
         return;
@@ -209,7 +203,7 @@ fn keep_newest_dead(
     rules: &Rules,
     decisions: &mut [Decision],
 ) {
-    if rules.kubelet == Kubelet::Absent || mutation::is(Mutation::NewestDeadMayGo) {
+    if rules.beside_kubelet.is_none() || mutation::is(Mutation::NewestDeadMayGo) {
         return;
     }
     let mut newest: HashMap<Unit<'_>, usize> = HashMap::new();
@@ -227,10 +221,6 @@ fn keep_newest_dead(
             decisions[index].overrule(Rule::Safety3, reason);
         }
     }
-}
-
-fn to_usize(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Whether the runtime must stop a container before it removes it (C7, `removeOldestN` in

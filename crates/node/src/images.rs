@@ -20,19 +20,10 @@ pub struct Selection {
     pub decisions: Vec<Decision>,
     /// Whether something uses each image, in the order of the view.
     pub used: Vec<bool>,
-    /// The indexes of those that go, in order: first by age, then for space.
-    pub removals: Vec<(usize, Purpose)>,
+    /// The indexes of those that go, in order: first by age (I6), then for space.
+    pub removals: Vec<usize>,
     /// The indexes of those that go next if what goes frees less than it seems.
     pub in_line: Vec<usize>,
-}
-
-/// Why an image goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// It has been unused for too long (I6).
-    Age,
-    /// Space is needed.
-    Space,
 }
 
 /// Everything that decides about images.
@@ -90,8 +81,8 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
     for (index, image) in runtime.images.iter().enumerate() {
         let user = users.user(image);
         used.push(user.is_some());
-        if let Some(user) = user {
-            decisions.push(Decision::keep(user.rule(), user.reason()));
+        if let Some((rule, reason)) = user {
+            decisions.push(Decision::keep(*rule, reason.clone()));
             continue;
         }
         let key = image.key();
@@ -109,13 +100,9 @@ pub fn decide(input: &Input<'_>, goes: impl Fn(usize) -> bool) -> Selection {
             Decision::keep(no_goal, reason.clone())
         }));
     }
-    // In most passes, nothing is to be freed and nothing is too old, so the order does not matter.
-    let may_go = |image: &Unused<'_>| input.goal.is_some() || is_old(image.record, input);
-    let mut order: Vec<usize> = (0..candidates.len()).filter(|&place| may_go(&candidates[place])).collect();
-    order.sort_by_key(|&place| i3(&candidates[place]));
-    let candidates = order.into_iter().map(|place| &candidates[place]).collect();
+    candidates.sort_by(|one, other| i3(one).cmp(&i3(other)));
     let mut selection = Selection { decisions, used, removals: Vec::new(), in_line: Vec::new() };
-    let candidates = i6(candidates, input, &mut selection);
+    i6(&mut candidates, input, &mut selection);
     for_space(&candidates, input, &mut selection);
     selection
 }
@@ -143,7 +130,7 @@ fn i2(image: &Image) -> Option<Decision> {
 fn b5(image: &Image, rules: &Rules, sandbox_image: &[String]) -> Option<Decision> {
     let names = || image.names().chain([image.id.as_str()]);
     if let Some(glob) = rules.images.keep.iter().find(|glob| names().any(|name| glob.matches(name))) {
-        return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.as_str())));
+        return Some(Decision::keep(Rule::B5, format!("`keep` has {:?}", glob.pattern())));
     }
     if rules.images.keep_local && !image.has_repo_digest() {
         return Some(Decision::keep(Rule::B5, "no registry has it under a digest, so it may not come back"));
@@ -172,43 +159,29 @@ fn unused_for(record: Record, now: Timestamp) -> Duration {
     since.age(now).unwrap_or_default()
 }
 
-/// Whether an image has been unused for more than `max_age` (I6).
-fn is_old(record: Record, input: &Input<'_>) -> bool {
-    input.rules.images.max_age.is_some_and(|max_age| unused_for(record, input.now) > max_age)
-}
-
 /// I6, `freeOldImages` in `image_gc_manager.go`: what has been unused for more than `max_age` goes,
-/// whatever the usage. Returns the others.
-fn i6<'a>(
-    mut candidates: Vec<&'a Unused<'a>>,
-    input: &Input<'_>,
-    selection: &mut Selection,
-) -> Vec<&'a Unused<'a>> {
-    let Some(max_age) = input.rules.images.max_age else { return candidates };
+/// whatever the usage. The others remain.
+fn i6(candidates: &mut Vec<Unused<'_>>, input: &Input<'_>, selection: &mut Selection) {
+    let Some(max_age) = input.rules.images.max_age else { return };
     candidates.retain(|image| {
-        let is_old = is_old(image.record, input);
+        let is_old = unused_for(image.record, input.now) > max_age;
         if is_old {
             let reason = format!("unused for more than {}", words(max_age));
             selection.decisions[image.index] = Decision::remove(Rule::I6, reason);
-            selection.removals.push((image.index, Purpose::Age));
+            selection.removals.push(image.index);
         }
         !is_old
     });
-    candidates
 }
 
 /// I4, P1 and `--free`: in order, until the goal seems to be reached. How much really gets free
 /// shows when it is measured after each removal (B3), so the others stay in line.
-fn for_space(candidates: &[&Unused<'_>], input: &Input<'_>, selection: &mut Selection) {
+fn for_space(candidates: &[Unused<'_>], input: &Input<'_>, selection: &mut Selection) {
     let (Some(goal), Some(usage)) = (input.goal, input.usage) else { return };
     let images = &input.runtime.images;
-    let by_age: u64 = selection
-        .removals
-        .iter()
-        .map(|&(index, _)| images[index].bytes)
-        .fold(input.freed_before, u64::saturating_add);
-    let mut freed = by_age;
-    for &&Unused { index, record, .. } in candidates {
+    let by_age = selection.removals.iter().map(|&index| images[index].bytes);
+    let mut freed = by_age.fold(input.freed_before, u64::saturating_add);
+    for &Unused { index, record, .. } in candidates {
         let seems_reached = goal.is_reached(&estimate(usage, freed));
         if seems_reached {
             let reason = format!("unused; what goes before it seems to be enough for {}", goal.rule);
@@ -217,7 +190,7 @@ fn for_space(candidates: &[&Unused<'_>], input: &Input<'_>, selection: &mut Sele
         } else {
             let reason = format!("unused{}", since_when(record, input.now));
             selection.decisions[index] = Decision::remove(goal.rule, reason);
-            selection.removals.push((index, Purpose::Space));
+            selection.removals.push(index);
             freed = freed.saturating_add(images[index].bytes);
         }
     }

@@ -1,7 +1,6 @@
 //! When an image was first seen and when it was last used: what has to survive a restart (B4).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +12,16 @@ use crate::{PodView, RuntimeView, Timestamp};
 const VERSION: u32 = 1;
 /// The most images that a ledger may have. No node has nearly so many.
 const MOST: usize = 100_000;
-/// How precisely the state file has the last use of an image. A file that is written whenever an image
-/// is in use would wear out flash memory.
-const PRECISION: Duration = Duration::from_secs(300);
+/// How precisely the state file has the last use of an image, in nanoseconds. A file that is written whenever
+/// an image is in use would wear out flash memory.
+const PRECISION: i64 = 300_000_000_000;
 /// The longest state file, in bytes.
 pub const LONGEST: usize = 32 << 20;
 
 /// The ages of the images, by [`crate::view::Image::key`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ledger {
     images: BTreeMap<String, Record>,
-    /// How often something has changed that a state file has.
-    revision: u64,
-}
-
-impl PartialEq for Ledger {
-    fn eq(&self, other: &Self) -> bool {
-        self.images == other.images
-    }
 }
 
 /// The age of an image.
@@ -42,14 +33,6 @@ pub struct Record {
     /// When it was last seen in use; nothing if it never was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_used: Option<Timestamp>,
-}
-
-impl Record {
-    /// What the state file has of it.
-    fn stored(self) -> (Timestamp, Option<i64>) {
-        let precision = i64::try_from(PRECISION.as_nanos()).unwrap_or(i64::MAX);
-        (self.first_detected, self.last_used.map(|used| used.nanos() / precision))
-    }
 }
 
 /// The content of `state.json`.
@@ -97,20 +80,21 @@ impl Ledger {
         if images.len() > MOST {
             return Err(Damaged::TooLarge(format!("{} images", images.len())));
         }
-        Ok(Self { images, revision: 0 })
+        Ok(Self { images })
     }
 
-    /// The content of a state file.
+    /// The content of a state file: the same until there is something that is worth writing.
     ///
     /// # Errors
     /// Never in practice: there is nothing in it that JSON lacks.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
-        serde_json::to_vec(&Stored { version: VERSION, images: &self.images })
-    }
-
-    /// A number that changes when the state file has to be written again.
-    pub const fn revision(&self) -> u64 {
-        self.revision
+        let rounded = |used: Timestamp| Timestamp::from_nanos(used.nanos() - used.nanos() % PRECISION);
+        let images = self
+            .images
+            .iter()
+            .map(|(key, record)| (key, Record { last_used: record.last_used.map(rounded), ..*record }));
+        let images: BTreeMap<&String, Record> = images.collect();
+        serde_json::to_vec(&Stored { version: VERSION, images })
     }
 
     /// Enters what is seen now: new images, and which ones are used. Forgets images that are gone,
@@ -138,12 +122,6 @@ impl Ledger {
             record.last_used = users.uses(image).then_some(now).or(record.last_used);
             next.insert(key.into_owned(), record);
         }
-        let is_stored = |(key, record): (&String, &Record)| {
-            self.images.get(key).is_some_and(|before| before.stored() == record.stored())
-        };
-        if next.len() != self.images.len() || !next.iter().all(is_stored) {
-            self.revision += 1;
-        }
         self.images = next;
     }
 
@@ -155,7 +133,6 @@ impl Ledger {
     /// Sets what is known of an image.
     pub fn set(&mut self, key: &str, record: Record) {
         self.images.insert(key.to_owned(), record);
-        self.revision += 1;
     }
 
     /// How many images are known.
@@ -184,12 +161,13 @@ mod tests {
         let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
         runtime.containers.push(container("c1", "uid", "web", "a"));
         let mut ledger = Ledger::default();
-        ledger.observe(&runtime, &PodView::None, at(100));
+        ledger.observe(&runtime, &PodView::None, at(1000));
         runtime.containers.clear();
         let mut ledger = Ledger::parse(&ledger.to_json().unwrap()).unwrap();
-        ledger.observe(&runtime, &PodView::None, at(200));
-        assert_eq!(ledger.record("a"), Some(Record { first_detected: at(100), last_used: Some(at(100)) }));
-        assert_eq!(ledger.record("b"), Some(Record { first_detected: at(100), last_used: None }));
+        ledger.observe(&runtime, &PodView::None, at(2000));
+        // To within five minutes.
+        assert_eq!(ledger.record("a"), Some(Record { first_detected: at(1000), last_used: Some(at(900)) }));
+        assert_eq!(ledger.record("b"), Some(Record { first_detected: at(1000), last_used: None }));
     }
 
     #[test]
@@ -257,25 +235,19 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_written_again_for_new_images_and_every_few_minutes_for_used_ones() {
+    fn the_file_has_something_new_for_new_images_and_every_few_minutes_for_used_ones() {
         let mut runtime = RuntimeView { images: vec![image("a"), image("b")], ..RuntimeView::default() };
         runtime.containers.push(container("c", "u", "web", "a"));
         let mut ledger = Ledger::default();
-        let mut revision = |runtime: &RuntimeView, now| {
+        let mut content = |runtime: &RuntimeView, now| {
             ledger.observe(runtime, &PodView::None, now);
-            ledger.revision()
+            ledger.to_json().unwrap()
         };
-        let first = revision(&runtime, at(600));
-        assert_eq!(revision(&runtime, at(660)), first);
-        assert_eq!(revision(&runtime, at(899)), first);
-        let later = revision(&runtime, at(900));
+        let first = content(&runtime, at(600));
+        assert_eq!(content(&runtime, at(899)), first);
+        let later = content(&runtime, at(900));
         assert_ne!(later, first);
-        runtime.images.push(image("d"));
-        let with_another = revision(&runtime, at(901));
-        assert_ne!(with_another, later);
         runtime.images.remove(1);
-        let with_one_less = revision(&runtime, at(902));
-        assert_ne!(with_one_less, with_another);
-        assert_ne!(revision(&runtime, at(10)), with_one_less, "the clock went back");
+        assert_ne!(content(&runtime, at(901)), later);
     }
 }

@@ -7,9 +7,9 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::mutation::{self, Mutation};
-use crate::pods::{PodState, Pods, is_whole};
+use crate::pods::{PodState, Pods};
 use crate::rule::{Decision, words};
-use crate::rules::{BesideKubelet, Kubelet, LogRoots};
+use crate::rules::LogRoots;
 use crate::view::{Container, ContainerState, LogDirectory, LogSymlink, SandboxState, SymlinkState};
 use crate::{Files, Rule, Rules, RuntimeView, Timestamp};
 
@@ -22,15 +22,11 @@ pub fn is_entry(name: &str) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryName<'a> {
     namespace_and_name: Option<(&'a str, &'a str)>,
-    uid: &'a str,
+    /// The uid of the pod.
+    pub uid: &'a str,
 }
 
 impl<'a> DirectoryName<'a> {
-    /// The uid of the pod.
-    pub const fn uid(self) -> &'a str {
-        self.uid
-    }
-
     /// Namespace, name and uid, if all are there.
     pub fn named(self) -> Option<(&'a str, &'a str, &'a str)> {
         self.namespace_and_name.map(|(namespace, name)| (namespace, name, self.uid))
@@ -66,42 +62,21 @@ impl LogFile {
     }
 }
 
-/// Why nothing at a log path may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BadPath {
-    /// There is none. To the kubelet's glob, that would be every file of its working directory.
-    #[error("there is no log path")]
-    Empty,
-    /// It is not beneath the root, or leads out of it.
-    #[error("the log path is not beneath the directory of the pods' logs")]
-    Outside,
-    /// It is in the directory of another pod.
-    #[error("the log path is in the directory of another pod")]
-    OtherPod,
-}
-
 /// C8, `removeContainerLog` in `kuberuntime_container.go`: where a container's log is. What the
-/// runtime says must lead into the directory of the container's own pod.
-///
-/// # Errors
-/// If nothing may be removed there. The container goes without its log, then.
-pub fn c8_log_file(path: &str, uid: &str, roots: &LogRoots) -> Result<LogFile, BadPath> {
-    if path.is_empty() {
-        return Err(BadPath::Empty);
-    }
-    if mutation::is(Mutation::TrustLogPath) {
+/// runtime says must lead into the directory of the container's own pod. Otherwise nothing may be
+/// removed there, and the container goes without its log. To the kubelet's glob, an empty path would
+/// be every file of its working directory.
+pub fn c8_log_file(path: &str, uid: &str, roots: &LogRoots) -> Option<LogFile> {
+    if mutation::is(Mutation::TrustLogPath) && !path.is_empty() {
         let directories = vec!["..".to_owned()];
-        return Ok(LogFile { directories, name: path.to_owned() });
+        return Some(LogFile { directories, name: path.to_owned() });
     }
-    let below = path.strip_prefix(roots.pods.as_str()).and_then(|rest| rest.strip_prefix('/'));
-    let below = below.filter(|_| path.len() <= 4096).ok_or(BadPath::Outside)?;
+    let below = path.strip_prefix(roots.pods.as_str())?.strip_prefix('/')?;
     let mut parts: Vec<String> = below.split('/').map(str::to_owned).collect();
-    if parts.len() < 2 || !parts.iter().all(|part| is_entry(part)) {
-        return Err(BadPath::Outside);
-    }
-    let name = parts.pop().ok_or(BadPath::Outside)?;
-    let of_pod = parts.first().is_some_and(|directory| parse_directory(directory).uid() == uid);
-    if of_pod { Ok(LogFile { directories: parts, name }) } else { Err(BadPath::OtherPod) }
+    let is_beneath = path.len() <= 4096 && parts.iter().all(|part| is_entry(part));
+    let name = parts.pop()?;
+    let is_of_pod = parse_directory(parts.first()?).uid == uid;
+    (is_beneath && is_of_pod).then_some(LogFile { directories: parts, name })
 }
 
 /// C8, `legacyLogSymlink` in `kuberuntime/legacy.go`: the name of the symlink to a container's log.
@@ -128,13 +103,8 @@ pub fn l1(
     now: Timestamp,
 ) -> Vec<Decision> {
     let used = running_pods(runtime);
-    let is_used = |uid: &str| used.contains(uid);
-    let decisions = files.log_directories.iter().map(|directory| {
-        let mut decision = l1_one(directory, pods, rules, now, is_used);
-        overrule(&mut decision, runtime, rules);
-        decision
-    });
-    decisions.collect()
+    let decide = |directory| l1_one(directory, pods, rules, now, &used);
+    files.log_directories.iter().map(decide).collect()
 }
 
 /// The uids of the pods of which something is running.
@@ -158,19 +128,19 @@ fn l1_one(
     pods: &Pods<'_>,
     rules: &Rules,
     now: Timestamp,
-    is_used: impl Fn(&str) -> bool,
+    used: &HashSet<&str>,
 ) -> Decision {
     if !is_entry(&directory.name) || !directory.is_directory {
         return Decision::keep(Rule::Safety5, "it is not a directory");
     }
-    let uid = parse_directory(&directory.name).uid();
+    let uid = parse_directory(&directory.name).uid;
     let why = match pods.state(uid) {
         PodState::Gone(why) => why,
         PodState::Active | PodState::Terminated => return Decision::keep(Rule::L1, "its pod exists"),
         PodState::Unknown(why) => return Decision::keep(Rule::Safety2, why.to_string()),
     };
     let keeps_running = rules.additions.running_logs && !mutation::is(Mutation::LogsOfRunningMayGo);
-    if keeps_running && is_used(uid) {
+    if keeps_running && used.contains(uid) {
         return Decision::keep(Rule::Safety1, "something of its pod is still running");
     }
     let grace = rules.created_grace;
@@ -180,21 +150,11 @@ fn l1_one(
     Decision::remove(Rule::L1, why.to_string())
 }
 
-/// What keeps files whatever the rules say.
-fn overrule(decision: &mut Decision, runtime: &RuntimeView, rules: &Rules) {
-    if !is_whole(runtime) {
-        decision.overrule(Rule::B1, "logs wait for whole lists");
-    }
-    if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-        decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
-    }
-}
-
 /// What this plan removes before it comes to the symlinks.
 #[derive(Debug)]
 pub struct Before<'a> {
-    /// The indexes of the containers, by the names of their symlinks.
-    pub containers: HashMap<String, usize>,
+    /// The places of the containers in the plan, by the names of their symlinks.
+    pub containers: HashMap<String, u32>,
     /// The names of the log directories.
     pub directories: HashSet<&'a str>,
 }
@@ -210,9 +170,7 @@ pub fn l2(runtime: &RuntimeView, files: &Files, rules: &Rules, before: &Before<'
             }
             return Decision::remove(Rule::C8, "it goes before its container");
         }
-        let mut decision = l2_one(symlink, runtime, rules, before);
-        overrule(&mut decision, runtime, rules);
-        decision
+        l2_one(symlink, runtime, rules, before)
     });
     decisions.collect()
 }

@@ -6,9 +6,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::images::Purpose;
+use serde::ser::{Serialize, SerializeStruct as _, Serializer};
+
+use crate::Rule;
 use crate::mutation::{self, Mutation};
-use crate::plan::{Candidate, Plan, Target, What};
+use crate::plan::{Candidate, Plan, What};
 use crate::pressure::{Goal, Usage};
 use crate::recheck::{Fresh, Refusal, still_removable};
 use crate::rules::Effects;
@@ -53,8 +55,9 @@ pub enum Step {
     Done,
 }
 
-/// What came of the removal of a candidate.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What came of the removal of a candidate. Output, log and metrics have these names.
+#[derive(Clone, Debug, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// It is gone.
     Removed,
@@ -63,6 +66,17 @@ pub enum Outcome {
     /// The runtime or the file system has failed. It counts as done in this pass (C7), and stops
     /// nothing else (I7).
     Failed(String),
+}
+
+impl Outcome {
+    /// Why it is still there.
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Removed => None,
+            Self::Refused(refusal) => Some(refusal.to_string()),
+            Self::Failed(error) => Some(error.clone()),
+        }
+    }
 }
 
 /// A candidate, and what came of it.
@@ -74,13 +88,17 @@ pub struct Record {
     pub outcome: Outcome,
 }
 
-/// What the pass waits for.
-#[derive(Debug)]
-enum Waiting {
-    Nothing,
-    Removal(Vec<Candidate>),
-    List,
-    Measurement,
+impl Serialize for Record {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { candidate, outcome } = self;
+        let mut item = serializer.serialize_struct("Record", 5)?;
+        item.serialize_field("what", &candidate.what())?;
+        item.serialize_field("id", candidate.id())?;
+        item.serialize_field("rule", &candidate.rule)?;
+        item.serialize_field("outcome", <&str>::from(outcome))?;
+        item.serialize_field("reason", &outcome.reason())?;
+        item.end()
+    }
 }
 
 /// A plan that is being carried out.
@@ -89,10 +107,8 @@ pub struct Pass {
     others: VecDeque<Candidate>,
     /// For their age first, then for space, then those in line.
     images: VecDeque<Candidate>,
+    /// What is to be free; nothing if this pass frees no space.
     goal: Option<Goal>,
-    /// Whether this pass may remove images for the goal.
-    frees_space: bool,
-    waiting: Waiting,
     /// How many more images may be removed before containers are listed again.
     batch: usize,
     /// How many more images this pass may remove.
@@ -103,7 +119,6 @@ pub struct Pass {
     /// measurement since the last removal.
     measures_at_end: bool,
     patience: Duration,
-    first: Option<Usage>,
     last: Option<Usage>,
     records: Vec<Record>,
 }
@@ -111,107 +126,74 @@ pub struct Pass {
 impl Pass {
     /// Begins to carry out a plan. `most_images` is the limit of a pass (safety 4).
     pub fn new(plan: &Plan, scope: Scope, most_images: usize) -> Self {
-        let allows = |what: What| {
-            let wanted = match (scope, what) {
-                (Scope::All, _) | (Scope::Images, What::Image) => true,
-                (Scope::Containers, what) => what != What::Image,
-                (Scope::Images, _) => false,
+        let allows = |candidate: &&Candidate| {
+            let is_image = candidate.what() == What::Image;
+            let is_wanted = match scope {
+                Scope::All => true,
+                Scope::Containers => !is_image,
+                Scope::Images => is_image,
             };
-            wanted
-                && match plan.effects {
-                    Effects::Nothing => mutation::is(Mutation::ActInDryRun),
-                    Effects::Images => what == What::Image,
-                    Effects::All => true,
-                }
+            let is_allowed = match plan.effects {
+                Effects::Nothing => mutation::is(Mutation::ActInDryRun),
+                Effects::Images => is_image,
+                Effects::All => true,
+            };
+            is_wanted && is_allowed
         };
-        let removals = plan.removals.iter().filter(|candidate| allows(candidate.what()));
-        let (images, others): (VecDeque<_>, VecDeque<_>) =
-            removals.cloned().partition(|candidate| candidate.what() == What::Image);
-        let mut images = images;
-        images.extend(plan.in_line.iter().filter(|candidate| allows(candidate.what())).cloned());
-        let frees_space = plan.goal.is_some() && allows(What::Image);
+        let allowed = plan.removals.iter().chain(&plan.in_line).filter(allows).cloned();
+        let (images, others) = allowed.partition(|candidate| candidate.what() == What::Image);
+        let frees_space = scope != Scope::Containers && plan.effects != Effects::Nothing;
+        let goal = plan.goal.filter(|_| frees_space || mutation::is(Mutation::ActInDryRun));
         Self {
             others,
             images,
-            goal: plan.goal,
-            frees_space,
-            waiting: Waiting::Nothing,
+            goal,
             batch: 0,
             images_left: if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images },
             usage: None,
-            measures_at_end: frees_space,
+            measures_at_end: goal.is_some(),
             patience: Duration::ZERO,
-            first: None,
             last: None,
             records: Vec::new(),
         }
     }
 
-    /// What is to be done next. Asking again before the pass was told gives the same answer.
+    /// What is to be done next. After each step, the pass has to be told what came of it.
     pub fn next_step(&mut self) -> Step {
-        match &self.waiting {
-            Waiting::Removal(candidates) => return Step::Remove(candidates.clone()),
-            Waiting::List => return Step::ListContainers,
-            Waiting::Measurement => return Step::Measure { patience: self.patience },
-            Waiting::Nothing => {}
-        }
         if let Some(first) = self.others.front() {
             let what = first.what();
             let count = self.others.iter().take(AT_A_TIME).take_while(|next| next.what() == what).count();
-            let candidates = self.others.drain(..count).collect();
-            return self.remove(candidates);
+            return Step::Remove(self.others.drain(..count).collect());
         }
-        self.stop_when_enough_is_free();
+        // B3, B6: images that go for space go one by one, and only until enough is free.
+        let is_reached = |goal: Goal| self.usage.is_some_and(|usage| goal.is_reached(&usage));
+        if self.goal.is_none_or(is_reached) {
+            self.images.retain(goes_for_its_age);
+        }
         let image = self.images.front().filter(|_| self.images_left > 0);
         let measures = match image {
-            Some(image) => purpose(image) == Purpose::Space && self.usage.is_none(),
+            Some(image) => !goes_for_its_age(image) && self.usage.is_none(),
             // B9: what the last removal has freed counts, and how much is missing is also told if
             // no image was left to remove.
             None => self.measures_at_end,
         };
         if measures {
-            self.waiting = Waiting::Measurement;
             return Step::Measure { patience: self.patience };
         }
         let Some(image) = image else { return Step::Done };
         if self.batch == 0 {
-            self.waiting = Waiting::List;
             return Step::ListContainers;
         }
-        let count = match purpose(image) {
-            Purpose::Space => 1,
-            Purpose::Age => {
-                let most = AT_A_TIME.min(self.batch).min(self.images_left);
-                self.images.iter().take(most).take_while(|image| purpose(image) == Purpose::Age).count()
-            }
+        let most = AT_A_TIME.min(self.batch).min(self.images_left);
+        let count = match goes_for_its_age(image) {
+            true => self.images.iter().take(most).take_while(|image| goes_for_its_age(image)).count(),
+            false => 1,
         };
-        let images = self.images.drain(..count).collect();
-        self.remove(images)
+        Step::Remove(self.images.drain(..count).collect())
     }
 
-    fn remove(&mut self, candidates: Vec<Candidate>) -> Step {
-        self.waiting = Waiting::Removal(candidates.clone());
-        Step::Remove(candidates)
-    }
-
-    /// B3, B6: images that go for space go one by one, and only until enough is free.
-    fn stop_when_enough_is_free(&mut self) {
-        let reached = match (&self.goal, &self.usage) {
-            (Some(goal), Some(usage)) => goal.is_reached(usage),
-            (None, _) => true,
-            (Some(_), None) => false,
-        };
-        if reached {
-            self.images.retain(|image| purpose(image) == Purpose::Age);
-        }
-    }
-
-    /// Tells what came of the removals that were asked for, in the order of the step. One without an
-    /// outcome was not tried.
-    pub fn record(&mut self, outcomes: impl IntoIterator<Item = Outcome>) {
-        let Waiting::Removal(candidates) = std::mem::replace(&mut self.waiting, Waiting::Nothing) else {
-            return;
-        };
+    /// Tells what came of the removals that were asked for. One without an outcome was not tried.
+    pub fn record(&mut self, candidates: Vec<Candidate>, outcomes: impl IntoIterator<Item = Outcome>) {
         for (candidate, outcome) in candidates.into_iter().zip(outcomes) {
             if candidate.what() == What::Image {
                 self.batch = self.batch.saturating_sub(1);
@@ -230,10 +212,6 @@ impl Pass {
     /// Tells which containers and images there are now; nothing if they could not be listed. Images
     /// that are used by now are dropped; without a list, all are.
     pub fn listed(&mut self, fresh: Option<&Fresh<'_>>) {
-        if !matches!(self.waiting, Waiting::List) {
-            return;
-        }
-        self.waiting = Waiting::Nothing;
         self.batch = BATCH;
         if mutation::is(Mutation::NoSecondList) {
             return;
@@ -252,82 +230,36 @@ impl Pass {
     /// Tells how full the file system is now; nothing if it could not be measured. Without a
     /// measurement, no image goes for space.
     pub fn measured(&mut self, usage: Option<Usage>) {
-        if !matches!(self.waiting, Waiting::Measurement) {
-            return;
-        }
-        self.waiting = Waiting::Nothing;
         self.patience = Duration::ZERO;
         self.measures_at_end = false;
         self.usage = usage;
-        self.first = self.first.or(usage);
         self.last = usage.or(self.last);
         if usage.is_none() {
-            self.images.retain(|image| purpose(image) == Purpose::Age);
+            self.images.retain(goes_for_its_age);
         }
     }
 
-    /// What came of each candidate so far.
-    pub fn records(&self) -> &[Record] {
-        &self.records
+    /// How many bytes and inodes are missing by the last measurement (B9).
+    pub fn missing(&self) -> (u64, u64) {
+        let missing = |goal: Goal| Some((goal.missing_bytes(&self.last?), goal.missing_inodes(&self.last?)));
+        self.goal.and_then(missing).unwrap_or_default()
     }
 
-    /// What the pass has come to.
-    pub fn summary(&self) -> Summary {
-        let is = |wanted: fn(&Outcome) -> bool| {
-            self.records.iter().filter(|record| wanted(&record.outcome)).count()
-        };
-        let free = |usage: Option<Usage>| usage.map_or(0, |usage| usage.available);
-        Summary {
-            removed: is(|outcome| *outcome == Outcome::Removed),
-            refused: is(|outcome| matches!(outcome, Outcome::Refused(_))),
-            failed: is(|outcome| matches!(outcome, Outcome::Failed(_))),
-            freed_bytes: free(self.last).saturating_sub(free(self.first)),
-            missing: match (&self.goal, &self.last) {
-                (Some(goal), Some(usage)) if !goal.is_reached(usage) => {
-                    Some(Missing { bytes: goal.missing_bytes(usage), inodes: goal.missing_inodes(usage) })
-                }
-                _ => None,
-            },
-            unmeasured: self.frees_space && self.last.is_none(),
-        }
-    }
-}
-
-fn purpose(candidate: &Candidate) -> Purpose {
-    match candidate.target {
-        Target::Image { purpose, .. } => purpose,
-        Target::Container { .. }
-        | Target::Sandbox { .. }
-        | Target::LogDirectory { .. }
-        | Target::LogSymlink { .. } => Purpose::Age,
-    }
-}
-
-/// What a pass has come to (B9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// How many items have gone.
-    pub removed: usize,
-    /// How many stay after all.
-    pub refused: usize,
-    /// How many could not be removed.
-    pub failed: usize,
-    /// How many bytes the file system of the images has gained while images went.
-    pub freed_bytes: u64,
-    /// What is still missing, if not enough could be freed.
-    pub missing: Option<Missing>,
     /// Whether space was to be freed and the file system was never measured, so that it is not known
     /// what is missing.
-    pub unmeasured: bool,
+    pub const fn is_unmeasured(&self) -> bool {
+        self.goal.is_some() && self.last.is_none()
+    }
+
+    /// What came of each candidate.
+    pub fn into_records(self) -> Vec<Record> {
+        self.records
+    }
 }
 
-/// What a pass was to free and could not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
-    /// Bytes.
-    pub bytes: u64,
-    /// Inodes.
-    pub inodes: u64,
+/// Whether an image goes however much space there is.
+fn goes_for_its_age(image: &Candidate) -> bool {
+    image.rule == Rule::I6
 }
 
 #[cfg(test)]

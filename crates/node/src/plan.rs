@@ -1,18 +1,21 @@
 //! A plan: an entry for each item, and what goes in which order.
 
-mod build;
-
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-pub use build::plan;
-
-use crate::images::Purpose;
-use crate::pressure::{Goal, Usage};
-use crate::rules::Effects;
-use crate::view::{ContainerState, RuntimeView};
-use crate::{PodRef, Rule, Timestamp};
+use crate::containers::{self, c7_stops_first};
+use crate::images::{self, Input, Selection};
+use crate::logs::{self, Before, parse_directory};
+use crate::mutation::{self, Mutation};
+use crate::pods::{Pods, is_whole};
+use crate::pressure::{self, Goal, Usage};
+use crate::rule::{Decision, escaped};
+use crate::rules::{Effects, Limits};
+use crate::sandboxes;
+use crate::view::{Container, ContainerState, Image, LogDirectory, LogSymlink, Sandbox};
+use crate::{Files, Ledger, PodRef, PodView, Rule, Rules, RuntimeView, Timestamp};
 
 /// What a pass would do, and why.
 #[derive(Clone, Debug, Serialize)]
@@ -79,9 +82,10 @@ pub struct Entry {
     pub order: Option<u32>,
 }
 
-/// What an item is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// What an item is. Output, log and metrics have these names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, strum::IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum What {
     /// A container.
     Container,
@@ -163,8 +167,6 @@ pub enum Target {
         id: String,
         /// The runtime handler that it was pulled for.
         runtime_handler: Option<String>,
-        /// Why it goes.
-        purpose: Purpose,
     },
 }
 
@@ -206,21 +208,18 @@ pub struct Breakdown {
 }
 
 impl Breakdown {
-    /// `images` are all entries of images, with whether something uses them and whether only the
-    /// usage keeps them.
-    fn of<'a>(
-        images: impl Iterator<Item = (&'a Entry, bool, bool)>,
-        runtime: &RuntimeView,
-        usage: Option<&Usage>,
-    ) -> Self {
+    /// `used` says of each image whether something uses it.
+    fn of(runtime: &RuntimeView, decisions: &[Decision], used: &[bool], usage: Option<&Usage>) -> Self {
         let mut found = Self::default();
-        for (entry, used, waits) in images.filter(|(entry, ..)| entry.what == What::Image) {
-            let sum = match entry.decision {
-                Action::Keep if used => &mut found.in_use,
-                Action::Keep if !waits => &mut found.kept,
-                Action::Keep | Action::Remove => &mut found.unused,
+        for ((image, decision), used) in runtime.images.iter().zip(decisions).zip(used) {
+            // What only usage or the limit keeps is unused.
+            let waits = matches!(decision.rule, Rule::I4 | Rule::I7 | Rule::P1 | Rule::Free | Rule::Safety4);
+            let sum = match decision.removes {
+                false if *used => &mut found.in_use,
+                false if !waits => &mut found.kept,
+                false | true => &mut found.unused,
             };
-            *sum = sum.saturating_add(entry.bytes.unwrap_or_default());
+            *sum = sum.saturating_add(image.bytes);
         }
         let dead = runtime.containers.iter().filter(|container| container.state != ContainerState::Running);
         let layers = dead.filter_map(|container| container.layer_bytes);
@@ -229,6 +228,259 @@ impl Breakdown {
         let known = known.into_iter().fold(0, u64::saturating_add);
         found.other = usage.map_or(0, |usage| usage.used().saturating_sub(known));
         found
+    }
+}
+
+/// Decides about every item: the rules of each kind, one after the other.
+///
+/// The ledger should have observed the same view: an image that it does not know counts as detected
+/// now. Each candidate is to be checked by [`crate::still_removable`] right before its removal.
+pub fn plan(
+    runtime: &RuntimeView,
+    pods: &PodView,
+    files: &Files,
+    ledger: &Ledger,
+    rules: &Rules,
+    now: Timestamp,
+) -> Plan {
+    let known = Pods::of(runtime, pods, files);
+    let usage = files.image_usage.as_ref();
+    let goal = usage.and_then(|usage| pressure::goal(usage, rules));
+    let under_pressure = usage.is_some_and(|usage| pressure::p1(usage, rules).is_some());
+    let Limits { containers: most, images: most_images } = rules.limits;
+    let most = if mutation::is(Mutation::NoContainerLimit) { usize::MAX } else { most };
+    let most_images = if mutation::is(Mutation::NoImageLimit) { usize::MAX } else { most_images };
+    let in_slices = !is_whole(runtime);
+    let mut list = List::default();
+
+    let mut of_containers = containers::decide(runtime, &known, rules, now, under_pressure);
+    overrule(&mut of_containers, None, rules);
+    let containers = list.going(&mut of_containers, most, |index, rule| {
+        let container = &runtime.containers[index];
+        (rule, container.created_at, &container.id)
+    });
+
+    let stay = runtime.containers.iter().zip(&of_containers).filter(|(_, decision)| !decision.removes);
+    let occupied: HashSet<&str> = stay.map(|(container, _)| container.sandbox_id.as_str()).collect();
+    let mut of_sandboxes = sandboxes::decide(runtime, &known, |id| occupied.contains(id), under_pressure);
+    overrule(&mut of_sandboxes, in_slices.then_some("sandboxes wait for whole lists"), rules);
+    let sandboxes = list.going(&mut of_sandboxes, most, |index, _| {
+        let sandbox = &runtime.sandboxes[index];
+        (sandbox.created_at, &sandbox.id)
+    });
+
+    let mut of_directories = logs::l1(runtime, &known, files, rules, now);
+    overrule(&mut of_directories, in_slices.then_some("logs wait for whole lists"), rules);
+    let directories = list.going(&mut of_directories, most, |index, _| &files.log_directories[index].name);
+
+    let before = Before {
+        containers: containers
+            .iter()
+            .filter_map(|(&index, &place)| Some((logs::c8_symlink(&runtime.containers[index])?, place)))
+            .collect(),
+        directories: directories.keys().map(|&index| files.log_directories[index].name.as_str()).collect(),
+    };
+    let mut of_symlinks = logs::l2(runtime, files, rules, &before);
+    overrule(&mut of_symlinks, in_slices.then_some("logs wait for whole lists"), rules);
+    let symlinks = list.going(&mut of_symlinks, most, |index, _| &files.log_symlinks[index].name);
+
+    let layers = containers.keys().filter_map(|&index| runtime.containers[index].layer_bytes);
+    let input = Input {
+        runtime,
+        pods,
+        ledger,
+        rules,
+        now,
+        usage,
+        goal: goal.as_ref(),
+        freed_before: layers.fold(0, u64::saturating_add),
+    };
+    let Selection { decisions: mut of_images, used, removals: selected, in_line } =
+        images::decide(&input, |index| containers.contains_key(&index));
+    let old_images = selected.iter().filter(|&&index| of_images[index].rule == Rule::I6).count();
+    let leaves_due = list.more || old_images > most_images;
+    let images = list.number(&selected, most_images, &mut of_images);
+    let breakdown = Breakdown::of(runtime, &of_images, &used, usage);
+    // What the limit left for the next pass comes first there, so nothing overtakes it here.
+    let in_line = if images.len() < selected.len() { Vec::new() } else { in_line };
+    let in_line = in_line.into_iter().map(|index| Candidate {
+        target: Item::of_image(&runtime.images[index]).target,
+        rule: of_images[index].rule,
+        bytes: Some(runtime.images[index].bytes),
+    });
+    let in_line = in_line.collect();
+
+    // Everything is decided; what follows puts it in order.
+    let named = files.log_symlinks.iter().map(|symlink| symlink.name.as_str()).zip(&of_symlinks);
+    let with_container = named.filter(|(_, decision)| decision.removes && decision.rule == Rule::C8);
+    let with_container: HashSet<&str> = with_container.map(|(name, _)| name).collect();
+    let items = runtime.containers.iter().map(|it| Item::of_container(it, runtime, &with_container));
+    list.enter(items, of_containers, |index| containers.get(&index));
+    list.enter(runtime.sandboxes.iter().map(Item::of_sandbox), of_sandboxes, |index| sandboxes.get(&index));
+    let items = files.log_directories.iter().map(Item::of_directory);
+    list.enter(items, of_directories, |index| directories.get(&index));
+    let items = files.log_symlinks.iter().map(Item::of_symlink);
+    list.enter(items, of_symlinks, |index| {
+        // A symlink that goes before its container shares the place of that.
+        let of_container = || before.containers.get(&files.log_symlinks[index].name);
+        symlinks.get(&index).or_else(of_container)
+    });
+    list.enter(runtime.images.iter().map(Item::of_image), of_images, |index| images.get(&index));
+    let List { mut entries, mut removals, more, .. } = list;
+    // What goes comes first, in its order. What stays keeps the order of the views.
+    entries.sort_by_key(|entry| entry.order.unwrap_or(u32::MAX));
+    removals.sort_by_key(|(place, _)| *place);
+    Plan {
+        entries,
+        removals: removals.into_iter().map(|(_, candidate)| candidate).collect(),
+        in_line,
+        breakdown,
+        usage: usage.copied(),
+        goal,
+        effects: rules.effects(),
+        more,
+        leaves_due,
+        wrong_node: known.is_on_wrong_node(),
+    }
+}
+
+/// What keeps items whatever the rules of their kind say: that they wait for whole lists, or a kubelet. A
+/// symlink that goes before its container follows that.
+fn overrule(decisions: &mut [Decision], waits: Option<&str>, rules: &Rules) {
+    for decision in decisions.iter_mut().filter(|decision| decision.rule != Rule::C8) {
+        if let Some(why) = waits {
+            decision.overrule(Rule::B1, why);
+        }
+        if rules.beside_kubelet == Some(Effects::Images) {
+            decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
+        }
+    }
+}
+
+/// A plan that grows, kind by kind.
+#[derive(Default)]
+struct List {
+    entries: Vec<Entry>,
+    /// What goes, with its place.
+    removals: Vec<(u32, Candidate)>,
+    /// How many places are taken.
+    places: u32,
+    more: bool,
+}
+
+impl List {
+    /// Numbers what goes of one kind, by these keys. A symlink that goes before its container takes no place
+    /// of its own.
+    fn going<K: Ord>(
+        &mut self,
+        decisions: &mut [Decision],
+        most: usize,
+        key: impl Fn(usize, Rule) -> K,
+    ) -> HashMap<usize, u32> {
+        let goes = |decision: &Decision| decision.removes && decision.rule != Rule::C8;
+        let mut indexes: Vec<usize> = (0..decisions.len()).filter(|&index| goes(&decisions[index])).collect();
+        indexes.sort_by_key(|&index| key(index, decisions[index].rule));
+        self.number(&indexes, most, decisions)
+    }
+
+    /// The places of what goes, from 1 on, by its index. Safety 4: a pass removes so many at most, and then
+    /// everything is looked at anew.
+    fn number(&mut self, indexes: &[usize], most: usize, decisions: &mut [Decision]) -> HashMap<usize, u32> {
+        let (now, later) = indexes.split_at(most.min(indexes.len()));
+        for &index in later {
+            self.more = true;
+            decisions[index].overrule(Rule::Safety4, "a pass removes no more than it does before");
+        }
+        let places: HashMap<usize, u32> = now.iter().copied().zip(self.places + 1..).collect();
+        self.places += u32::try_from(places.len()).unwrap_or(u32::MAX);
+        places
+    }
+
+    /// Enters all items of one kind. `place` is that of an item that goes.
+    fn enter<'a>(
+        &mut self,
+        items: impl Iterator<Item = Item>,
+        decisions: Vec<Decision>,
+        place: impl Fn(usize) -> Option<&'a u32>,
+    ) {
+        for (index, (item, decision)) in items.zip(decisions).enumerate() {
+            let Item { target, name, pod, bytes } = item;
+            let Decision { removes, rule, mut reason } = decision;
+            if removes && matches!(target, Target::Container { stop_first: true, .. }) {
+                reason.to_mut().push_str("; its state is unknown, so it is stopped first (C7)");
+            }
+            let candidate = Candidate { target, rule, bytes };
+            let order = place(index).copied().filter(|_| removes);
+            self.entries.push(Entry {
+                what: candidate.what(),
+                id: candidate.id().to_owned(),
+                name,
+                pod,
+                decision: if removes { Action::Remove } else { Action::Keep },
+                rule,
+                reason,
+                bytes,
+                order,
+            });
+            if let Some(order) = order.filter(|_| rule != Rule::C8) {
+                self.removals.push((order, candidate));
+            }
+        }
+    }
+}
+
+/// What an entry and a candidate have of an item.
+struct Item {
+    target: Target,
+    name: Option<String>,
+    pod: Option<PodRef>,
+    bytes: Option<u64>,
+}
+
+impl Item {
+    /// `symlinks` go with containers.
+    fn of_container(container: &Container, runtime: &RuntimeView, symlinks: &HashSet<&str>) -> Self {
+        let Container { id, name, pod_uid, pod_namespace, pod_name, state, created_at, .. } = container;
+        // By its label, else by its sandbox.
+        let sandbox = || runtime.sandboxes.iter().find(|sandbox| sandbox.id == container.sandbox_id);
+        let uid = match pod_uid.as_str() {
+            "" => sandbox().map(|sandbox| sandbox.uid.clone()).unwrap_or_default(),
+            uid => uid.to_owned(),
+        };
+        let target = Target::Container {
+            id: id.clone(),
+            name: name.clone(),
+            uid,
+            state: *state,
+            created_at: *created_at,
+            stop_first: c7_stops_first(*state),
+            symlink: logs::c8_symlink(container).filter(|name| symlinks.contains(name.as_str())),
+        };
+        let pod = Some(PodRef::new(pod_namespace, pod_name, pod_uid));
+        Self { target, name: Some(escaped(name)), pod, bytes: container.layer_bytes }
+    }
+
+    fn of_sandbox(sandbox: &Sandbox) -> Self {
+        let Sandbox { id, uid, namespace, name, created_at, .. } = sandbox;
+        let target = Target::Sandbox { id: id.clone(), uid: uid.clone(), created_at: *created_at };
+        Self { target, name: None, pod: Some(PodRef::new(namespace, name, uid)), bytes: None }
+    }
+
+    fn of_directory(directory: &LogDirectory) -> Self {
+        let parsed = parse_directory(&directory.name);
+        let target = Target::LogDirectory { name: directory.name.clone(), uid: parsed.uid.to_owned() };
+        let pod = parsed.named().map(|(namespace, name, uid)| PodRef::new(namespace, name, uid));
+        Self { target, name: None, pod, bytes: Some(directory.bytes) }
+    }
+
+    fn of_symlink(symlink: &LogSymlink) -> Self {
+        let target = Target::LogSymlink { name: symlink.name.clone() };
+        Self { target, name: None, pod: None, bytes: None }
+    }
+
+    fn of_image(image: &Image) -> Self {
+        let target = Target::Image { id: image.id.clone(), runtime_handler: image.runtime_handler.clone() };
+        Self { target, name: image.names().next().map(escaped), pod: None, bytes: Some(image.bytes) }
     }
 }
 

@@ -4,7 +4,6 @@
 //! late, wrong or about another node, so a pod is gone only if that is proved (safety 2).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 
 use crate::logs::parse_directory;
 use crate::mutation::{self, Mutation};
@@ -29,78 +28,57 @@ pub enum PodState {
 }
 
 /// Why a pod is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, strum::Display)]
 pub enum GoneReason {
     /// It was evicted.
+    #[strum(to_string = "its pod was evicted")]
     Evicted,
     /// It is being deleted, and none of its containers runs.
+    #[strum(to_string = "its pod is being deleted and has ended")]
     Deleted,
     /// The API server has no such pod.
+    #[strum(to_string = "its pod no longer exists")]
     NotFound,
     /// The API server has another pod of this name.
+    #[strum(to_string = "its pod no longer exists; another one has its name")]
     Replaced,
 }
 
-impl fmt::Display for GoneReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Evicted => "its pod was evicted",
-            Self::Deleted => "its pod is being deleted and has ended",
-            Self::NotFound => "its pod no longer exists",
-            Self::Replaced => "its pod no longer exists; another one has its name",
-        })
-    }
-}
-
 /// Why it is not known whether a pod is gone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, strum::Display)]
 pub enum UnknownReason {
     /// There is no API server to ask.
+    #[strum(to_string = "without an API server no pod is known to be gone")]
     NoApiServer,
-    /// The API server has not listed all pods yet.
+    /// The API server has not listed all pods yet; with a reason for people.
+    #[strum(to_string = "the pods of this node are not known yet: {0}")]
     NotListed(String),
     /// The list of pods may be behind.
+    #[strum(to_string = "the list of pods may be behind")]
     Inconsistent,
     /// The API server knows fewer than half of the ready sandboxes.
+    #[strum(
+        to_string = "the API server knows fewer than half of the ready sandboxes: is the node's name right?"
+    )]
     WrongNode,
     /// It is a static pod.
+    #[strum(to_string = "it belongs to a static pod")]
     Static,
     /// It may be a static pod: no sandbox tells, and its uid is none of the API server's.
+    #[strum(to_string = "it may belong to a static pod")]
     MaybeStatic,
     /// No API server could have given this identity.
+    #[strum(to_string = "its pod's namespace, name or uid is not a valid one")]
     Implausible,
     /// Nothing tells its namespace and name.
+    #[strum(to_string = "nothing tells the name of its pod")]
     Nameless,
     /// Items of this uid disagree on namespace and name.
+    #[strum(to_string = "its pod's uid occurs with several names")]
     SeveralNames,
     /// It is not in the list, and no live GET has confirmed that it is gone.
+    #[strum(to_string = "it is not proved that its pod is gone")]
     Unproved,
-}
-
-impl fmt::Display for UnknownReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoApiServer => f.write_str("without an API server no pod is known to be gone"),
-            Self::NotListed(why) => write!(f, "the pods of this node are not known yet: {}", escaped(why)),
-            Self::Inconsistent => f.write_str("the list of pods may be behind"),
-            Self::WrongNode => f.write_str(
-                "the API server knows fewer than half of the ready sandboxes: is the node's name right?",
-            ),
-            Self::Static => f.write_str("it belongs to a static pod"),
-            Self::MaybeStatic => f.write_str("it may belong to a static pod"),
-            Self::Implausible => f.write_str("its pod's namespace, name or uid is not a valid one"),
-            Self::Nameless => f.write_str("nothing tells the name of its pod"),
-            Self::SeveralNames => f.write_str("its pod's uid occurs with several names"),
-            Self::Unproved => f.write_str("it is not proved that its pod is gone"),
-        }
-    }
-}
-
-/// By which name items claim to belong to a uid.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Claim<'a> {
-    One(&'a str, &'a str),
-    Several,
 }
 
 /// The pods of this node, from all that is known.
@@ -112,7 +90,8 @@ pub struct Pods<'a> {
     proofs: HashMap<&'a str, &'a Proof>,
     static_uids: HashSet<&'a str>,
     with_sandbox: HashSet<&'a str>,
-    claims: BTreeMap<&'a str, Claim<'a>>,
+    /// By which namespace and name items claim to belong to a uid; nothing if they disagree.
+    claims: BTreeMap<&'a str, Option<(&'a str, &'a str)>>,
     wrong_node: bool,
 }
 
@@ -159,10 +138,9 @@ impl<'a> Pods<'a> {
     }
 
     fn claim(&mut self, uid: &'a str, namespace: &'a str, name: &'a str) {
-        let this = Claim::One(namespace, name);
-        let claim = self.claims.entry(uid).or_insert(this);
-        if *claim != this {
-            *claim = Claim::Several;
+        let claim = self.claims.entry(uid).or_insert(Some((namespace, name)));
+        if *claim != Some((namespace, name)) {
+            *claim = None;
         }
     }
 
@@ -179,12 +157,8 @@ impl<'a> Pods<'a> {
 
     fn is_wrong_node(&self, runtime: &RuntimeView) -> bool {
         let ready = runtime.sandboxes.iter().filter(|sandbox| sandbox.state == SandboxState::Ready);
-        let (mut all, mut known) = (0_usize, 0_usize);
-        for sandbox in ready {
-            all += 1;
-            known += usize::from(self.is_known(&sandbox.uid));
-        }
-        known < all.div_ceil(2)
+        let known = ready.clone().filter(|sandbox| self.is_known(&sandbox.uid)).count();
+        known < ready.count().div_ceil(2)
     }
 
     /// Whether the pod of this uid is gone.
@@ -198,7 +172,9 @@ impl<'a> Pods<'a> {
                 return PodState::Gone(GoneReason::NotFound);
             }
             PodView::None => return PodState::Unknown(UnknownReason::NoApiServer),
-            PodView::Unavailable { why } => return PodState::Unknown(UnknownReason::NotListed(why.clone())),
+            PodView::Unavailable { why } => {
+                return PodState::Unknown(UnknownReason::NotListed(escaped(why)));
+            }
             PodView::Listed(listed) => listed,
         };
         let is_static = self.static_uids.contains(uid) || self.mirrored.contains(uid);
@@ -257,8 +233,8 @@ impl<'a> Pods<'a> {
     fn identity(&self, uid: &str) -> Result<PodRef, UnknownReason> {
         match self.claims.get(uid) {
             None => Err(UnknownReason::Nameless),
-            Some(Claim::Several) => Err(UnknownReason::SeveralNames),
-            Some(Claim::One(namespace, name)) => {
+            Some(None) => Err(UnknownReason::SeveralNames),
+            Some(Some((namespace, name))) => {
                 let pod = PodRef::new(namespace, name, uid);
                 if pod.is_plausible() { Ok(pod) } else { Err(UnknownReason::Implausible) }
             }
@@ -284,7 +260,7 @@ fn of_listed(pod: &Pod) -> PodState {
 /// sandboxes that are not ready and log directories that the list lacks. At most [`MOST_PROOFS`].
 pub fn needing_proof(runtime: &RuntimeView, view: &PodView, files: &Files) -> Vec<PodRef> {
     let pods = Pods::of(runtime, view, files);
-    if pods.wrong_node || !matches!(view, PodView::Listed(Listed { consistent: true, .. })) {
+    if pods.wrong_node {
         return Vec::new();
     }
     let candidates = pods.claims.keys().filter(|uid| {

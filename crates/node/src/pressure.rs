@@ -202,27 +202,6 @@ mod tests {
     }
 
     #[test]
-    fn i4_from_high_on_it_frees_down_to_low() {
-        let rules = Rules::default();
-        assert_eq!(i4(&usage(1000, 160), &rules), None);
-        let goal = i4(&usage(1000, 150), &rules).unwrap();
-        assert_eq!((goal.available, goal.missing_bytes(&usage(1000, 150))), (200, 50));
-        assert!(!goal.is_reached(&usage(1000, 199)));
-        assert!(goal.is_reached(&usage(1000, 200)));
-        assert_eq!(i4(&usage(0, 0), &rules), None);
-    }
-
-    #[test]
-    fn i7_with_high_at_a_hundred_and_no_max_age_there_is_no_goal() {
-        let mut rules = Rules::default();
-        rules.images.high = 100;
-        assert_eq!(i4(&usage(1000, 0), &rules), None);
-        rules.images.max_age = Some(std::time::Duration::from_secs(1));
-        assert!(i4(&usage(1000, 0), &rules).is_some());
-        assert_eq!(i4(&usage(1000, 10), &rules), None);
-    }
-
-    #[test]
     fn inodes_count_as_bytes_do_unless_that_is_off() {
         let full = Usage { inodes: 1000, inodes_free: 150, ..usage(1000, 900) };
         let goal = i4(&full, &Rules::default()).unwrap();

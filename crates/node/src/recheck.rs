@@ -3,8 +3,6 @@
 //! A plan is as old as the lists that it was made from. By the time of a removal, a container may
 //! have been started, a sandbox may have got one, and an image may be in use.
 
-use std::fmt;
-
 use crate::mutation::{self, Mutation};
 use crate::plan::{Candidate, Target};
 use crate::pods::{PodState, Pods, is_whole};
@@ -32,33 +30,26 @@ pub struct Fresh<'a> {
 }
 
 /// Why a candidate stays after all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Somebody else has removed it.
+    #[error("it is already gone")]
     AlreadyGone,
     /// It is not what it was: another state, another age, or something else of the same name.
+    #[error("it has changed since the plan was made")]
     Changed,
     /// It is running or ready.
+    #[error("it is running by now")]
     Active,
     /// Something uses it.
+    #[error("it is in use by now")]
     InUse,
     /// Its pod is there again.
+    #[error("its pod is there by now")]
     PodIsBack,
     /// What is needed to be sure is not known.
+    #[error("it is not known whether it is still unused")]
     Unknown,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AlreadyGone => "it is already gone",
-            Self::Changed => "it has changed since the plan was made",
-            Self::Active => "it is running by now",
-            Self::InUse => "it is in use by now",
-            Self::PodIsBack => "its pod is there by now",
-            Self::Unknown => "it is not known whether it is still unused",
-        })
-    }
 }
 
 /// Whether a candidate may still go.
@@ -69,62 +60,57 @@ pub fn still_removable(candidate: &Candidate, fresh: &Fresh<'_>) -> Result<(), R
     if mutation::is(Mutation::NoSecondLook) {
         return Ok(());
     }
-    if is_of_a_gone_pod(candidate) {
-        let uid = match &candidate.target {
-            Target::Container { uid, .. } | Target::LogDirectory { uid, .. } => uid,
-            Target::Sandbox { .. } | Target::LogSymlink { .. } | Target::Image { .. } => "",
-        };
-        pod_is_not_back(uid, fresh)?;
-    }
+    let runtime = fresh.runtime;
     match &candidate.target {
-        Target::Container { id, .. } => container(id, &candidate.target, fresh.runtime),
-        Target::Sandbox { id, .. } => sandbox(id, &candidate.target, fresh.runtime),
-        Target::LogDirectory { name, uid } => log_directory(name, uid, fresh),
+        Target::Container { id, name, uid, state, created_at, .. } => {
+            if candidate.rule == Rule::C3 {
+                pod_is_not_back(uid, fresh)?;
+            }
+            let now = the_only(&runtime.containers, |container| container.id == *id)?;
+            if now.created_at != *created_at || now.name != *name {
+                return Err(Refusal::Changed);
+            }
+            match now.state {
+                ContainerState::Running => Err(Refusal::Active),
+                found if found != *state => Err(Refusal::Changed),
+                ContainerState::Created | ContainerState::Exited | ContainerState::Unknown => Ok(()),
+            }
+        }
+        Target::Sandbox { id, uid, created_at } => {
+            let now = the_only(&runtime.sandboxes, |sandbox| sandbox.id == *id)?;
+            if now.created_at != *created_at || now.uid != *uid {
+                return Err(Refusal::Changed);
+            }
+            if now.state == SandboxState::Ready {
+                return Err(Refusal::Active);
+            }
+            let in_it = runtime.containers.iter().any(|container| container.sandbox_id == *id);
+            if in_it { Err(Refusal::InUse) } else { Ok(()) }
+        }
+        Target::LogDirectory { name, uid } => {
+            pod_is_not_back(uid, fresh)?;
+            log_directory(name, uid, fresh)
+        }
         Target::LogSymlink { name } => symlink(name, fresh),
-        Target::Image { id, runtime_handler, .. } => image(id, runtime_handler.as_deref(), fresh),
+        Target::Image { id, runtime_handler } => image(id, runtime_handler.as_deref(), fresh),
     }
 }
 
-/// Whether it goes because its pod is gone, so that it must not go if the pod is there.
-fn is_of_a_gone_pod(candidate: &Candidate) -> bool {
-    matches!(candidate.rule, Rule::C3 | Rule::L1)
+/// What is meant by an id. It has changed if several things have that id by now.
+fn the_only<T>(all: &[T], is_it: impl Fn(&T) -> bool) -> Result<&T, Refusal> {
+    let mut found = all.iter().filter(|item| is_it(item));
+    let first = found.next().ok_or(Refusal::AlreadyGone)?;
+    if found.next().is_some() { Err(Refusal::Changed) } else { Ok(first) }
 }
 
-/// A pod that was gone because it had ended is still in the list, so only a living one counts.
+/// What goes because its pod is gone must not go if the pod is there. A pod that was gone because it had
+/// ended is still in the list, so only a living one counts.
 fn pod_is_not_back(uid: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {
     let pods = Pods::of(fresh.runtime, fresh.pods, fresh.files);
     if pods.is_known(uid) && !matches!(pods.state(uid), PodState::Gone(_) | PodState::Terminated) {
         return Err(Refusal::PodIsBack);
     }
     Ok(())
-}
-
-fn container(id: &str, target: &Target, runtime: &RuntimeView) -> Result<(), Refusal> {
-    let Target::Container { name, state: planned, created_at, .. } = target else { return Ok(()) };
-    let mut found = runtime.containers.iter().filter(|container| container.id == *id);
-    let now = found.next().ok_or(Refusal::AlreadyGone)?;
-    if found.next().is_some() || now.created_at != *created_at || now.name != *name {
-        return Err(Refusal::Changed);
-    }
-    match now.state {
-        ContainerState::Running => Err(Refusal::Active),
-        state if state != *planned => Err(Refusal::Changed),
-        ContainerState::Created | ContainerState::Exited | ContainerState::Unknown => Ok(()),
-    }
-}
-
-fn sandbox(id: &str, target: &Target, runtime: &RuntimeView) -> Result<(), Refusal> {
-    let Target::Sandbox { uid, created_at, .. } = target else { return Ok(()) };
-    let mut found = runtime.sandboxes.iter().filter(|sandbox| sandbox.id == *id);
-    let now = found.next().ok_or(Refusal::AlreadyGone)?;
-    if found.next().is_some() || now.created_at != *created_at || now.uid != *uid {
-        return Err(Refusal::Changed);
-    }
-    if now.state == SandboxState::Ready {
-        return Err(Refusal::Active);
-    }
-    let in_it = runtime.containers.iter().any(|container| container.sandbox_id == *id);
-    if in_it { Err(Refusal::InUse) } else { Ok(()) }
 }
 
 fn log_directory(name: &str, uid: &str, fresh: &Fresh<'_>) -> Result<(), Refusal> {

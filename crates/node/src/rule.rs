@@ -1,75 +1,99 @@
 //! The rules, what they decide about an item, and why.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::time::Duration;
 
 use kube_gc_core::text;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-/// Declares the rules with their numbers and texts. The README has their sources.
-macro_rules! rules {
-    ($($name:ident $number:literal $text:literal,)+) => {
-        /// A rule that decided about an item. Output, log and metrics name its number.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Rule {
-            $(#[doc = $text] $name,)+
-        }
-
-        impl Rule {
-            /// All rules, in the order of their numbers.
-            pub const ALL: &[Self] = &[$(Self::$name,)+];
-
-            /// The number, such as `C3`.
-            pub const fn number(self) -> &'static str {
-                match self {
-                    $(Self::$name => $number,)+
-                }
-            }
-        }
-    };
+/// A rule that decided about an item. Output, log and metrics name its number. The README has the sources.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    strum::Display,
+    strum::IntoStaticStr,
+    strum::VariantArray,
+)]
+#[serde(into = "&'static str")]
+pub enum Rule {
+    /// Only a container that is not running and was created at least `min_age` ago may go.
+    C1,
+    /// Containers of one pod uid and one name belong together.
+    C2,
+    /// Of a pod that is gone, all dead containers go.
+    C3,
+    /// Under pressure, all dead containers of terminated pods go.
+    C4,
+    /// Of the others, the newest `max_per_container` of each name stay.
+    C5,
+    /// Above `max_total` dead containers, each name keeps an equal share, then the oldest go.
+    C6,
+    /// A removal that fails counts as done; an UNKNOWN container is stopped first.
+    C7,
+    /// A container's logs and its legacy symlink go before it.
+    C8,
+    /// A sandbox that is not ready and has no containers goes; a living pod keeps its newest.
+    S1,
+    /// The log directory of a pod that is gone goes.
+    L1,
+    /// A symlink to a log that leads nowhere goes, unless its container has not exited.
+    L2,
+    /// An image that a container in any state uses, or an image volume, stays.
+    I1,
+    /// An image that the runtime has pinned stays.
+    I2,
+    /// The least recently used image goes first; of those used equally long ago, the one detected first.
+    I3,
+    /// From `high` percent on, unused images go until usage is down to `low` percent.
+    I4,
+    /// An image younger than `images.min_age` since its detection stays.
+    I5,
+    /// An image that has been unused for `images.max_age` goes, however much space there is.
+    I6,
+    /// With `high` 100 and no `max_age`, images are not collected; a failing removal stops no other.
+    I7,
+    /// Under pressure, dead containers of terminated pods go, then unused images.
+    P1,
+    /// What needs a whole list waits until the runtime can send one.
+    B1,
+    /// An image that the spec of a pod on this node names stays.
+    B2,
+    /// An image that `keep` names, that has no repository digest, or that sandboxes need stays.
+    B5,
+    /// Unused images go until the asked share of the file system is free.
+    #[strum(serialize = "--free")]
+    Free,
+    /// Nothing running, ready or in use is touched, and nothing that cannot be told apart.
+    #[strum(serialize = "safety 1")]
+    Safety1,
+    /// A pod is gone only if it is proved.
+    #[strum(serialize = "safety 2")]
+    Safety2,
+    /// Beside a kubelet, the newest dead instance and what was just created stay.
+    #[strum(serialize = "safety 3")]
+    Safety3,
+    /// A pass removes at most so many containers and images.
+    #[strum(serialize = "safety 4")]
+    Safety4,
+    /// Files go only beneath the two directories of logs.
+    #[strum(serialize = "safety 5")]
+    Safety5,
 }
 
-rules! {
-    C1 "C1" "Only a container that is not running and was created at least `min_age` ago may go.",
-    C2 "C2" "Containers of one pod uid and one name belong together.",
-    C3 "C3" "Of a pod that is gone, all dead containers go.",
-    C4 "C4" "Under pressure, all dead containers of terminated pods go.",
-    C5 "C5" "Of the others, the newest `max_per_container` of each name stay.",
-    C6 "C6" "Above `max_total` dead containers, each name keeps an equal share, then the oldest go.",
-    C7 "C7" "A removal that fails counts as done; an UNKNOWN container is stopped first.",
-    C8 "C8" "A container's logs and its legacy symlink go before it.",
-    S1 "S1" "A sandbox that is not ready and has no containers goes; a living pod keeps its newest.",
-    L1 "L1" "The log directory of a pod that is gone goes.",
-    L2 "L2" "A symlink to a log that leads nowhere goes, unless its container has not exited.",
-    I1 "I1" "An image that a container in any state uses, or an image volume, stays.",
-    I2 "I2" "An image that the runtime has pinned stays.",
-    I3 "I3" "The least recently used image goes first; of those used equally long ago, the one detected first.",
-    I4 "I4" "From `high` percent on, unused images go until usage is down to `low` percent.",
-    I5 "I5" "An image younger than `images.min_age` since its detection stays.",
-    I6 "I6" "An image that has been unused for `images.max_age` goes, however much space there is.",
-    I7 "I7" "With `high` 100 and no `max_age`, images are not collected; a failing removal stops no other.",
-    P1 "P1" "Under pressure, dead containers of terminated pods go, then unused images.",
-    B1 "B1" "What needs a whole list waits until the runtime can send one.",
-    B2 "B2" "An image that the spec of a pod on this node names stays.",
-    B5 "B5" "An image that `keep` names, that has no repository digest, or that sandboxes need stays.",
-    Free "--free" "Unused images go until the asked share of the file system is free.",
-    Safety1 "safety 1" "Nothing running, ready or in use is touched, and nothing that cannot be told apart.",
-    Safety2 "safety 2" "A pod is gone only if it is proved.",
-    Safety3 "safety 3" "Beside a kubelet, the newest dead instance and what was just created stay.",
-    Safety4 "safety 4" "A pass removes at most so many containers and images.",
-    Safety5 "safety 5" "Files go only beneath the two directories of logs.",
-}
+impl Rule {
+    /// All rules, in the order of their numbers.
+    pub const ALL: &[Self] = <Self as strum::VariantArray>::VARIANTS;
 
-impl fmt::Display for Rule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.number())
-    }
-}
-
-impl Serialize for Rule {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.number())
+    /// The number, such as `C3`.
+    pub fn number(self) -> &'static str {
+        self.into()
     }
 }
 

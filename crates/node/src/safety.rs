@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::logs::{c8_log_file, parse_directory};
 use crate::plan::{Candidate, Plan, Target, What};
-use crate::rules::{BesideKubelet, Effects, Kubelet, Rules};
+use crate::rules::{Effects, Rules};
 use crate::view::{Answer, Container, ContainerState, Extent, Listed, Phase, SandboxState};
 use crate::{Files, Ledger, PodView, Rule, RuntimeView, Timestamp};
 
@@ -235,11 +235,11 @@ fn is_terminated(inputs: &Inputs<'_>, uid: &str) -> bool {
 pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<String> {
     let Inputs { runtime, rules, now, .. } = inputs;
     let mut wrong = Vec::new();
-    let may_act = !rules.dry_run && rules.kubelet != Kubelet::Beside(BesideKubelet::Nothing);
+    let may_act = !rules.dry_run && rules.beside_kubelet != Some(Effects::Nothing);
     if !may_act && plan.effects != Effects::Nothing {
         wrong.push("a dry run acts".to_owned());
     }
-    let only_images = rules.kubelet == Kubelet::Beside(BesideKubelet::Images);
+    let only_images = rules.beside_kubelet == Some(Effects::Images);
     if only_images && plan.removals.iter().any(|candidate| candidate.what() != What::Image) {
         wrong.push("beside a kubelet, more than images go".to_owned());
     }
@@ -251,7 +251,7 @@ pub fn kubelets_keep_what_they_need(inputs: &Inputs<'_>, plan: &Plan) -> Vec<Str
             wrong.push(format!("container {:?} was just created", container.id));
         }
     }
-    if rules.kubelet == Kubelet::Absent || gone.is_empty() {
+    if rules.beside_kubelet.is_none() || gone.is_empty() {
         return wrong;
     }
     // When the newest dead instances were created, and whether all of them go. Of equally new ones, one
@@ -316,11 +316,10 @@ pub fn files_stay_beneath_their_roots(inputs: &Inputs<'_>, plan: &Plan) -> Vec<S
                 }
                 let container = runtime.containers.iter().find(|container| container.id == *id);
                 let path = container.and_then(|container| container.log_path.as_deref()).unwrap_or_default();
-                let Ok(file) = c8_log_file(path, uid, &rules.roots) else { continue };
+                let Some(file) = c8_log_file(path, uid, &rules.roots) else { continue };
                 let parts = || file.directories.iter().chain([&file.name]);
                 let joined = parts().fold(rules.roots.pods.clone(), |path, part| path + "/" + part);
-                let of_pod =
-                    file.directories.first().is_some_and(|first| parse_directory(first).uid() == uid);
+                let of_pod = file.directories.first().is_some_and(|first| parse_directory(first).uid == uid);
                 if !parts().all(|part| is_name(part)) || joined != path || !of_pod {
                     wrong.push(format!("{path:?} is not a log of pod {uid}"));
                 }

@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
 use crate::mutation::{self, Mutation};
-use crate::pods::{PodState, Pods, is_whole};
+use crate::pods::{PodState, Pods};
 use crate::rule::Decision;
-use crate::rules::{BesideKubelet, Kubelet};
 use crate::view::{Sandbox, SandboxState, duplicates, is_uid};
-use crate::{Rule, Rules, RuntimeView, Timestamp};
+use crate::{Rule, RuntimeView, Timestamp};
 
 /// S1, `evictSandboxes` in `kuberuntime_gc.go`: a sandbox goes if it is not ready and has no
 /// containers. Of a pod that is not gone the newest stays, whatever its state.
@@ -18,7 +17,6 @@ use crate::{Rule, Rules, RuntimeView, Timestamp};
 pub fn decide(
     runtime: &RuntimeView,
     pods: &Pods<'_>,
-    rules: &Rules,
     has_containers: impl Fn(&str) -> bool,
     under_pressure: bool,
 ) -> Vec<Decision> {
@@ -55,14 +53,6 @@ pub fn decide(
             }
         }
     }
-    for decision in &mut decisions {
-        if !is_whole(runtime) {
-            decision.overrule(Rule::B1, "sandboxes wait for whole lists");
-        }
-        if matches!(rules.kubelet, Kubelet::Beside(BesideKubelet::Images)) {
-            decision.overrule(Rule::Safety3, "beside a kubelet, only images go");
-        }
-    }
     decisions
 }
 
@@ -91,102 +81,24 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::PodView;
-    use crate::testing::{NOW, container, files, listed, pod, proof, sandbox, uid};
-    use crate::view::{Answer, Extent, Phase};
+    use crate::testing::{NOW, files, sandbox, uid};
+    use crate::{Files, PodView};
 
     fn not_ready(id: &str, pod: u64, age: u64) -> Sandbox {
-        let mut sandbox = sandbox(id, &uid(pod));
-        sandbox.state = SandboxState::NotReady;
-        sandbox.created_at = NOW.minus(Duration::from_secs(age));
-        sandbox
-    }
-
-    fn gone(runtime: &RuntimeView, view: &PodView, pressure: bool) -> Vec<String> {
-        let files = files();
-        let pods = Pods::of(runtime, view, &files);
-        let has_containers = |id: &str| runtime.containers.iter().any(|container| container.sandbox_id == id);
-        let decisions = decide(runtime, &pods, &Rules::default(), has_containers, pressure);
-        let pairs = runtime.sandboxes.iter().zip(decisions);
-        pairs.filter(|(_, decision)| decision.removes).map(|(sandbox, _)| sandbox.id.clone()).collect()
-    }
-
-    fn with(sandboxes: Vec<Sandbox>) -> RuntimeView {
-        RuntimeView { sandboxes, ..RuntimeView::default() }
-    }
-
-    #[test]
-    fn s1_a_living_pod_keeps_its_newest_sandbox_whatever_its_state() {
-        let mut ready = not_ready("ready", 2, 30);
-        ready.state = SandboxState::Ready;
-        let runtime = with(vec![
-            not_ready("old", 1, 20),
-            not_ready("new", 1, 10),
-            ready,
-            not_ready("newer than ready", 2, 5),
-        ]);
-        let view = listed(vec![pod(1), pod(2)], vec![]);
-        assert_eq!(gone(&runtime, &view, false), ["old"]);
-        assert_eq!(gone(&runtime, &PodView::None, false), ["old"]);
-    }
-
-    #[test]
-    fn s1_of_a_pod_that_is_gone_all_go_but_ready_ones() {
-        let mut ready = not_ready("ready", 2, 30);
-        ready.state = SandboxState::Ready;
-        let runtime = with(vec![not_ready("a", 1, 20), not_ready("b", 1, 10), ready]);
-        let view = listed(vec![pod(2)], vec![proof(1, Answer::NotFound)]);
-        assert_eq!(gone(&runtime, &view, false), ["a", "b"]);
-    }
-
-    #[test]
-    fn s1_a_sandbox_with_containers_stays() {
-        let mut runtime = with(vec![not_ready("a", 1, 20)]);
-        runtime.containers.push(container("c", &uid(1), "web", "a"));
-        runtime.containers[0].sandbox_id = "a".to_owned();
-        let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-        assert_eq!(gone(&runtime, &view, false), Vec::<String>::new());
-    }
-
-    #[test]
-    fn s1_those_of_a_terminated_pod_go_only_under_pressure() {
-        let mut ended = pod(1);
-        ended.phase = Phase::Succeeded;
-        let view = listed(vec![ended], vec![]);
-        let runtime = with(vec![not_ready("a", 1, 20)]);
-        assert_eq!(gone(&runtime, &view, false), Vec::<String>::new());
-        assert_eq!(gone(&runtime, &view, true), ["a"]);
-    }
-
-    #[test]
-    fn s1_waits_for_whole_lists_of_both_kinds() {
-        let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-        let whole = with(vec![not_ready("a", 1, 20)]);
-        for change in [
-            (|runtime: &mut RuntimeView| runtime.containers_extent = Extent::Slice) as fn(&mut RuntimeView),
-            |runtime| runtime.sandboxes_extent = Extent::Slice,
-        ] {
-            let mut slice = whole.clone();
-            change(&mut slice);
-            assert_eq!(gone(&slice, &view, false), Vec::<String>::new());
-        }
-        assert_eq!(gone(&whole, &view, false), ["a"]);
+        let created_at = NOW.minus(Duration::from_secs(age));
+        Sandbox { state: SandboxState::NotReady, created_at, ..sandbox(id, &uid(pod)) }
     }
 
     #[test]
     fn sandboxes_that_make_no_sense_stay() {
-        let mut nameless = not_ready("", 1, 20);
-        nameless.id = String::new();
-        let mut odd = not_ready("odd", 1, 20);
-        odd.uid = "../x".to_owned();
-        let runtime = with(vec![
-            nameless,
-            odd.clone(),
-            odd,
-            not_ready("twin", 3, 20),
-            not_ready("twin", 3, 10),
-            not_ready("newest", 3, 1),
-        ]);
-        assert_eq!(gone(&runtime, &PodView::None, false), Vec::<String>::new());
+        let odd = Sandbox { uid: "../x".to_owned(), ..not_ready("odd", 1, 20) };
+        let twins = [not_ready("twin", 3, 20), not_ready("twin", 3, 10)];
+        let others = [not_ready("", 1, 20), odd.clone(), odd, not_ready("newest", 3, 1)];
+        let runtime =
+            RuntimeView { sandboxes: [twins.to_vec(), others.to_vec()].concat(), ..RuntimeView::default() };
+        let no_files: Files = files();
+        let pods = Pods::of(&runtime, &PodView::None, &no_files);
+        let decisions = decide(&runtime, &pods, |_| false, false);
+        assert!(decisions.iter().all(|decision| !decision.removes), "{decisions:?}");
     }
 }

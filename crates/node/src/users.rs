@@ -8,44 +8,16 @@ use std::collections::{HashMap, HashSet};
 
 use crate::mutation::{self, Mutation};
 use crate::rule::escaped;
-use crate::view::{ContainerState, Image, Listed};
-use crate::{PodView, Rule, RuntimeView};
+use crate::view::{ContainerState, Image, Listed, Pod};
+use crate::{PodRef, PodView, Rule, RuntimeView};
 
 /// What uses images (I1, B2): `detectImages` and `handleImageVolumes` in `image_gc_manager.go`.
 #[derive(Debug)]
 pub struct Users {
-    /// Keys of used images, with what uses them.
-    used: HashMap<String, User>,
+    /// Keys of used images, with the rule that keeps them, and the reason.
+    used: HashMap<String, (Rule, String)>,
     /// A container that does not say which image it uses: it could be any.
     unclear: Option<String>,
-}
-
-/// What uses an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum User {
-    /// A container.
-    Container(String),
-    /// A container mounts it as a volume.
-    Volume,
-    /// The spec of a pod that is bound to this node (B2).
-    Spec(String),
-}
-
-impl User {
-    pub(crate) const fn rule(&self) -> Rule {
-        match self {
-            Self::Container(_) | Self::Volume => Rule::I1,
-            Self::Spec(_) => Rule::B2,
-        }
-    }
-
-    pub(crate) fn reason(&self) -> String {
-        match self {
-            Self::Container(id) => format!("container {} uses it", escaped(id)),
-            Self::Volume => "a container mounts it as a volume".to_owned(),
-            Self::Spec(pod) => format!("the spec of pod {} names it", escaped(pod)),
-        }
-    }
 }
 
 impl Users {
@@ -71,29 +43,29 @@ impl Users {
                 users.unclear = Some(container.id.clone());
             }
             for reference in &container.image_refs {
-                users.add(reference, || User::Container(container.id.clone()));
+                users.add(reference, Rule::I1, || format!("container {} uses it", escaped(&container.id)));
             }
         }
         if !mutation::is(Mutation::ForgetImageVolumes) {
             for reference in &runtime.image_volumes {
-                users.add(reference, || User::Volume);
+                users.add(reference, Rule::I1, || "a container mounts it as a volume".to_owned());
             }
         }
         if let (PodView::Listed(Listed { pods, .. }), true) = (pods, spec_images)
             && !mutation::is(Mutation::ForgetSpecs)
         {
-            for pod in pods {
-                for reference in &pod.images {
-                    users.add(reference, || User::Spec(format!("{}/{}", pod.pod.namespace, pod.pod.name)));
-                }
+            for Pod { pod: PodRef { namespace, name, .. }, images, .. } in pods {
+                let reason =
+                    || format!("the spec of pod {} names it", escaped(&format!("{namespace}/{name}")));
+                images.iter().for_each(|reference| users.add(reference, Rule::B2, reason));
             }
         }
         users
     }
 
-    fn add(&mut self, reference: &str, user: impl Fn() -> User) {
+    fn add(&mut self, reference: &str, rule: Rule, reason: impl Fn() -> String) {
         for key in keys_of_reference(reference) {
-            self.used.entry(key).or_insert_with(&user);
+            self.used.entry(key).or_insert_with(|| (rule, reason()));
         }
     }
 
@@ -102,8 +74,8 @@ impl Users {
         self.user(image).is_some()
     }
 
-    /// What uses this image.
-    pub fn user(&self, image: &Image) -> Option<&User> {
+    /// The rule that keeps this image because something uses it, and the reason.
+    pub(crate) fn user(&self, image: &Image) -> Option<&(Rule, String)> {
         let mut user = None;
         has_key(image, |key| {
             user = self.used.get(key);
@@ -238,12 +210,11 @@ mod tests {
 
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn means(reference: &str, tags: &[&str], digests: &[&str]) -> bool {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    fn means(reference: &str, tag: &str, digest: &str) -> bool {
         let image = Image {
             id: DIGEST.replace("0123", "aaaa"),
-            repo_tags: owned(tags),
-            repo_digests: owned(digests),
+            repo_tags: vec![tag.to_owned()],
+            repo_digests: vec![digest.to_owned()],
             ..Image::default()
         };
         let keys = keys_of_reference(reference);
@@ -251,53 +222,43 @@ mod tests {
     }
 
     #[test]
-    fn short_names_are_completed() {
-        let nginx = &["docker.io/library/nginx:latest"];
-        assert!(means("nginx", nginx, &[]));
-        assert!(means("nginx:latest", nginx, &[]));
-        assert!(means("library/nginx", nginx, &[]));
-        assert!(means("docker.io/nginx", nginx, &[]));
-        assert!(means("index.docker.io/library/nginx", nginx, &[]));
-        assert!(!means("nginx:1.25", nginx, &[]));
-        assert!(!means("quay.io/nginx", nginx, &[]));
-        assert!(!means("inx", nginx, &[]));
-    }
-
-    #[test]
-    fn a_short_name_may_be_from_any_registry() {
-        assert!(means("team/app:1", &["registry.example:5000/team/app:1"], &[]));
-        assert!(means("app:1", &["registry.example:5000/team/app:1"], &[]));
-        assert!(!means("registry.example/team/app:1", &["registry.example:5000/team/app:1"], &[]));
-    }
-
-    #[test]
-    fn a_port_is_not_a_tag() {
-        assert!(means("localhost:5000/app", &["localhost:5000/app:latest"], &[]));
-        assert!(means("localhost/app", &["localhost/app:latest"], &[]));
-    }
-
-    #[test]
-    fn digests_mean_an_image_by_any_name() {
-        let digests = &[&*format!("registry.example/app@{DIGEST}")];
-        assert!(means(&format!("registry.example/app@{DIGEST}"), &[], digests));
-        assert!(means(&format!("registry.example/app:1@{DIGEST}"), &[], digests));
-        assert!(means(DIGEST, &[], digests));
-        assert!(!means(&DIGEST.replace('f', "e"), &[], digests));
+    fn two_names_mean_the_same_image_if_they_could() {
+        let nginx = "docker.io/library/nginx:latest";
+        let team = "registry.example:5000/team/app:1";
+        for (reference, tag, expected) in [
+            ("nginx", nginx, true),
+            ("nginx:latest", nginx, true),
+            ("library/nginx", nginx, true),
+            ("docker.io/nginx", nginx, true),
+            ("index.docker.io/library/nginx", nginx, true),
+            ("nginx:1.25", nginx, false),
+            ("quay.io/nginx", nginx, false),
+            ("inx", nginx, false),
+            // A short name may be from any registry.
+            ("team/app:1", team, true),
+            ("app:1", team, true),
+            ("registry.example/team/app:1", team, false),
+            // A port is not a tag.
+            ("localhost:5000/app", "localhost:5000/app:latest", true),
+            ("localhost/app", "localhost/app:latest", true),
+            ("", "<none>:<none>", false),
+            ("<none>:<none>", "<none>:<none>", false),
+        ] {
+            assert_eq!(means(reference, tag, "<none>@<none>"), expected, "{reference} {tag}");
+        }
+        let digest = format!("registry.example/app@{DIGEST}");
+        assert!(means(&digest, "", &digest) && means(DIGEST, "", &digest));
+        assert!(means(&format!("registry.example/app:1@{DIGEST}"), "", &digest));
+        assert!(!means(&DIGEST.replace('f', "e"), "", &digest));
     }
 
     #[test]
     fn an_id_means_its_image_with_and_without_its_algorithm() {
         let id = DIGEST.replace("0123", "aaaa");
-        assert!(means(&id, &[], &[]));
-        assert!(means(id.trim_start_matches("sha256:"), &[], &[]));
+        assert!(means(&id, "", ""));
+        assert!(means(id.trim_start_matches("sha256:"), "", ""));
         let bare = Image { id: id.trim_start_matches("sha256:").to_owned(), ..Image::default() };
         assert!(has_key(&bare, |key| key == id));
-    }
-
-    #[test]
-    fn placeholders_and_nothing_mean_nothing() {
-        assert!(!means("", &["<none>:<none>"], &["<none>@<none>"]));
-        assert!(!means("<none>:<none>", &["<none>:<none>"], &[]));
     }
 
     #[test]

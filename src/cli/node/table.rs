@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kube_gc_core::text::escape::Escaped;
+use kube_gc_node::pass::Record;
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use kube_gc_node::pressure::{Bytes, Goal, Usage};
 
@@ -61,10 +62,11 @@ pub fn result(report: &Report, result: &PassResult) -> String {
         let _ = write!(text, " {failed} could not be removed.");
     }
     text.push('\n');
-    for item in result.items.iter().filter(|item| item.outcome != "removed") {
-        let why = item.reason.as_deref().unwrap_or_default();
-        let _ =
-            writeln!(text, "  {} {} ({}): {}", what(item.what), Escaped(&item.id), item.rule, Escaped(why));
+    for Record { candidate, outcome } in &result.items {
+        if let Some(why) = outcome.reason() {
+            let (what, id) = (what(candidate.what()), Escaped(candidate.id()));
+            let _ = writeln!(text, "  {what} {id} ({}): {}", candidate.rule, Escaped(&why));
+        }
     }
     if let Some(why) = interrupted {
         let _ = writeln!(text, "The pass ended early: {}.", Escaped(why));

@@ -2,27 +2,25 @@
 //! logs, and the collector on them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::Method;
 use kube_gc_apiserver::ApiServer;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{
-    CriServer, Disk, Layer, NewContainer, NewImage, NewSandbox, Settings, Space, World,
-};
+use kube_gc_cri::Client;
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{CriServer, Layer, NewContainer, NewImage, NewSandbox, Settings, World};
 use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::Scope;
-use kube_gc_node::rules::{BesideKubelet, Glob};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
+use wildmatch::WildMatch;
 
 use crate::demo::cluster::User;
-use crate::node::{
-    self, Disk as _, Look, NodeCollector, NodeOptions, PassResult, PodSource, Presence, StateFile,
-};
+use crate::node::{self, Disk as _, Look, NodeCollector, PassResult, PodSource};
 use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 /// A gibibyte.
@@ -137,43 +135,10 @@ const PODS: [Pod; 4] = [
 pub struct Host {
     pub runtime: Arc<CriServer>,
     collector: NodeCollector,
-    logs: Logs,
+    /// The directory of the pods' logs, which is removed with the runtime.
+    logs: PathBuf,
     /// The ids of images by their names.
     pub images: BTreeMap<&'static str, String>,
-}
-
-/// The directory of logs, removed with this value.
-struct Logs(PathBuf);
-
-impl Logs {
-    fn new() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("kube-gc-demo-{}.logs", std::process::id()));
-        let made =
-            ["pods", "containers"].iter().try_for_each(|name| std::fs::create_dir_all(path.join(name)));
-        made.map_err(|error| format!("cannot make the directory {}: {error}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    fn root(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-
-    /// The log of a container; makes its directory.
-    fn log(&self, pod: &Pod, uid: &str, attempt: u32) -> Result<String, String> {
-        let directory = format!("pods/{NAMESPACE}_{}_{uid}/{CONTAINER}", pod.name);
-        let path = self.0.join(directory);
-        let log = path.join(format!("{attempt}.log"));
-        let made = std::fs::create_dir_all(path).and_then(|()| std::fs::write(&log, "a line\n"));
-        made.map_err(|error| format!("cannot write the log {}: {error}", log.display()))?;
-        Ok(log.display().to_string())
-    }
-}
-
-impl Drop for Logs {
-    fn drop(&mut self) {
-        // What cannot be removed is a few bytes in the directory of temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl Host {
@@ -182,53 +147,49 @@ impl Host {
         let now = node::now();
         let settings = kube_gc_apiserver::Settings { epoch: SystemTime::now(), ..Default::default() };
         let server = ApiServer::new(settings);
-        let uids = create_pods(&User(server.client())).await?;
-        let logs = Logs::new()?;
-        let mut world = World::new(Disk::new(DISK, 10_000_000));
-        world.disk.other = Space { bytes: OTHER, inodes: 0 };
+        let mut world = World::new(DISK);
+        world.other = OTHER;
         let mut ledger = Ledger::default();
         let images = add_images(&mut world, &mut ledger, now);
-        for pod in &PODS {
-            let uid = uids.get(pod.name).ok_or("a pod has no uid")?;
-            add_pod(&mut world, pod, uid, &images, &logs, now)?;
-        }
         let runtime = CriServer::start(Settings::default(), world);
         let runtime = Arc::new(runtime.map_err(|error| format!("the container runtime: {error}"))?);
+        let beside = |name: &str| runtime.endpoint().path().with_file_name(name);
+        let (logs, symlinks) = (beside("pods"), beside("containers"));
+        for directory in [&logs, &symlinks] {
+            fs::create_dir(directory)
+                .map_err(|error| format!("cannot make the directory {}: {error}", directory.display()))?;
+        }
+        let user = User(server.client());
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
+        user.send_ok(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
+        for pod in &PODS {
+            let uid = create_pod(&user, pod).await?;
+            runtime.world(|world| add_pod(world, pod, &uid, &images, &logs, now))?;
+        }
 
         let mut rules = Rules::default();
-        rules.images.keep.extend(Glob::parse(KEEP));
-        rules.roots.pods = logs.root("pods");
-        rules.roots.containers = logs.root("containers");
+        rules.images.keep.push(WildMatch::new(KEEP));
+        rules.roots.pods = logs.display().to_string();
+        rules.roots.containers = symlinks.display().to_string();
         // The logs were written a moment ago.
         rules.created_grace = Duration::ZERO;
-        let options = NodeOptions {
-            rules,
-            endpoint: runtime.endpoint().clone(),
-            name: NODE.to_owned(),
-            state: StateFile::new(logs.0.join("state.json")),
-            kubelet: Presence::Absent,
-            beside: BesideKubelet::Nothing,
-            detect: || Presence::Absent,
-            in_pod: false,
-        };
         let api = Api::from_clients(server.client(), ApiSettings::default(), WriteGate::dry_run());
-        let pods = PodSource::Api { api, node: NODE.to_owned() };
-        let collector = NodeCollector::connect(&options, kube_gc_cri::Settings::default(), pods, ledger)
-            .await
-            .map_err(|error| error.to_string())?
-            .with_disk(Arc::<CriServer>::clone(&runtime));
+        let client = Client::connect(runtime.endpoint(), kube_gc_cri::Settings::default()).await;
+        let client = client.map_err(|error| error.to_string())?;
+        let pods = Some(PodSource::new(api, NODE));
+        let collector = NodeCollector::new(client, rules, false, pods, ledger).await;
+        let collector = collector.with_disk(Arc::<CriServer>::clone(&runtime));
         Ok(Self { runtime, collector, logs, images })
     }
 
     /// What there is on the node, for the JSON output.
     pub fn overview(&self) -> Value {
-        let usage = self.runtime.disk_usage();
         let images = &self.collector.rules().images;
         let (containers, sandboxes) =
             self.runtime.world(|world| (world.containers().count(), world.sandboxes().count()));
         json!({
-            "capacityBytes": usage.capacity,
-            "usedBytes": usage.capacity.saturating_sub(usage.available),
+            "capacityBytes": DISK,
+            "usedBytes": DISK.saturating_sub(self.runtime.available()),
             "percent": self.percent(),
             "pods": PODS.iter().filter(|pod| pod.phase.is_some()).count(),
             "containers": containers,
@@ -262,9 +223,9 @@ impl Host {
 
     /// Whether a pod still has a log directory.
     pub fn has_logs(&self, pod: &str) -> bool {
-        let entries = std::fs::read_dir(self.logs.0.join("pods")).into_iter().flatten().flatten();
+        let mut entries = fs::read_dir(&self.logs).into_iter().flatten().flatten();
         let prefix = format!("{NAMESPACE}_{pod}_");
-        entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        entries.any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
     }
 
     /// Plans.
@@ -274,40 +235,32 @@ impl Host {
         Ok(look)
     }
 
-    /// Carries out a plan. Returns what came of it, and the milliseconds that it took.
-    pub async fn carry_out(&mut self, look: &Look) -> Result<(PassResult, f64), String> {
+    /// Carries out a plan.
+    pub async fn carry_out(&mut self, look: &Look) -> Result<PassResult, String> {
         let carried = self.collector.carry_out(look, Scope::All, &CancellationToken::new()).await;
-        let carried = carried.map_err(|error| error.to_string())?;
-        Ok((PassResult::new(&carried), carried.took.as_secs_f64() * 1000.0))
+        carried.map_err(|error| error.to_string())
     }
 }
 
-/// Creates the pods that the API server has, and returns the uids of all.
-async fn create_pods(user: &User) -> Result<BTreeMap<&'static str, String>, String> {
-    let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } });
-    user.send_ok(Method::POST, "/api/v1/namespaces", Some(&namespace)).await?;
+/// Creates a pod, and deletes it if the API server is not to have it. Returns its uid.
+async fn create_pod(user: &User, pod: &Pod) -> Result<String, String> {
     let path = format!("/api/v1/namespaces/{NAMESPACE}/pods");
-    let mut uids = BTreeMap::new();
-    for pod in &PODS {
-        let body = json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": { "name": pod.name, "namespace": NAMESPACE },
-            "spec": { "nodeName": NODE, "containers": [{ "name": "app", "image": pod.image }] },
-        });
-        let created = user.send_ok(Method::POST, &path, Some(&body)).await?.body;
-        let uid = created["metadata"]["uid"].as_str().ok_or("a pod has no uid")?.to_owned();
-        uids.insert(pod.name, uid);
-        let object = format!("{path}/{}", pod.name);
-        match pod.phase {
-            Some(phase) => {
-                let status = json!({ "status": status(phase) });
-                user.send_ok(Method::PATCH, &format!("{object}/status"), Some(&status)).await?;
-            }
-            // It is gone from the API server, and not from the node.
-            None => _ = user.send_ok(Method::DELETE, &format!("{object}?gracePeriodSeconds=0"), None).await?,
+    let body = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": { "name": pod.name, "namespace": NAMESPACE },
+        "spec": { "nodeName": NODE, "containers": [{ "name": "app", "image": pod.image }] },
+    });
+    let created = user.send_ok(Method::POST, &path, Some(&body)).await?.body;
+    let object = format!("{path}/{}", pod.name);
+    match pod.phase {
+        Some(phase) => {
+            let status = json!({ "status": status(phase) });
+            user.send_ok(Method::PATCH, &format!("{object}/status"), Some(&status)).await?;
         }
+        // It is gone from the API server, and not from the node.
+        None => _ = user.send_ok(Method::DELETE, &format!("{object}?gracePeriodSeconds=0"), None).await?,
     }
-    Ok(uids)
+    Ok(created["metadata"]["uid"].as_str().ok_or("a pod has no uid")?.to_owned())
 }
 
 fn status(phase: &str) -> Value {
@@ -331,7 +284,7 @@ fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMa
         let id = world.add_image(NewImage {
             tags: vec![image.name.to_owned()],
             digests: image.from_registry.then_some(digest).into_iter().collect(),
-            layers: vec![Layer { digest: image.name.to_owned(), bytes: image.gib * GIB, inodes: 1000 }],
+            layers: vec![Layer { digest: image.name.to_owned(), bytes: image.gib * GIB }],
             pinned: image.pinned,
             handler: String::new(),
         });
@@ -343,29 +296,25 @@ fn add_images(world: &mut World, ledger: &mut Ledger, now: Timestamp) -> BTreeMa
     ids
 }
 
+/// What is left of a pod on the node: its sandbox, and its containers with their logs.
 fn add_pod(
     world: &mut World,
     pod: &Pod,
     uid: &str,
     images: &BTreeMap<&'static str, String>,
-    logs: &Logs,
+    logs: &Path,
     now: Timestamp,
 ) -> Result<(), String> {
     let Some(stopped) = pod.is_stopped else { return Ok(()) };
-    let metadata = PodSandboxMetadata {
-        name: pod.name.to_owned(),
-        uid: uid.to_owned(),
-        namespace: NAMESPACE.to_owned(),
-        attempt: 0,
-    };
-    let created = pod.containers.first().map_or(0, |container| container.created);
-    let sandbox = world.add_sandbox(NewSandbox {
-        pod: metadata,
-        stopped,
-        created_at: ago(now, created).nanos(),
-        ..NewSandbox::default()
-    });
+    let created_at = ago(now, pod.containers.first().map_or(0, |container| container.created)).nanos();
+    let sandbox = NewSandbox { stopped, created_at, ..NewSandbox::of(NAMESPACE, pod.name, uid) };
+    let sandbox = world.add_sandbox(sandbox);
+    let directory = logs.join(format!("{NAMESPACE}_{}_{uid}/{CONTAINER}", pod.name));
     for (attempt, container) in (0..).zip(pod.containers) {
+        let log = directory.join(format!("{attempt}.log"));
+        fs::create_dir_all(&directory)
+            .and_then(|()| fs::write(&log, "a line\n"))
+            .map_err(|error| format!("cannot write the log {}: {error}", log.display()))?;
         world.add_container(NewContainer {
             sandbox: sandbox.clone(),
             name: CONTAINER.to_owned(),
@@ -373,9 +322,9 @@ fn add_pod(
             image: images.get(container.image).cloned().unwrap_or_default(),
             state: container.state,
             created_at: ago(now, container.created).nanos(),
-            image_volumes: Vec::new(),
-            log_path: logs.log(pod, uid, attempt)?,
-            written: Space { bytes: container.written * GIB, inodes: 10 },
+            log_path: log.display().to_string(),
+            written: container.written * GIB,
+            ..NewContainer::default()
         });
     }
     Ok(())

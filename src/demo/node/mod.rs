@@ -5,10 +5,12 @@
 mod host;
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use kube_gc_cri::Rpc;
 use kube_gc_cri::messages::ContainerState;
-use kube_gc_cri::server::{Effect, Fault, NewContainer, Space, World};
+use kube_gc_cri::server::{Effect, Fault, NewContainer, World};
+use kube_gc_node::pass::{Outcome, Record};
 use kube_gc_node::plan::{Action, Breakdown, Entry, Plan, What};
 use serde_json::{Value, json};
 
@@ -61,8 +63,8 @@ const SCENARIOS: [Scenario; 3] = [
         prepare: |_| {},
         verify: |host, plan, pass| {
             let planned: BTreeSet<&str> = plan.removed().map(|entry| entry.id.as_str()).collect();
-            let removed = pass.items.iter().filter(|item| item.outcome == "removed");
-            let removed: BTreeSet<&str> = removed.map(|item| item.id.as_str()).collect();
+            let removed = pass.items.iter().filter(|item| item.outcome == Outcome::Removed);
+            let removed: BTreeSet<&str> = removed.map(|item| item.candidate.id()).collect();
             must(planned == removed, "something else went than the plan has said")?;
             must(host.percent() <= 80, "the disk is still too full")?;
             must(!host.has_logs("checkout-old"), "the logs of a pod that is gone are there")?;
@@ -88,8 +90,8 @@ const SCENARIOS: [Scenario; 3] = [
         },
         verify: |host, plan, pass| {
             must(host.has_image(LATE), "an image that a container uses is gone")?;
-            let late = pass.items.iter().find(|item| name_of(plan, item.what, &item.id) == LATE);
-            let why = late.and_then(|item| item.reason.as_deref());
+            let late = pass.items.iter().find(|item| name_of(plan, item) == LATE);
+            let why = late.and_then(|item| item.outcome.reason());
             let why = why.ok_or("the image was not refused")?;
             Ok(vec![format!("image {LATE} stays: {why}")])
         },
@@ -141,7 +143,9 @@ async fn play(output: &Output) -> Result<(), String> {
             }),
         );
         output.pause(2 * READING_PAUSE).await;
-        let (pass, milliseconds) = host.carry_out(&look).await?;
+        let begun = Instant::now();
+        let pass = host.carry_out(&look).await?;
+        let milliseconds = begun.elapsed().as_secs_f64() * 1000.0;
         let mut verified = vec![nothing_running_was_touched(&host)?, kept_images_are_there(&host)?];
         verified.extend(verify(&host, plan, &pass)?);
         output.text(&pass_text(plan, &pass, milliseconds, host.percent(), &verified));
@@ -162,7 +166,7 @@ async fn play(output: &Output) -> Result<(), String> {
 
 /// What is on the disk apart from images and containers.
 fn set_other(host: &Host, bytes: u64) {
-    host.runtime.world(|world| world.disk.other = Space { bytes, inodes: 0 });
+    host.runtime.world(|world| world.other = bytes);
 }
 
 /// A container of the pod web, from another image.
@@ -224,16 +228,17 @@ const fn word(what: What) -> &'static str {
 
 fn item_name(entry: &Entry) -> String {
     let pod = entry.pod.as_ref().map(|pod| pod.name.as_str()).unwrap_or_default();
-    match entry.what {
-        What::Container => format!("{pod}/{}", entry.name.as_deref().unwrap_or_default()),
-        What::Sandbox | What::LogDirectory => pod.to_owned(),
-        What::LogSymlink => entry.id.clone(),
-        What::Image => entry.name.clone().unwrap_or_else(|| entry.id.clone()),
+    match (entry.what, &entry.name) {
+        (What::Container, name) => format!("{pod}/{}", name.as_deref().unwrap_or_default()),
+        (What::Sandbox | What::LogDirectory, _) => pod.to_owned(),
+        (What::Image, Some(name)) => name.clone(),
+        (What::LogSymlink | What::Image, _) => entry.id.clone(),
     }
 }
 
-fn name_of(plan: &Plan, what: What, id: &str) -> String {
-    plan.entry(what, id).map_or_else(|| id.to_owned(), item_name)
+fn name_of(plan: &Plan, item: &Record) -> String {
+    let id = item.candidate.id();
+    plan.entry(item.candidate.what(), id).map_or_else(|| id.to_owned(), item_name)
 }
 
 /// A text without the end of long ids: runtimes find items by their beginnings.
@@ -252,10 +257,11 @@ fn item_json(entry: &Entry) -> Value {
 
 fn removals(plan: &Plan, pass: &PassResult) -> Vec<Value> {
     let of_item = pass.items.iter().map(|item| {
-        let name = name_of(plan, item.what, &item.id);
-        let mut line = json!({ "what": word(item.what), "name": name, "outcome": item.outcome });
-        if let Some(reason) = &item.reason {
-            line["reason"] = reason.as_str().into();
+        let outcome: &str = (&item.outcome).into();
+        let (what, name) = (word(item.candidate.what()), name_of(plan, item));
+        let mut line = json!({ "what": what, "name": name, "outcome": outcome });
+        if let Some(reason) = item.outcome.reason() {
+            line["reason"] = reason.into();
         }
         line
     });
@@ -326,9 +332,9 @@ fn pass_text(plan: &Plan, pass: &PassResult, milliseconds: f64, percent: u8, ver
         pass.removed,
     );
     for item in &pass.items {
-        if let Some(reason) = &item.reason {
-            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(plan, item.what, &item.id)));
-            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(item.what));
+        if let Some(reason) = item.outcome.reason() {
+            let (stays, name) = (Styled(BAD, "stays "), Styled(OBJECT, name_of(plan, item)));
+            text += &format!("    {stays} {:<9} {name}  {reason}\n", word(item.candidate.what()));
         }
     }
     if pass.missing_bytes > 0 {

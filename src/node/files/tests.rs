@@ -171,7 +171,7 @@ fn directories_that_are_too_deep_stay_with_an_error() {
     let deep = "d/".repeat(DEEPEST + 3);
     fs::create_dir_all(directory.path().join("pod").join(&deep)).unwrap();
     let parent = root(directory.path().to_str().unwrap()).unwrap().unwrap();
-    let error = remove_tree(&parent, "pod").unwrap_err().to_string();
+    let error = remove_tree(&parent, "pod", DEEPEST).unwrap_err().to_string();
     assert!(error.contains("too deep"), "{error}");
     assert_eq!(size(&parent, "none"), 0);
 }

@@ -61,7 +61,7 @@ async fn events(node: &Node) -> Vec<(String, String)> {
 
 #[actix::test]
 async fn safety_4_what_a_limit_leaves_goes_in_the_next_pass_at_once() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     node.containers(&gone, 12, ContainerState::ContainerExited);
     node.rules.limits.containers = 5;
@@ -77,7 +77,7 @@ async fn safety_4_what_a_limit_leaves_goes_in_the_next_pass_at_once() {
 
 #[actix::test]
 async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let containers = node.containers(&gone, 2, ContainerState::ContainerExited);
     let images = node.images(18, 50);
@@ -102,7 +102,7 @@ async fn b9_what_fails_becomes_events_on_the_node_by_the_kubelets_reasons() {
 
 #[actix::test]
 async fn a_dry_run_tells_no_events_and_shows_its_plan() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     node.images(18, 50);
     node.rules.free = Some(99);
     node.rules.dry_run = true;
@@ -116,37 +116,26 @@ async fn a_dry_run_tells_no_events_and_shows_its_plan() {
     assert_eq!(events(&node).await, []);
 }
 
+/// Also if a mistake in the search for a kubelet must not count as "no kubelet".
 #[actix::test]
 async fn safety_3_a_kubelet_that_comes_later_is_met_before_anything_is_removed() {
-    let mut node = Node::new();
-    let gone = node.gone_pod();
-    node.containers(&gone, 3, ContainerState::ContainerExited);
-    let options =
-        NodeOptions { detect: || Presence::Present { why: "it has come".to_owned() }, ..node.options() };
-    let mut running = Running::with(&node, options).await;
-    let status = running.until(|status| status.report.is_some()).await;
-    running.stop().await;
-    assert!(status.report.unwrap().dry_run.as_ref().unwrap().contains("it has come"));
-    assert!(node.changes().is_empty());
-}
-
-/// Fails if a mistake in the search for a kubelet counts as "no kubelet".
-#[actix::test]
-async fn safety_3_a_kubelet_that_cannot_be_ruled_out_counts_as_present() {
-    let mut node = Node::new();
-    let gone = node.gone_pod();
-    node.containers(&gone, 3, ContainerState::ContainerExited);
-    let options = NodeOptions { detect: || panic!("made by the test"), ..node.options() };
-    let mut running = Running::with(&node, options).await;
-    let status = running.until(|status| status.report.is_some()).await;
-    running.stop().await;
-    assert!(status.report.unwrap().dry_run.as_ref().unwrap().contains("is not known"));
-    assert!(node.changes().is_empty());
+    let searches: [(fn() -> Option<String>, &str); 2] =
+        [(|| Some("it has come".to_owned()), "it has come"), (|| panic!("made by the test"), "is not known")];
+    for (detect, said) in searches {
+        let mut node = Node::set_up();
+        let gone = node.gone_pod();
+        node.containers(&gone, 3, ContainerState::ContainerExited);
+        let mut running = Running::with(&node, NodeOptions { detect, ..node.options() }).await;
+        let status = running.until(|status| status.report.is_some()).await;
+        running.stop().await;
+        assert!(status.report.unwrap().dry_run.as_ref().unwrap().contains(said));
+        assert!(node.changes().is_empty());
+    }
 }
 
 #[actix::test]
 async fn safety_2_a_wrong_name_of_the_node_makes_it_unready() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let unknown = node.sandbox("aaaaaaaa-0000-4000-8000-000000000000", false);
     node.containers(&unknown, 1, ContainerState::ContainerRunning);
     let mut running = Running::start(&node).await;
@@ -158,7 +147,7 @@ async fn safety_2_a_wrong_name_of_the_node_makes_it_unready() {
 
 #[actix::test]
 async fn a_runtime_that_stops_and_comes_back_is_noticed() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     node.rules.containers.period = Duration::from_millis(10);
     node.rules.images.period = HOUR;
     let mut running = Running::start(&node).await;

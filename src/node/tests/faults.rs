@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn a_restart_of_the_runtime_in_mid_pass_loses_nothing_and_the_next_pass_finishes() {
     for done in [false, true] {
-        let mut node = Node::new();
+        let mut node = Node::set_up();
         let living = node.pod().await;
         let running = node.containers(&living, 1, ContainerState::ContainerRunning);
         let gone = node.gone_pod();
@@ -16,7 +16,7 @@ async fn a_restart_of_the_runtime_in_mid_pass_loses_nothing_and_the_next_pass_fi
             server::Effect::Restart { done, down: Duration::ZERO },
         ));
         let (_, carried) = node.pass().await;
-        assert!(carried.summary.failed > 0);
+        assert!(carried.failed > 0);
         // It listens again when its socket is there.
         while tokio::net::UnixStream::connect(node.server.endpoint().path()).await.is_err() {
             tokio::time::sleep(Duration::from_millis(1)).await;
@@ -29,7 +29,7 @@ async fn a_restart_of_the_runtime_in_mid_pass_loses_nothing_and_the_next_pass_fi
 
 #[tokio::test]
 async fn a_runtime_that_does_not_answer_ends_the_pass() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     node.containers(&gone, 10, ContainerState::ContainerExited);
     node.deadline = Duration::from_millis(200);
@@ -37,7 +37,7 @@ async fn a_runtime_that_does_not_answer_ends_the_pass() {
     let (_, carried) = node.pass().await;
     assert!(carried.interrupted.unwrap().contains("unanswered"));
     // Those that were under way at the same time.
-    assert_eq!((carried.summary.failed, node.container_ids().len()), (AT_A_TIME, 10));
+    assert_eq!((carried.failed, node.container_ids().len()), (AT_A_TIME, 10));
     node.server.clear_faults();
     node.pass().await;
     assert_eq!(node.container_ids().len(), 0);
@@ -45,7 +45,7 @@ async fn a_runtime_that_does_not_answer_ends_the_pass() {
 
 #[tokio::test]
 async fn i7_a_failing_removal_stops_no_other() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let containers = node.containers(&gone, 4, ContainerState::ContainerExited);
     let images = node.images(18, 50);
@@ -53,20 +53,20 @@ async fn i7_a_failing_removal_stops_no_other() {
     node.server.fault(server::Fault::about(Rpc::RemoveContainer, &containers[1], fail()));
     node.server.fault(server::Fault::about(Rpc::RemoveImage, &images[0], fail()));
     let (_, carried) = node.pass().await;
-    assert_eq!(carried.summary.failed, 2);
+    assert_eq!(carried.failed, 2);
     assert_eq!(node.container_ids(), set(&containers[1..2]));
-    assert!(node.image_ids().contains(&images[0]) && node.server.disk_usage().available >= 200 * MIB);
+    assert!(node.image_ids().contains(&images[0]) && node.server.available() >= 200 * MIB);
 }
 
 #[tokio::test]
 async fn an_api_server_that_fails_means_that_no_pod_is_gone_and_images_still_go() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let of_gone = node.containers(&gone, 3, ContainerState::ContainerExited);
     node.images(18, 50);
-    let api = Api::from_clients(unreachable(), ApiSettings::default(), WriteGate::open());
-    let source = PodSource::Api { api, node: NODE.to_owned() };
-    let mut collector = node.collector_with(source).await;
+    let unreachable = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+    let source = source(kube::Client::try_from(unreachable).unwrap());
+    let mut collector = node.collector_with(Some(source)).await;
     let look = collector.look(now()).await.unwrap();
     assert!(look.api_error.is_some() && look.notes[0].contains("none counts as gone"), "{:?}", look.notes);
     collector.carry_out(&look, Scope::All, &CancellationToken::new()).await.unwrap();
@@ -74,15 +74,9 @@ async fn an_api_server_that_fails_means_that_no_pod_is_gone_and_images_still_go(
     assert_eq!((node.sandbox_ids().len(), node.image_ids().len()), (1, 16));
 }
 
-/// A client of a server that does not exist.
-fn unreachable() -> kube::Client {
-    let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
-    kube::Client::try_from(config).unwrap()
-}
-
 #[tokio::test]
 async fn without_the_status_of_the_runtime_no_image_goes_because_it_may_be_that_of_sandboxes() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let images = node.images(18, 50);
     let fail = server::Effect::Fail(server::Code::Unknown, "no".to_owned());
     node.server.fault(server::Fault::every(Rpc::Status, fail));

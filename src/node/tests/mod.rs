@@ -3,7 +3,6 @@
 mod actor;
 mod better;
 mod faults;
-mod layers;
 mod passes;
 mod safety;
 mod schema;
@@ -17,21 +16,19 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube_gc_apiserver::ApiServer;
-use kube_gc_cri::messages::{ContainerState, PodSandboxMetadata};
-use kube_gc_cri::server::{
-    self, CriServer, Disk as FakeDisk, Layer, NewContainer, NewImage, NewSandbox, Space, World,
-};
-use kube_gc_cri::{Rpc, client};
+use kube_gc_cri::messages::ContainerState;
+use kube_gc_cri::server::{self, CriServer, Layer, NewContainer, NewImage, NewSandbox, World};
+use kube_gc_cri::{Client, Rpc, client};
 use kube_gc_node::ledger::Record;
 use kube_gc_node::pass::{AT_A_TIME, Outcome, Scope};
 use kube_gc_node::plan::What;
-use kube_gc_node::rules::{BesideKubelet, LogRoots};
+use kube_gc_node::rules::{Effects, LogRoots};
 use kube_gc_node::{Ledger, Rules, Timestamp};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::files::Logs;
-use super::{Disk, Look, NodeCollector, NodeOptions, PassOutcome, PodSource, Presence, StateFile, now};
+use super::{Disk, Look, NodeCollector, NodeOptions, PassResult, PodSource, StateFile, now};
 use kube_gc_client::{Api, ApiSettings, WriteGate};
 
 const NODE: &str = "node-1";
@@ -66,12 +63,12 @@ fn nanos(ago: Duration) -> i64 {
 
 impl Node {
     /// A node with a disk of a thousand MiB and one image in use.
-    fn new() -> Self {
+    fn set_up() -> Self {
         Self::with(server::Settings::default())
     }
 
     fn with(settings: server::Settings) -> Self {
-        let mut world = World::new(FakeDisk::new(1000 * MIB, 100_000));
+        let mut world = World::new(1000 * MIB);
         let image = world.add_image(image("base", 1));
         let server = Arc::new(CriServer::start(settings, world).unwrap());
         let directory = tempfile::tempdir().unwrap();
@@ -129,14 +126,9 @@ impl Node {
     fn sandbox(&mut self, uid: &str, stopped: bool) -> OnNode {
         let name = format!("pod-{}", self.pods);
         self.pods += 1;
-        let pod = PodSandboxMetadata {
-            name: name.clone(),
-            uid: uid.to_owned(),
-            namespace: "default".to_owned(),
-            attempt: 0,
-        };
         let annotations = [("kubernetes.io/config.source".to_owned(), "api".to_owned())].into();
-        let new = NewSandbox { pod, stopped, created_at: nanos(HOUR), annotations, ..NewSandbox::default() };
+        let created_at = nanos(HOUR);
+        let new = NewSandbox { stopped, created_at, annotations, ..NewSandbox::of("default", &name, uid) };
         let sandbox = self.server.world(|world| world.add_sandbox(new));
         OnNode { name, uid: uid.to_owned(), sandbox }
     }
@@ -152,20 +144,25 @@ impl Node {
         let log_path = format!("{}/web/{attempt}.log", self.log_directory(pod));
         fs::create_dir_all(format!("{}/web", self.log_directory(pod))).unwrap();
         fs::write(&log_path, "log\n").unwrap();
-        let new = NewContainer {
-            sandbox: pod.sandbox.clone(),
-            name: "web".to_owned(),
-            attempt,
-            image: image.to_owned(),
-            state,
-            created_at: nanos(HOUR) + i64::from(attempt),
-            log_path: log_path.clone(),
-            ..NewContainer::default()
-        };
+        let new =
+            NewContainer { image: image.to_owned(), log_path: log_path.clone(), ..self.new(pod, state) };
+        let new = NewContainer { attempt, created_at: new.created_at + i64::from(attempt), ..new };
         let id = self.server.world(|world| world.add_container(new));
         let link = format!("{}/{}_default_web-{id}.log", self.rules.roots.containers, pod.name);
         std::os::unix::fs::symlink(log_path, link).unwrap();
         id
+    }
+
+    /// A container of a pod to add, without a log.
+    fn new(&self, pod: &OnNode, state: ContainerState) -> NewContainer {
+        NewContainer {
+            sandbox: pod.sandbox.clone(),
+            name: "web".to_owned(),
+            image: self.image.clone(),
+            state,
+            created_at: nanos(HOUR),
+            ..NewContainer::default()
+        }
     }
 
     fn log_directory(&self, pod: &OnNode) -> String {
@@ -185,12 +182,8 @@ impl Node {
         id
     }
 
-    fn pod_source(&self) -> PodSource {
-        if !self.knows_pods {
-            return PodSource::None;
-        }
-        let api = Api::from_clients(self.api.client(), ApiSettings::default(), WriteGate::open());
-        PodSource::Api { api, node: NODE.to_owned() }
+    fn pod_source(&self) -> Option<PodSource> {
+        self.knows_pods.then(|| source(self.api.client()))
     }
 
     fn options(&self) -> NodeOptions {
@@ -199,9 +192,9 @@ impl Node {
             endpoint: self.server.endpoint().clone(),
             name: NODE.to_owned(),
             state: StateFile::new(self.directory.path().join("state.json")),
-            kubelet: Presence::Absent,
-            beside: BesideKubelet::Nothing,
-            detect: || Presence::Absent,
+            kubelet: None,
+            beside: Effects::Nothing,
+            detect: || None,
             in_pod: false,
         }
     }
@@ -211,11 +204,13 @@ impl Node {
     }
 
     /// A collector with another source of pods.
-    async fn collector_with(&self, pods: PodSource) -> NodeCollector {
+    async fn collector_with(&self, pods: Option<PodSource>) -> NodeCollector {
         let settings = client::Settings { deadline: self.deadline, ..client::Settings::default() };
-        let collector = NodeCollector::connect(&self.options(), settings, pods, self.ledger.clone()).await;
+        let client = Client::connect(self.server.endpoint(), settings).await.unwrap();
+        let collector =
+            NodeCollector::new(client, self.rules.clone(), false, pods, self.ledger.clone()).await;
         let disk: Arc<dyn Disk> = Arc::<CriServer>::clone(&self.server);
-        collector.unwrap().with_disk(disk)
+        collector.with_disk(disk)
     }
 
     /// One look.
@@ -224,7 +219,7 @@ impl Node {
     }
 
     /// One whole pass.
-    async fn pass(&self) -> (Look, PassOutcome) {
+    async fn pass(&self) -> (Look, PassResult) {
         let mut collector = self.collector().await;
         let look = collector.look(now()).await.unwrap();
         assert_eq!(look.violations, [""; 0]);
@@ -262,19 +257,24 @@ impl Node {
     }
 }
 
+/// What this API server says of pods.
+fn source(client: kube::Client) -> PodSource {
+    PodSource::new(Api::from_clients(client, ApiSettings::default(), WriteGate::open()), NODE)
+}
+
 /// An image that can be pulled again, with one layer of its own.
 fn image(name: &str, mib: u64) -> NewImage {
     NewImage {
         tags: vec![format!("registry.example/{name}:1")],
         digests: vec![format!("registry.example/{name}@sha256:{name}")],
-        layers: vec![Layer { digest: name.to_owned(), bytes: mib * MIB, inodes: 10 }],
+        layers: vec![Layer { digest: name.to_owned(), bytes: mib * MIB }],
         ..NewImage::default()
     }
 }
 
 /// What has gone, in order.
-fn removed(carried: &PassOutcome) -> Vec<(What, String)> {
-    let gone = carried.removals.iter().filter(|record| record.outcome == Outcome::Removed);
+fn removed(carried: &PassResult) -> Vec<(What, String)> {
+    let gone = carried.items.iter().filter(|record| record.outcome == Outcome::Removed);
     gone.map(|record| (record.candidate.what(), record.candidate.id().to_owned())).collect()
 }
 

@@ -1,12 +1,10 @@
 //! Safety 1 to 5.
 
-use kube_gc_node::rules::Kubelet;
-
 use super::*;
 
 #[tokio::test]
 async fn safety_1_a_container_that_starts_between_look_and_removal_stays() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let created = node.container(&gone, 0, ContainerState::ContainerCreated, &node.image);
     let exited = node.container(&gone, 1, ContainerState::ContainerExited, &node.image);
@@ -26,7 +24,7 @@ async fn safety_1_a_container_that_starts_between_look_and_removal_stays() {
 
 #[tokio::test]
 async fn safety_1_an_unknown_container_is_stopped_first_and_stays_if_that_fails() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let unknown = node.containers(&gone, 1, ContainerState::ContainerUnknown);
     node.server.fault(server::Fault::nth(
@@ -35,7 +33,7 @@ async fn safety_1_an_unknown_container_is_stopped_first_and_stays_if_that_fails(
         server::Effect::Fail(server::Code::Unknown, "no".to_owned()),
     ));
     let (_, carried) = node.pass().await;
-    assert_eq!((carried.summary.failed, node.container_ids()), (1, set(&unknown)));
+    assert_eq!((carried.failed, node.container_ids()), (1, set(&unknown)));
     assert_eq!(node.changes(), [(Rpc::StopContainer, unknown[0].clone())]);
     node.pass().await;
     assert_eq!(node.container_ids().len(), 0);
@@ -43,33 +41,25 @@ async fn safety_1_an_unknown_container_is_stopped_first_and_stays_if_that_fails(
 
 #[tokio::test]
 async fn safety_1_a_sandbox_that_gets_a_container_stays() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
-    let (sandbox, image) = (gone.sandbox.clone(), node.image.clone());
+    let late = node.new(&gone, ContainerState::ContainerRunning);
     node.server.fault(server::Fault::nth(
         Rpc::PodSandboxStatus,
         2,
         server::Effect::before(move |world, _| {
-            world.add_container(NewContainer {
-                sandbox: sandbox.clone(),
-                name: "late".to_owned(),
-                attempt: 0,
-                image: image.clone(),
-                state: ContainerState::ContainerRunning,
-                created_at: 1,
-                ..NewContainer::default()
-            });
+            world.add_container(late.clone());
         }),
     ));
     let (_, carried) = node.pass().await;
-    assert_eq!(carried.summary.refused, 1);
+    assert_eq!(carried.refused, 1);
     assert_eq!(node.sandbox_ids().len(), 1);
     assert!(!node.changes().iter().any(|(rpc, _)| *rpc == Rpc::RemovePodSandbox));
 }
 
 #[tokio::test]
 async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let elsewhere = node.pod().await;
     node.containers(&elsewhere, 2, ContainerState::ContainerExited);
     node.server.world(|world| world.set_ready(&elsewhere.sandbox, false));
@@ -92,7 +82,7 @@ async fn safety_2_a_pod_of_another_node_or_a_static_pod_is_not_gone() {
 
 #[tokio::test]
 async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     // Three ready pods that the API server does not know on this node.
     for number in 0..3 {
         let uid = format!("aaaaaaa{number}-0000-4000-8000-000000000000");
@@ -109,28 +99,28 @@ async fn safety_2_with_the_wrong_name_of_the_node_nothing_is_gone() {
 
 #[tokio::test]
 async fn safety_2_without_an_api_server_no_pod_is_gone() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     node.containers(&gone, 3, ContainerState::ContainerExited);
     node.knows_pods = false;
     let (_, carried) = node.pass().await;
     // C5 only.
-    assert_eq!(carried.summary.removed, 2);
+    assert_eq!(carried.removed, 2);
     assert_eq!((node.container_ids().len(), node.sandbox_ids().len()), (1, 1));
     assert_eq!(node.logs().directories().unwrap().items.len(), 1);
 }
 
 #[tokio::test]
 async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let living = node.pod().await;
     let of_living = node.containers(&living, 3, ContainerState::ContainerExited);
     node.rules.containers.max_per_container = Some(0);
     node.images(18, 50);
     for (beside, containers, images) in
-        [(BesideKubelet::Nothing, 3, 19), (BesideKubelet::Images, 3, 16), (BesideKubelet::All, 1, 16)]
+        [(Effects::Nothing, 3, 19), (Effects::Images, 3, 16), (Effects::All, 1, 16)]
     {
-        node.rules.kubelet = Kubelet::Beside(beside);
+        node.rules.beside_kubelet = Some(beside);
         node.pass().await;
         assert_eq!((node.container_ids().len(), node.image_ids().len()), (containers, images), "{beside:?}");
     }
@@ -139,20 +129,10 @@ async fn safety_3_beside_a_kubelet_the_newest_dead_instance_stays() {
 
 #[tokio::test]
 async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let gone = node.gone_pod();
     let precious = node.directory.path().join("precious.log");
     fs::write(&precious, "").unwrap();
-    let of = |path: String, attempt| NewContainer {
-        sandbox: gone.sandbox.clone(),
-        name: "web".to_owned(),
-        attempt,
-        image: node.image.clone(),
-        state: ContainerState::ContainerExited,
-        created_at: nanos(HOUR),
-        log_path: path,
-        ..NewContainer::default()
-    };
     let paths = [
         precious.to_str().unwrap().to_owned(),
         format!("{}/../precious.log", node.rules.roots.pods),
@@ -160,8 +140,9 @@ async fn safety_5_a_log_path_that_leads_out_removes_nothing_but_the_container() 
         String::new(),
         "*".to_owned(),
     ];
-    for (attempt, path) in (0..).zip(paths) {
-        let new = of(path, attempt);
+    for (attempt, log_path) in (0..).zip(paths) {
+        let new = node.new(&gone, ContainerState::ContainerExited);
+        let new = NewContainer { attempt, log_path, ..new };
         node.server.world(|world| world.add_container(new));
     }
     node.pass().await;

@@ -17,7 +17,7 @@ fn assert_fits(report: &Report) {
 
 #[tokio::test]
 async fn plans_and_results_fit_the_schema() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let living = node.pod().await;
     node.containers(&living, 3, ContainerState::ContainerRunning);
     let gone = node.gone_pod();
@@ -29,7 +29,7 @@ async fn plans_and_results_fit_the_schema() {
     let (look, carried) = node.pass().await;
     let report = Report::new(&node.options(), "fake 1".to_owned(), &look);
     assert_fits(&report);
-    assert_fits(&report.with(&carried));
+    assert_fits(&report.with(carried));
     node.rules.dry_run = true;
     node.knows_pods = false;
     node.rules.images.high = 100;

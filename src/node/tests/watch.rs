@@ -55,13 +55,12 @@ async fn knows(source: &PodSource, wanted: usize) {
 
 #[tokio::test]
 async fn the_pods_are_listed_once_and_then_watched() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let living = node.pod().await;
     node.containers(&living, 2, ContainerState::ContainerRunning);
     let requests = Requests::default();
-    let api = Api::from_clients(requests.of(&node.api.client()), ApiSettings::default(), WriteGate::open());
-    let source = PodSource::Api { api, node: NODE.to_owned() }.watched();
-    let mut collector = node.collector_with(source.clone()).await;
+    let source = source(requests.of(&node.api.client())).watched();
+    let mut collector = node.collector_with(Some(source.clone())).await;
     for _ in 0..5 {
         collector.look(now()).await.unwrap();
     }
@@ -77,14 +76,13 @@ async fn the_pods_are_listed_once_and_then_watched() {
 
 #[tokio::test]
 async fn safety_2_a_pod_that_the_watch_has_lost_is_gone_only_by_a_consistent_list_and_a_live_get() {
-    let mut node = Node::new();
+    let mut node = Node::set_up();
     let (living, deleted) = (node.pod().await, node.pod().await);
     node.containers(&living, 1, ContainerState::ContainerRunning);
     let dead = node.containers(&deleted, 1, ContainerState::ContainerExited);
     let requests = Requests::default();
-    let api = Api::from_clients(requests.of(&node.api.client()), ApiSettings::default(), WriteGate::open());
-    let source = PodSource::Api { api, node: NODE.to_owned() }.watched();
-    let mut collector = node.collector_with(source.clone()).await;
+    let source = source(requests.of(&node.api.client())).watched();
+    let mut collector = node.collector_with(Some(source.clone())).await;
     knows(&source, 2).await;
     assert_eq!(rule(&collector.look(now()).await.unwrap(), What::Container, &dead[0]), "C5");
     assert_eq!(requests.counts()[1..], [0, 1, 0]);

@@ -17,7 +17,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use tower::service_fn;
 
-use super::{Client, MESSAGE_LIMIT, Operation};
+use super::{Client, MESSAGE_LIMIT};
 use crate::error::with_causes;
 use crate::rpc::Call;
 use crate::{Error, Rpc};
@@ -101,8 +101,7 @@ impl Client {
             }),
         };
         if let Some(observer) = &self.settings.observer {
-            let elapsed = started.elapsed();
-            observer(&Operation { rpc, outcome: outcome.as_ref().map(drop), elapsed });
+            observer(rpc, outcome.is_err(), started.elapsed());
         }
         outcome
     }

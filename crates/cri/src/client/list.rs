@@ -13,6 +13,9 @@ use crate::Error;
 use crate::messages::*;
 use crate::rpc::Call;
 
+/// The maximum size in bytes of a list that comes in parts. A list beyond it is an error.
+const LIST_LIMIT: usize = 256 * 1024 * 1024;
+
 /// A pod that may have containers, for example because it has a directory of logs. Lists that are too
 /// long are asked for by namespace and by uid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,41 +26,14 @@ pub struct PodKey {
     pub uid: String,
 }
 
-/// Whether a list has everything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Coverage {
-    /// The runtime sent the list as it was at one moment, in one message.
-    Whole,
-    /// The same in several messages.
-    Streamed,
-    /// Everything, but not of one moment: each state is a list of its own. What changed its state in
-    /// the meantime is in the list with the later one.
-    ByState,
-    /// There may be more: some lists were still too long, and were asked for by the pods that the
-    /// caller knows.
-    Partial {
-        /// How many lists were too long however they were asked for.
-        failed: usize,
-    },
-}
-
-impl Coverage {
-    /// Whether nothing is missing.
-    pub fn is_whole(self) -> bool {
-        match self {
-            Self::Whole | Self::Streamed | Self::ByState => true,
-            Self::Partial { .. } => false,
-        }
-    }
-}
-
 /// A list, and whether it has everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing<T> {
     /// What the runtime has; each item once, unless one message has it several times.
     pub items: Vec<T>,
-    /// Whether there may be more.
-    pub coverage: Coverage,
+    /// Whether nothing is missing. If so, the list may still be of several moments: what has changed its state
+    /// in the meantime is there as it was later.
+    pub is_whole: bool,
 }
 
 impl Client {
@@ -104,12 +80,11 @@ impl Client {
     /// [`Error::TooLarge`] if the list fits into no message and the runtime cannot send it in parts;
     /// otherwise the runtime failed or did not answer.
     pub async fn all_images(&self) -> Result<Vec<Image>, Error> {
-        let too_large = match self.call(ListImagesRequest::default()).await {
-            Ok(answer) => return Ok(answer.images),
+        let too_large = match self.call(ListImagesRequest::default()).await.map(|answer| answer.images) {
             Err(error @ Error::TooLarge { .. }) => error,
-            Err(error) => return Err(error),
+            answer => return answer,
         };
-        let mut kept = Kept::new(self.settings.list_limit, |image: &Image| &image.id);
+        let mut kept = Kept::new(LIST_LIMIT, |image: &Image| &image.id);
         match self.stream(StreamImagesRequest::default(), |part| kept.keep(part.images)).await {
             Ok(()) => Ok(kept.items),
             Err(Error::Unimplemented { .. }) => Err(too_large),
@@ -119,52 +94,42 @@ impl Client {
 
     /// All there is of something: in one message, in parts, or by filters.
     async fn all<T: Listed>(&self, pods: &[PodKey]) -> Result<Listing<T>, Error> {
-        let mut kept = Kept::new(self.settings.list_limit, T::id);
+        let mut kept = Kept::new(LIST_LIMIT, T::id);
         if self.fits(&mut kept, T::Request::default()).await? {
-            return Ok(Listing { items: kept.items, coverage: Coverage::Whole });
+            return Ok(Listing { items: kept.items, is_whole: true });
         }
         match self.stream(T::Parts::default(), |part| kept.keep(T::part(part))).await {
-            Ok(()) => return Ok(Listing { items: kept.items, coverage: Coverage::Streamed }),
+            Ok(()) => return Ok(Listing { items: kept.items, is_whole: true }),
             Err(Error::Unimplemented { .. }) => {}
             Err(error) => return Err(error),
         }
-        let mut coverage = Coverage::ByState;
+        let mut is_whole = true;
         for state in T::STATES {
             if !self.fits(&mut kept, T::filter(*state, None)).await? {
-                let failed = self.by_pods(&mut kept, *state, pods).await?;
-                coverage = match coverage {
-                    Coverage::Partial { failed: before } => Coverage::Partial { failed: before + failed },
-                    _ => Coverage::Partial { failed },
-                };
+                // There may be more than the pods that the caller knows have.
+                is_whole = false;
+                self.by_pods(&mut kept, *state, pods).await?;
             }
         }
-        Ok(Listing { items: kept.items, coverage })
+        Ok(Listing { items: kept.items, is_whole })
     }
 
-    /// What is in one state, by the namespaces of the pods or by the pods themselves. Returns how many
-    /// lists were too long even so.
-    async fn by_pods<T: Listed>(
-        &self,
-        kept: &mut Kept<T>,
-        state: i32,
-        pods: &[PodKey],
-    ) -> Result<usize, Error> {
+    /// What is in one state, by the namespaces of the pods or by the pods themselves. What is too long even so
+    /// is left out.
+    async fn by_pods<T: Listed>(&self, kept: &mut Kept<T>, state: i32, pods: &[PodKey]) -> Result<(), Error> {
         let mut by_namespace: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for PodKey { namespace, uid } in pods {
             by_namespace.entry(namespace).or_default().push(uid);
         }
-        let mut failed = 0;
         for (namespace, uids) in by_namespace {
             if self.fits(kept, T::filter(state, Some((POD_NAMESPACE, namespace)))).await? {
                 continue;
             }
             for uid in uids {
-                if !self.fits(kept, T::filter(state, Some((POD_UID, uid)))).await? {
-                    failed += 1;
-                }
+                self.fits(kept, T::filter(state, Some((POD_UID, uid)))).await?;
             }
         }
-        Ok(failed)
+        Ok(())
     }
 
     /// Makes one list, and says whether it was short enough.

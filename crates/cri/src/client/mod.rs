@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tonic::transport::Channel;
 
-pub use list::{Coverage, Listing, PodKey};
+pub use list::{Listing, PodKey};
 
 use crate::messages::*;
 use crate::rpc::Call;
@@ -21,6 +21,8 @@ use crate::{ApiVersion, Endpoint, Error, Rpc};
 pub const MESSAGE_LIMIT: usize = 16 * 1024 * 1024;
 /// The version of its interface that the kubelet states.
 const KUBELET_API_VERSION: &str = "0.1.0";
+/// How long the first call may take, which asks for the runtime's version.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// How long the sizes of layers may take. They are only for people, and some runtimes look through files
 /// for them.
 const SIZES_DEADLINE: Duration = Duration::from_secs(10);
@@ -31,36 +33,17 @@ pub struct Settings {
     /// How long a call may take; stopping a container also has its grace period. The default is the
     /// kubelet's, 2 minutes.
     pub deadline: Duration,
-    /// How long the first call may take, which asks for the runtime's version.
-    pub connect_deadline: Duration,
-    /// The maximum size in bytes of a list that comes in parts. A list beyond it is an error.
-    pub list_limit: usize,
     /// Told about each call; connects it to metrics.
     pub observer: Option<Observer>,
 }
 
-/// A call that has ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Operation<'a> {
-    /// The call; [`Rpc::operation`] is the kubelet's `operation_type`.
-    pub rpc: Rpc,
-    /// What came of it; [`Error::reason`] is a word for a label.
-    pub outcome: Result<(), &'a Error>,
-    /// How long it took, until the last part of a streamed list.
-    pub elapsed: Duration,
-}
-
-/// Is told about each call when it has ended. It runs on the caller's task, so it must not block.
-pub type Observer = Arc<dyn Fn(&Operation<'_>) + Send + Sync>;
+/// Is told about each call when it has ended: which one, whether it failed, and how long it took, until the
+/// last part of a streamed list. It runs on the caller's task, so it must not block.
+pub type Observer = Arc<dyn Fn(Rpc, bool, Duration) + Send + Sync>;
 
 impl Default for Settings {
     fn default() -> Self {
-        Self {
-            deadline: Duration::from_secs(120),
-            connect_deadline: Duration::from_secs(10),
-            list_limit: 256 * 1024 * 1024,
-            observer: None,
-        }
+        Self { deadline: Duration::from_secs(120), observer: None }
     }
 }
 
@@ -97,10 +80,11 @@ impl Client {
             settings,
         };
         let request = VersionRequest { version: KUBELET_API_VERSION.to_owned() };
+        let deadline = client.settings.deadline.min(CONNECT_DEADLINE);
         let mut refused = None;
         for api in [ApiVersion::V1, ApiVersion::V1Alpha2] {
             client.api = api;
-            match client.call_within(request.clone(), client.settings.connect_deadline).await {
+            match client.call_within(request.clone(), deadline).await {
                 Ok(runtime) => {
                     client.runtime = Arc::new(runtime);
                     return Ok(client);
@@ -114,16 +98,6 @@ impl Client {
             }
         }
         Err(Error::NotCri { path: endpoint.path().into(), detail: refused.unwrap_or_default() })
-    }
-
-    /// The socket.
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
-    /// The version of CRI that is spoken.
-    pub fn api(&self) -> ApiVersion {
-        self.api
     }
 
     /// What the runtime said about itself when it was connected to.
@@ -228,18 +202,6 @@ impl Client {
     pub async fn remove_sandbox(&self, id: &str) -> Result<(), Error> {
         let pod_sandbox_id = named::<RemovePodSandboxRequest>(id)?;
         gone(self.call(RemovePodSandboxRequest { pod_sandbox_id }).await)
-    }
-
-    /// An image by its id, tag or digest, or `None` if the runtime does not have it.
-    ///
-    /// # Errors
-    ///
-    /// As above.
-    pub async fn image(&self, image: &str) -> Result<Option<Image>, Error> {
-        let image = named::<ImageStatusRequest>(image)?;
-        let image = Some(ImageSpec { image, ..ImageSpec::default() });
-        let request = ImageStatusRequest { image, ..ImageStatusRequest::default() };
-        absent(self.call(request).await.map(|answer| answer.image))
     }
 
     /// Removes an image with all its names. Succeeds if it does not exist.

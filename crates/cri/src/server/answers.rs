@@ -1,26 +1,129 @@
-//! What the runtime answers, and what it does to the world: as containerd 1.6 does.
+//! From an HTTP request to what the runtime does and answers: as containerd 1.6 does.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tonic::Status;
+use futures::stream;
+use hyper::body::Incoming;
+use prost::Message;
+use tonic::body::Body;
+use tonic::server::Grpc;
+use tonic::{Request, Response, Status};
+use tonic_prost::ProstCodec;
+use tower::service_fn;
 
-use super::Settings;
-use super::world::{Space, World};
+use super::world::World;
+use super::{Entry, Settings, Shared, fault};
 use crate::messages::*;
 use crate::rpc::Call;
+use crate::{ApiVersion, Rpc};
 
-/// The messages of an answer, or the failure.
+/// The messages of an answer, or the failure. Only streamed lists are answered by several messages.
 type Answered<C> = Result<Vec<<C as Call>::Response>, Status>;
 
-/// A request that the runtime can answer.
-pub(super) trait Answer: Call {
-    /// The id or name that the request is about; empty for lists.
-    fn about(&self) -> String {
-        String::new()
+/// Answers one HTTP request.
+pub(super) async fn dispatch(shared: Arc<Shared>, request: http::Request<Incoming>) -> http::Response<Body> {
+    let path = request.uri().path().to_owned();
+    let served = |(api, rpc): &(ApiVersion, Rpc)| {
+        shared.settings.versions.contains(api) && (!rpc.is_streamed() || shared.settings.stream.is_some())
+    };
+    let refused = || Status::unimplemented(format!("{path} is not served")).into_http();
+    let Some((api, rpc)) = parse(&path).filter(served) else { return refused() };
+    let arrived = Arrived { shared, api, request };
+    match rpc {
+        Rpc::Version => arrived.answer(version, |_| "").await,
+        Rpc::Status => arrived.answer(status, |_| "").await,
+        Rpc::ListPodSandbox => arrived.answer(list_sandboxes, |_| "").await,
+        Rpc::StreamPodSandboxes => arrived.answer(stream_sandboxes, |_| "").await,
+        Rpc::PodSandboxStatus => arrived.answer(sandbox_status, |it| &it.pod_sandbox_id).await,
+        Rpc::StopPodSandbox => arrived.answer(stop_sandbox, |it| &it.pod_sandbox_id).await,
+        Rpc::RemovePodSandbox => arrived.answer(remove_sandbox, |it| &it.pod_sandbox_id).await,
+        Rpc::ListContainers => arrived.answer(list_containers, |_| "").await,
+        Rpc::StreamContainers => arrived.answer(stream_containers, |_| "").await,
+        Rpc::ContainerStatus => arrived.answer(container_status, |it| &it.container_id).await,
+        Rpc::ListContainerStats => arrived.answer(container_stats, |_| "").await,
+        Rpc::StopContainer => arrived.answer(stop_container, |it| &it.container_id).await,
+        Rpc::RemoveContainer => arrived.answer(remove_container, |it| &it.container_id).await,
+        Rpc::ListImages => arrived.answer(list_images, |_| "").await,
+        Rpc::StreamImages => arrived.answer(stream_images, |_| "").await,
+        Rpc::RemoveImage => arrived.answer(remove_image, name_of_image).await,
+        Rpc::ImageFsInfo => arrived.answer(filesystem, |_| "").await,
+        // Pods are put into the world directly.
+        Rpc::RunPodSandbox | Rpc::CreateContainer | Rpc::StartContainer => refused(),
     }
+}
 
-    /// Does what is asked. Only streamed lists are answered by several messages.
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self>;
+/// The call that a path names.
+fn parse(path: &str) -> Option<(ApiVersion, Rpc)> {
+    let versions = [ApiVersion::V1, ApiVersion::V1Alpha2].into_iter();
+    let mut calls = versions.flat_map(|api| Rpc::ALL.iter().map(move |rpc| (api, *rpc)));
+    calls.find(|(api, rpc)| rpc.path(*api) == path)
+}
+
+/// A call that has arrived.
+struct Arrived {
+    shared: Arc<Shared>,
+    api: ApiVersion,
+    request: http::Request<Incoming>,
+}
+
+impl Arrived {
+    /// Answers it. `about` is the id or name that it is about; empty for lists. On the wire, a call with
+    /// one answer is a stream of one message.
+    async fn answer<C: Call>(
+        self,
+        answer: fn(C, &Settings, &mut World) -> Answered<C>,
+        about: fn(&C) -> &str,
+    ) -> http::Response<Body> {
+        let Self { shared, api, request } = self;
+        let mut grpc = Grpc::new(ProstCodec::<C::Response, C>::default());
+        let service = service_fn(move |request: Request<C>| {
+            let shared = Arc::clone(&shared);
+            async move {
+                let request = request.into_inner();
+                let about = about(&request).to_owned();
+                let messages =
+                    carry_out::<C>(&shared, api, &about, |world| answer(request, &shared.settings, world));
+                let messages = messages.await?.into_iter().map(Ok::<_, Status>);
+                Ok::<_, Status>(Response::new(stream::iter(messages)))
+            }
+        });
+        grpc.server_streaming(service, request).await
+    }
+}
+
+/// Carries out a call, with the faults that there are for it, and writes it down.
+async fn carry_out<C: Call>(
+    shared: &Shared,
+    api: ApiVersion,
+    about: &str,
+    answer: impl FnOnce(&mut World) -> Answered<C>,
+) -> Answered<C> {
+    let plan = {
+        let mut state = shared.state();
+        let state = &mut *state;
+        state.journal.push(Entry { rpc: C::RPC, api, about: about.to_owned() });
+        fault::before(&mut state.faults, &mut state.world, C::RPC, about)
+    };
+    if plan.hangs {
+        std::future::pending::<()>().await;
+    }
+    let is_done = plan.restart.is_none_or(|(done, _)| done);
+    let outcome = match plan.fails {
+        Some(status) => Err(status),
+        None if is_done => answer(&mut shared.state().world),
+        None => Ok(Vec::new()),
+    };
+    if let Some((_, down)) = plan.restart {
+        shared.end_connections(Some(down));
+        std::future::pending::<()>().await;
+    }
+    let (messages, limit) = (outcome?, shared.settings.message_limit);
+    let is_too_long = |size: &usize| *size > limit && !C::RPC.is_streamed();
+    match messages.iter().map(Message::encoded_len).find(is_too_long) {
+        Some(size) => Err(Status::resource_exhausted(format!("{size} bytes are more than {limit}"))),
+        None => Ok(messages),
+    }
 }
 
 fn has_labels(labels: &BTreeMap<String, String>, wanted: &BTreeMap<String, String>) -> bool {
@@ -35,60 +138,39 @@ fn in_parts<T: Clone, M>(settings: &Settings, items: &[T], message: impl Fn(Vec<
 
 /// What has this id, or that it does not exist.
 fn find<'a, T>(kind: &str, all: &'a BTreeMap<String, T>, id: &str) -> Result<&'a T, Status> {
-    all.get(id).ok_or_else(|| not_found(kind, id))
+    all.get(id).ok_or_else(|| Status::not_found(format!("{kind} {id:?}: not found")))
 }
 
-fn not_found(kind: &str, id: &str) -> Status {
-    Status::not_found(format!("{kind} {id:?}: not found"))
+fn version(_: VersionRequest, settings: &Settings, _: &mut World) -> Answered<VersionRequest> {
+    Ok(vec![VersionResponse {
+        version: "0.1.0".to_owned(),
+        runtime_name: "containerd".to_owned(),
+        runtime_version: settings.runtime_version.clone(),
+        runtime_api_version: "v1".to_owned(),
+    }])
 }
 
-impl Answer for VersionRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
-        Ok(vec![VersionResponse {
-            version: "0.1.0".to_owned(),
-            runtime_name: "containerd".to_owned(),
-            runtime_version: settings.runtime_version.clone(),
-            runtime_api_version: "v1".to_owned(),
-        }])
-    }
+fn status(_: StatusRequest, settings: &Settings, _: &mut World) -> Answered<StatusRequest> {
+    // A Rust string as JSON; names of images have nothing that differs.
+    let config = format!("{{\"sandboxImage\":{:?}}}", settings.sandbox_image);
+    Ok(vec![StatusResponse { info: [("config".to_owned(), config)].into(), ..StatusResponse::default() }])
 }
 
-impl Answer for StatusRequest {
-    fn answer(self, settings: &Settings, _: &mut World) -> Answered<Self> {
-        let condition = |kind: &str| RuntimeCondition {
-            r#type: kind.to_owned(),
-            status: true,
-            ..RuntimeCondition::default()
-        };
-        let status = RuntimeStatus { conditions: vec![condition("RuntimeReady"), condition("NetworkReady")] };
-        let mut info = BTreeMap::new();
-        if self.verbose {
-            // A Rust string as JSON; names of images have nothing that differs.
-            info.insert("config".to_owned(), format!("{{\"sandboxImage\":{:?}}}", settings.sandbox_image));
-        }
-        let runtime_handlers = match settings.handlers.is_empty() {
-            true => Vec::new(),
-            false => std::iter::once(String::new())
-                .chain(settings.handlers.iter().cloned())
-                .map(|name| RuntimeHandler { name, features: None })
-                .collect(),
-        };
-        Ok(vec![StatusResponse { status: Some(status), info, runtime_handlers, ..StatusResponse::default() }])
-    }
+fn list_sandboxes(
+    request: ListPodSandboxRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<ListPodSandboxRequest> {
+    Ok(vec![ListPodSandboxResponse { items: sandboxes(world, request.filter) }])
 }
 
-impl Answer for ListPodSandboxRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(vec![ListPodSandboxResponse { items: sandboxes(world, self.filter) }])
-    }
-}
-
-impl Answer for StreamPodSandboxesRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(in_parts(settings, &sandboxes(world, self.filter), |pod_sandboxes| StreamPodSandboxesResponse {
-            pod_sandboxes,
-        }))
-    }
+fn stream_sandboxes(
+    request: StreamPodSandboxesRequest,
+    settings: &Settings,
+    world: &mut World,
+) -> Answered<StreamPodSandboxesRequest> {
+    let message = |pod_sandboxes| StreamPodSandboxesResponse { pod_sandboxes };
+    Ok(in_parts(settings, &sandboxes(world, request.filter), message))
 }
 
 fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox> {
@@ -101,79 +183,70 @@ fn sandboxes(world: &World, filter: Option<PodSandboxFilter>) -> Vec<PodSandbox>
     world.sandboxes().filter(fits).cloned().collect()
 }
 
-impl Answer for PodSandboxStatusRequest {
-    fn about(&self) -> String {
-        self.pod_sandbox_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        let sandbox = find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?.clone();
-        let status = PodSandboxStatus {
-            id: sandbox.id,
-            metadata: sandbox.metadata,
-            state: sandbox.state,
-            created_at: sandbox.created_at,
-            labels: sandbox.labels,
-            annotations: sandbox.annotations,
-            runtime_handler: sandbox.runtime_handler,
-            ..PodSandboxStatus::default()
-        };
-        Ok(vec![PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() }])
-    }
+fn sandbox_status(
+    request: PodSandboxStatusRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<PodSandboxStatusRequest> {
+    let sandbox = find("sandbox", &world.sandboxes, &request.pod_sandbox_id)?.clone();
+    let status = PodSandboxStatus {
+        id: sandbox.id,
+        metadata: sandbox.metadata,
+        state: sandbox.state,
+        created_at: sandbox.created_at,
+        labels: sandbox.labels,
+        annotations: sandbox.annotations,
+        ..PodSandboxStatus::default()
+    };
+    Ok(vec![PodSandboxStatusResponse { status: Some(status), ..PodSandboxStatusResponse::default() }])
 }
 
-impl Answer for StopPodSandboxRequest {
-    fn about(&self) -> String {
-        self.pod_sandbox_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        find("sandbox", &world.sandboxes, &self.pod_sandbox_id)?;
-        stop(world, &self.pod_sandbox_id);
-        Ok(vec![StopPodSandboxResponse {}])
-    }
+fn stop_sandbox(
+    request: StopPodSandboxRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<StopPodSandboxRequest> {
+    find("sandbox", &world.sandboxes, &request.pod_sandbox_id)?;
+    stop(world, &request.pod_sandbox_id);
+    Ok(vec![StopPodSandboxResponse {}])
 }
 
-impl Answer for RemovePodSandboxRequest {
-    fn about(&self) -> String {
-        self.pod_sandbox_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        stop(world, &self.pod_sandbox_id);
-        world.remove_sandbox(&self.pod_sandbox_id);
-        Ok(vec![RemovePodSandboxResponse {}])
-    }
+fn remove_sandbox(
+    request: RemovePodSandboxRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<RemovePodSandboxRequest> {
+    stop(world, &request.pod_sandbox_id);
+    world.remove_sandbox(&request.pod_sandbox_id);
+    Ok(vec![RemovePodSandboxResponse {}])
 }
 
 /// Stops a sandbox and kills its containers.
 fn stop(world: &mut World, sandbox: &str) {
-    let containers: Vec<String> = world
-        .containers()
-        .filter(|container| container.pod_sandbox_id == sandbox)
-        .map(|c| c.id.clone())
-        .collect();
-    for container in containers {
-        kill(world, &container);
-    }
+    let of_it = world.containers().filter(|container| container.pod_sandbox_id == sandbox);
+    let ids: Vec<String> = of_it.map(|container| container.id.clone()).collect();
+    ids.iter().for_each(|id| kill(world, id));
     world.set_ready(sandbox, false);
 }
 
-impl Answer for ListContainersRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(vec![ListContainersResponse { containers: containers(settings, world, self.filter) }])
-    }
+fn list_containers(
+    request: ListContainersRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<ListContainersRequest> {
+    Ok(vec![ListContainersResponse { containers: containers(world, request.filter) }])
 }
 
-impl Answer for StreamContainersRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(in_parts(settings, &containers(settings, world, self.filter), |containers| {
-            StreamContainersResponse { containers }
-        }))
-    }
+fn stream_containers(
+    request: StreamContainersRequest,
+    settings: &Settings,
+    world: &mut World,
+) -> Answered<StreamContainersRequest> {
+    let message = |containers| StreamContainersResponse { containers };
+    Ok(in_parts(settings, &containers(world, request.filter), message))
 }
 
-fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter>) -> Vec<Container> {
+fn containers(world: &World, filter: Option<ContainerFilter>) -> Vec<Container> {
     let filter = filter.unwrap_or_default();
     let fits = |container: &&Container| {
         (filter.id.is_empty() || filter.id == container.id)
@@ -181,80 +254,72 @@ fn containers(settings: &Settings, world: &World, filter: Option<ContainerFilter
             && filter.state.is_none_or(|state| state.state == container.state)
             && has_labels(&container.labels, &filter.label_selector)
     };
-    let shown = |container: &Container| {
-        let mut container = container.clone();
-        if settings.image_ids {
-            container.image_id.clone_from(&container.image_ref);
-        }
-        container
+    world.containers().filter(fits).cloned().collect()
+}
+
+fn container_stats(
+    _: ListContainerStatsRequest,
+    settings: &Settings,
+    world: &mut World,
+) -> Answered<ListContainerStatsRequest> {
+    let stats = world.containers.iter().map(|(id, record)| ContainerStats {
+        attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
+        writable_layer: Some(filesystem_usage(settings, record.written)),
+        ..ContainerStats::default()
+    });
+    Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
+}
+
+/// As the kubelet, a caller may name a container by the beginning of its id.
+fn container_status(
+    request: ContainerStatusRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<ContainerStatusRequest> {
+    let beginning = world.containers.range(request.container_id.clone()..).next();
+    let found = beginning.map(|(id, _)| id.clone()).filter(|id| id.starts_with(&request.container_id));
+    let record = find("container", &world.containers, &found.unwrap_or(request.container_id))?;
+    let container = record.container.clone();
+    // By a name for people while the image is there.
+    let named = world.images.get(&container.image_ref).map(|image| &image.image);
+    let image = named
+        .and_then(|image| image.repo_tags.first())
+        .map(|image| ImageSpec { image: image.clone(), ..ImageSpec::default() })
+        .or(container.image);
+    let digest = named.and_then(|image| image.repo_digests.first()).cloned();
+    let status = ContainerStatus {
+        id: container.id,
+        metadata: container.metadata,
+        state: container.state,
+        created_at: container.created_at,
+        image,
+        image_ref: digest.unwrap_or(container.image_ref),
+        labels: container.labels,
+        mounts: record.mounts.clone(),
+        log_path: record.log_path.clone(),
+        ..ContainerStatus::default()
     };
-    world.containers().filter(fits).map(shown).collect()
+    Ok(vec![ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() }])
 }
 
-impl Answer for ListContainerStatsRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        let stats = world.containers.iter().map(|(id, record)| ContainerStats {
-            attributes: Some(ContainerAttributes { id: id.clone(), ..ContainerAttributes::default() }),
-            writable_layer: Some(filesystem_usage(settings, record.written)),
-            ..ContainerStats::default()
-        });
-        Ok(vec![ListContainerStatsResponse { stats: stats.collect() }])
-    }
+fn stop_container(
+    request: StopContainerRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<StopContainerRequest> {
+    find("container", &world.containers, &request.container_id)?;
+    kill(world, &request.container_id);
+    Ok(vec![StopContainerResponse {}])
 }
 
-impl Answer for ContainerStatusRequest {
-    fn about(&self) -> String {
-        self.container_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        let record = find("container", &world.containers, &self.container_id)?;
-        let container = record.container.clone();
-        // By a name for people while the image is there.
-        let named = world.images.get(&container.image_ref).map(|image| &image.image);
-        let image = named
-            .and_then(|image| image.repo_tags.first())
-            .map(|image| ImageSpec { image: image.clone(), ..ImageSpec::default() })
-            .or(container.image);
-        let digest = named.and_then(|image| image.repo_digests.first()).cloned();
-        let status = ContainerStatus {
-            id: container.id,
-            metadata: container.metadata,
-            state: container.state,
-            created_at: container.created_at,
-            image,
-            image_ref: digest.unwrap_or(container.image_ref),
-            labels: container.labels,
-            mounts: record.mounts.clone(),
-            log_path: record.log_path.clone(),
-            ..ContainerStatus::default()
-        };
-        Ok(vec![ContainerStatusResponse { status: Some(status), ..ContainerStatusResponse::default() }])
-    }
-}
-
-impl Answer for StopContainerRequest {
-    fn about(&self) -> String {
-        self.container_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        find("container", &world.containers, &self.container_id)?;
-        kill(world, &self.container_id);
-        Ok(vec![StopContainerResponse {}])
-    }
-}
-
-impl Answer for RemoveContainerRequest {
-    fn about(&self) -> String {
-        self.container_id.clone()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        kill(world, &self.container_id);
-        world.remove_container(&self.container_id);
-        Ok(vec![RemoveContainerResponse {}])
-    }
+fn remove_container(
+    request: RemoveContainerRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<RemoveContainerRequest> {
+    kill(world, &request.container_id);
+    world.remove_container(&request.container_id);
+    Ok(vec![RemoveContainerResponse {}])
 }
 
 /// Kills a container, if there is something to kill.
@@ -266,68 +331,50 @@ fn kill(world: &mut World, id: &str) {
 }
 
 // It has a filter, which containerd ignores.
-impl Answer for ListImagesRequest {
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(vec![ListImagesResponse { images: world.images().cloned().collect() }])
-    }
+fn list_images(_: ListImagesRequest, _: &Settings, world: &mut World) -> Answered<ListImagesRequest> {
+    Ok(vec![ListImagesResponse { images: world.images().cloned().collect() }])
 }
 
-impl Answer for StreamImagesRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        Ok(in_parts(settings, &world.images().cloned().collect::<Vec<_>>(), |images| StreamImagesResponse {
-            images,
-        }))
-    }
+fn stream_images(
+    _: StreamImagesRequest,
+    settings: &Settings,
+    world: &mut World,
+) -> Answered<StreamImagesRequest> {
+    let images: Vec<Image> = world.images().cloned().collect();
+    Ok(in_parts(settings, &images, |images| StreamImagesResponse { images }))
 }
 
-impl Answer for ImageStatusRequest {
-    fn about(&self) -> String {
-        self.image.as_ref().map(|image| image.image.clone()).unwrap_or_default()
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        let image = resolve(world, &self.about()).cloned();
-        Ok(vec![ImageStatusResponse { image, ..ImageStatusResponse::default() }])
-    }
+/// Removes an image by its id, its tag or its digest, with the runtime handler that it was pulled for.
+fn remove_image(
+    request: RemoveImageRequest,
+    _: &Settings,
+    world: &mut World,
+) -> Answered<RemoveImageRequest> {
+    let spec = request.image.unwrap_or_default();
+    let is_it = |image: &&Image| {
+        let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
+        let handler = image.spec.as_ref().map(|spec| spec.runtime_handler.as_str()).unwrap_or_default();
+        names.any(|known| *known == spec.image) && handler == spec.runtime_handler
+    };
+    let found = world.images().find(is_it).map(|image| image.id.clone());
+    found.iter().for_each(|id| world.remove_image(id));
+    Ok(vec![RemoveImageResponse {}])
 }
 
-impl Answer for RemoveImageRequest {
-    /// The image, and the runtime handler if one is named.
-    fn about(&self) -> String {
-        let Some(ImageSpec { image, runtime_handler, .. }) = &self.image else { return String::new() };
-        if runtime_handler.is_empty() { image.clone() } else { format!("{image},{runtime_handler}") }
-    }
-
-    fn answer(self, _: &Settings, world: &mut World) -> Answered<Self> {
-        let image = self.image.unwrap_or_default().image;
-        if let Some(id) = resolve(world, &image).map(|image| image.id.clone()) {
-            world.remove_image(&id);
-        }
-        Ok(vec![RemoveImageResponse {}])
-    }
+fn name_of_image(request: &RemoveImageRequest) -> &str {
+    request.image.as_ref().map_or("", |spec| &spec.image)
 }
 
-impl Answer for ImageFsInfoRequest {
-    fn answer(self, settings: &Settings, world: &mut World) -> Answered<Self> {
-        let usage = filesystem_usage(settings, world.used());
-        Ok(vec![ImageFsInfoResponse { image_filesystems: vec![usage], container_filesystems: Vec::new() }])
-    }
+fn filesystem(_: ImageFsInfoRequest, settings: &Settings, world: &mut World) -> Answered<ImageFsInfoRequest> {
+    let image_filesystems = vec![filesystem_usage(settings, world.used())];
+    Ok(vec![ImageFsInfoResponse { image_filesystems, ..ImageFsInfoResponse::default() }])
 }
 
 /// So much of the file system of the images and containers.
-fn filesystem_usage(settings: &Settings, used: Space) -> FilesystemUsage {
+fn filesystem_usage(settings: &Settings, used: u64) -> FilesystemUsage {
     FilesystemUsage {
         fs_id: Some(FilesystemIdentifier { mountpoint: settings.mountpoint.clone() }),
-        used_bytes: Some(UInt64Value { value: used.bytes }),
-        inodes_used: Some(UInt64Value { value: used.inodes }),
+        used_bytes: Some(UInt64Value { value: used }),
         ..FilesystemUsage::default()
     }
-}
-
-/// An image by its id, its tag or its digest.
-fn resolve<'a>(world: &'a World, name: &str) -> Option<&'a Image> {
-    world.images().find(|image| {
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests).chain([&image.id]);
-        names.any(|known| known == name)
-    })
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::world::World;
 use crate::Rpc;
@@ -26,16 +26,12 @@ pub struct Fault {
 
 /// What goes wrong.
 pub enum Effect {
-    /// The call takes longer.
-    Delay(Duration),
     /// The call is never answered, and never carried out.
     Hang,
     /// The call is refused.
     Fail(Code, String),
     /// Something else happens right before the call.
     Before(Change),
-    /// Something else happens right after the call.
-    After(Change),
     /// The server restarts before it answers.
     Restart {
         /// Whether the call was carried out.
@@ -67,11 +63,6 @@ impl Effect {
     pub fn before(change: impl FnMut(&mut World, &str) + Send + 'static) -> Self {
         Self::Before(Box::new(change))
     }
-
-    /// Something else happens right after the call.
-    pub fn after(change: impl FnMut(&mut World, &str) + Send + 'static) -> Self {
-        Self::After(Box::new(change))
-    }
 }
 
 impl fmt::Debug for Effect {
@@ -83,61 +74,35 @@ impl fmt::Debug for Effect {
 /// A fault, and how many calls have fitted so far.
 #[derive(Debug)]
 pub(super) struct Armed {
-    fault: Fault,
-    seen: usize,
-}
-
-impl From<Fault> for Armed {
-    fn from(fault: Fault) -> Self {
-        Self { fault, seen: 0 }
-    }
+    pub(super) fault: Fault,
+    pub(super) seen: usize,
 }
 
 /// What happens to one call: the effects of all faults together.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    pub(super) delay: Duration,
     pub(super) hangs: bool,
-    pub(super) fails: Option<(Code, String)>,
+    pub(super) fails: Option<Status>,
     pub(super) restart: Option<(bool, Duration)>,
 }
 
 /// Counts a call, makes the changes that come before it, and says what else happens to it.
 pub(super) fn before(faults: &mut [Armed], world: &mut World, rpc: Rpc, about: &str) -> Plan {
     let mut plan = Plan::default();
-    for armed in faults.iter_mut().filter(|armed| armed.fits(rpc, about)) {
-        armed.seen += 1;
-        if !armed.strikes() {
+    for Armed { fault, seen } in faults {
+        if fault.rpc != rpc || fault.about.as_deref().is_some_and(|only| only != about) {
             continue;
         }
-        match &mut armed.fault.effect {
-            Effect::Delay(by) => plan.delay += *by,
+        *seen += 1;
+        if fault.nth.is_some_and(|number| number != *seen) {
+            continue;
+        }
+        match &mut fault.effect {
             Effect::Hang => plan.hangs = true,
-            Effect::Fail(code, message) => plan.fails = Some((*code, message.clone())),
+            Effect::Fail(code, message) => plan.fails = Some(Status::new(*code, message.as_str())),
             Effect::Before(change) => change(world, about),
-            Effect::After(_) => {}
             Effect::Restart { done, down } => plan.restart = Some((*done, *down)),
         }
     }
     plan
-}
-
-/// Makes the changes that come after a call.
-pub(super) fn after(faults: &mut [Armed], world: &mut World, rpc: Rpc, about: &str) {
-    for armed in faults.iter_mut().filter(|armed| armed.fits(rpc, about) && armed.strikes()) {
-        if let Effect::After(change) = &mut armed.fault.effect {
-            change(world, about);
-        }
-    }
-}
-
-impl Armed {
-    fn fits(&self, rpc: Rpc, about: &str) -> bool {
-        self.fault.rpc == rpc && self.fault.about.as_deref().is_none_or(|only| only == about)
-    }
-
-    /// Whether the fault is about the call that was counted last.
-    fn strikes(&self) -> bool {
-        self.fault.nth.is_none_or(|number| self.seen == number)
-    }
 }

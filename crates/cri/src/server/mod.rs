@@ -1,16 +1,15 @@
 //! A container runtime inside the process, with faults on purpose.
 //!
 //! It serves CRI on a unix socket, from a [`World`] in memory: sandboxes, containers, and images with
-//! layers on a disk of limited size. Nothing runs; a container is a state. Faults delay calls, fail
-//! them, change the world around them, or restart the server in the middle of one; a journal has all
-//! calls.
+//! layers on a disk of limited size. Nothing runs; a container is a state. Faults leave calls without
+//! an answer, fail them, change the world before them, or restart the server in the middle of one; a
+//! journal has all calls.
 //!
 //! It does what containerd 1.6 does, also where that is dangerous: it removes a container that runs,
 //! and an image that is in use.
 
 mod answers;
 mod fault;
-mod service;
 mod world;
 
 use std::convert::Infallible;
@@ -29,7 +28,7 @@ use tokio::task::JoinHandle;
 
 pub use fault::{Change, Effect, Fault};
 pub use tonic::Code;
-pub use world::{Disk, DiskUsage, Layer, NewContainer, NewImage, NewSandbox, Space, World};
+pub use world::{Layer, NewContainer, NewImage, NewSandbox, World};
 
 use crate::client::MESSAGE_LIMIT;
 use crate::{ApiVersion, Endpoint, Rpc};
@@ -45,12 +44,8 @@ pub struct Settings {
     pub message_limit: usize,
     /// How many items a part of a streamed list has; without it, streamed lists are not served.
     pub stream: Option<usize>,
-    /// Whether a container in a list has an `image_id`, as with runtimes since Kubernetes 1.30.
-    pub image_ids: bool,
     /// The image of sandboxes, which the verbose status names.
     pub sandbox_image: String,
-    /// The runtime's handlers, apart from the default one.
-    pub handlers: Vec<String>,
     /// Where the file system of the images is mounted.
     pub mountpoint: String,
 }
@@ -62,9 +57,7 @@ impl Default for Settings {
             runtime_version: "1.6.20".to_owned(),
             message_limit: MESSAGE_LIMIT,
             stream: None,
-            image_ids: false,
             sandbox_image: "registry.k8s.io/pause:3.6".to_owned(),
-            handlers: Vec::new(),
             mountpoint: "/var/lib/containerd".to_owned(),
         }
     }
@@ -118,14 +111,14 @@ impl CriServer {
         look(&mut self.shared.state().world)
     }
 
-    /// How full the disk is: what `statvfs` would say.
-    pub fn disk_usage(&self) -> DiskUsage {
-        self.world(|world| world.usage())
+    /// How many bytes of the disk are free.
+    pub fn available(&self) -> u64 {
+        self.world(|world| world.available())
     }
 
     /// Adds a fault. Its calls are counted from now on.
     pub fn fault(&self, fault: Fault) {
-        self.shared.state().faults.push(fault.into());
+        self.shared.state().faults.push(fault::Armed { fault, seen: 0 });
     }
 
     /// Removes all faults.
@@ -148,11 +141,6 @@ impl CriServer {
     /// Forgets the calls so far.
     pub fn clear_journal(&self) {
         self.shared.state().journal.clear();
-    }
-
-    /// Ends all connections, and serves again after a while.
-    pub fn restart(&self, down: Duration) {
-        self.shared.restart(down);
     }
 }
 
@@ -188,11 +176,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections, and closes the socket for a while.
-    fn restart(&self, down: Duration) {
-        self.end_connections(Some(down));
-    }
-
+    /// Ends all connections. To restart, it also closes the socket for a while.
     fn end_connections(&self, down: Option<Duration>) {
         self.ends.send_modify(|(number, closed)| (*number, *closed) = (*number + 1, down));
     }
@@ -238,7 +222,7 @@ async fn serve(shared: Arc<Shared>, stream: UnixStream) {
     let mut ends = shared.ends.subscribe();
     let calls = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, Infallible>(service::dispatch(shared, request).await) }
+        async move { Ok::<_, Infallible>(answers::dispatch(shared, request).await) }
     });
     let mut http = http2::Builder::new(TokioExecutor::new());
     http.initial_stream_window_size(1 << 20).initial_connection_window_size(1 << 20);

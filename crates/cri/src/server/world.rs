@@ -1,17 +1,16 @@
 //! What the runtime has: sandboxes, containers, images and a disk.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-use tokio::time::Instant;
 
 use crate::messages::*;
 
 /// What the runtime has. Everything can be looked at and changed at any time.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    /// The disk of images and containers.
-    pub disk: Disk,
+    /// The size in bytes of the disk of images and containers.
+    pub capacity: u64,
+    /// The bytes of it that are taken by something else.
+    pub other: u64,
     pub(super) containers: BTreeMap<String, ContainerRecord>,
     pub(super) sandboxes: BTreeMap<String, PodSandbox>,
     pub(super) images: BTreeMap<String, ImageRecord>,
@@ -24,7 +23,7 @@ pub(super) struct ContainerRecord {
     pub(super) container: Container,
     pub(super) mounts: Vec<Mount>,
     pub(super) log_path: String,
-    pub(super) written: Space,
+    pub(super) written: u64,
     layers: Vec<Layer>,
 }
 
@@ -61,8 +60,6 @@ pub struct NewSandbox {
     pub created_at: i64,
     /// Its annotations.
     pub annotations: BTreeMap<String, String>,
-    /// The runtime handler that runs it.
-    pub handler: String,
 }
 
 /// A container to add.
@@ -84,14 +81,23 @@ pub struct NewContainer {
     pub image_volumes: Vec<String>,
     /// The path of its log.
     pub log_path: String,
-    /// What it has written.
-    pub written: Space,
+    /// How many bytes it has written.
+    pub written: u64,
+}
+
+impl NewSandbox {
+    /// A ready sandbox of a pod.
+    pub fn of(namespace: &str, name: &str, uid: &str) -> Self {
+        let (namespace, name, uid) = (namespace.to_owned(), name.to_owned(), uid.to_owned());
+        let pod = PodSandboxMetadata { name, uid, namespace, attempt: 0 };
+        Self { pod, created_at: 1, ..Self::default() }
+    }
 }
 
 impl World {
-    /// An empty world with a disk.
-    pub fn new(disk: Disk) -> Self {
-        Self { disk, ..Self::default() }
+    /// An empty world with a disk of so many bytes.
+    pub fn new(capacity: u64) -> Self {
+        Self { capacity, ..Self::default() }
     }
 
     /// Adds an image, and returns its id.
@@ -126,7 +132,7 @@ impl World {
             created_at: new.created_at,
             labels,
             annotations: new.annotations,
-            runtime_handler: new.handler,
+            ..PodSandbox::default()
         };
         self.sandboxes.insert(id.clone(), sandbox);
         id
@@ -165,13 +171,8 @@ impl World {
     /// Adds the pod `default/web` with a container that has ended so many times, without a log. Returns
     /// the ids, the oldest first.
     pub fn add_crashed(&mut self, image: &str, times: u32) -> Vec<String> {
-        let pod = PodSandboxMetadata {
-            name: "web".to_owned(),
-            uid: "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10".to_owned(),
-            namespace: "default".to_owned(),
-            attempt: 0,
-        };
-        let sandbox = self.add_sandbox(NewSandbox { pod, created_at: 1, ..NewSandbox::default() });
+        let sandbox = NewSandbox::of("default", "web", "0b7b9c1e-3a52-4a44-9d8e-0d5b1a3a8f10");
+        let sandbox = self.add_sandbox(sandbox);
         let ended = |attempt: u32| NewContainer {
             sandbox: sandbox.clone(),
             name: "app".to_owned(),
@@ -216,69 +217,31 @@ impl World {
 
     /// Removes a container, whatever its state is.
     pub fn remove_container(&mut self, id: &str) {
-        self.free(|world| _ = world.containers.remove(id));
+        self.containers.remove(id);
     }
 
     /// Removes a sandbox with its containers.
     pub fn remove_sandbox(&mut self, id: &str) {
-        let containers: Vec<String> = self
-            .containers()
-            .filter(|container| container.pod_sandbox_id == id)
-            .map(|c| c.id.clone())
-            .collect();
-        for container in containers {
-            self.remove_container(&container);
-        }
+        self.containers.retain(|_, record| record.container.pod_sandbox_id != id);
         self.sandboxes.remove(id);
     }
 
     /// Removes an image. Containers keep its layers.
     pub fn remove_image(&mut self, id: &str) {
-        self.free(|world| _ = world.images.remove(id));
+        self.images.remove(id);
     }
 
-    /// Removes something. What it had is free after the disk's delay.
-    fn free(&mut self, remove: impl FnOnce(&mut Self)) {
-        let before = self.held();
-        remove(self);
-        let (now, after) = (Instant::now(), self.held());
-        self.disk.leaving.retain(|(until, _)| *until > now);
-        if !self.disk.delay.is_zero() {
-            let freed = Space {
-                bytes: before.bytes.saturating_sub(after.bytes),
-                inodes: before.inodes.saturating_sub(after.inodes),
-            };
-            self.disk.leaving.push((now + self.disk.delay, freed));
-        }
-    }
-
-    /// What images and containers have. A layer of several counts once.
-    fn held(&self) -> Space {
+    /// How many bytes images and containers have. A layer of several counts once.
+    pub(super) fn used(&self) -> u64 {
         let of_containers = self.containers.values().flat_map(|record| &record.layers);
         let layers = self.images.values().flat_map(|record| &record.layers).chain(of_containers);
-        let layers: BTreeMap<&str, Space> = layers
-            .map(|layer| (layer.digest.as_str(), Space { bytes: layer.bytes, inodes: layer.inodes }))
-            .collect();
-        let written = self.containers.values().map(|record| record.written);
-        layers.into_values().chain(written).fold(Space::default(), Space::plus)
+        let layers: BTreeMap<&str, u64> = layers.map(|layer| (layer.digest.as_str(), layer.bytes)).collect();
+        layers.into_values().chain(self.containers.values().map(|record| record.written)).sum()
     }
 
-    /// What the runtime uses, what it has not freed yet included.
-    pub(super) fn used(&self) -> Space {
-        let now = Instant::now();
-        let leaving = self.disk.leaving.iter().filter(|(until, _)| *until > now).map(|(_, space)| *space);
-        leaving.fold(self.held(), Space::plus)
-    }
-
-    /// How full the disk is now: what `statvfs` would say.
-    pub fn usage(&self) -> DiskUsage {
-        let used = self.disk.other.plus(self.used());
-        DiskUsage {
-            capacity: self.disk.capacity,
-            available: self.disk.capacity.saturating_sub(used.bytes),
-            inodes: self.disk.inodes,
-            inodes_available: self.disk.inodes.saturating_sub(used.inodes),
-        }
+    /// How many bytes of the disk are free.
+    pub fn available(&self) -> u64 {
+        self.capacity.saturating_sub(self.other + self.used())
     }
 
     /// A new id, which looks as those of containerd do: any beginning tells it from most others.
@@ -303,65 +266,4 @@ pub struct Layer {
     pub digest: String,
     /// Its size.
     pub bytes: u64,
-    /// How many inodes it takes.
-    pub inodes: u64,
-}
-
-/// How full a disk is, as `statvfs` says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskUsage {
-    /// The size in bytes.
-    pub capacity: u64,
-    /// What is left of it.
-    pub available: u64,
-    /// The number of inodes.
-    pub inodes: u64,
-    /// What is left of them.
-    pub inodes_available: u64,
-}
-
-/// A disk.
-#[derive(Clone, Debug)]
-pub struct Disk {
-    /// The size in bytes.
-    pub capacity: u64,
-    /// The number of inodes.
-    pub inodes: u64,
-    /// What is taken by something else than the runtime.
-    pub other: Space,
-    /// How long it takes until what was removed is free.
-    pub delay: Duration,
-    /// What was removed, and when it is free.
-    leaving: Vec<(Instant, Space)>,
-}
-
-/// Bytes and inodes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
-    /// Bytes.
-    pub bytes: u64,
-    /// Inodes.
-    pub inodes: u64,
-}
-
-impl Space {
-    fn plus(self, other: Self) -> Self {
-        Self {
-            bytes: self.bytes.saturating_add(other.bytes),
-            inodes: self.inodes.saturating_add(other.inodes),
-        }
-    }
-}
-
-impl Default for Disk {
-    fn default() -> Self {
-        Self::new(100 << 30, 10_000_000)
-    }
-}
-
-impl Disk {
-    /// An empty disk.
-    pub fn new(capacity: u64, inodes: u64) -> Self {
-        Self { capacity, inodes, other: Space::default(), delay: Duration::ZERO, leaving: Vec::new() }
-    }
 }

@@ -1,9 +1,9 @@
 //! Images as files, in the format of `docker save`, for `ctr images import`.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::json;
 
@@ -44,19 +44,26 @@ impl Archive {
     ///
     /// # Errors
     ///
-    /// The file cannot be written, or there is no `sha256sum`.
+    /// The file cannot be written, or there is no `tar` or `sha256sum`.
     pub fn write(&self, directory: &Path) -> io::Result<PathBuf> {
-        let mut layers = Vec::new();
-        for layer in &self.layers {
-            let mut files = Tar::default();
-            match layer {
-                Layer::Program => files.file("busybox", 0o755, &fs::read(BUSYBOX)?),
-                Layer::Ballast { name, bytes } => files.file(name, 0o644, &vec![b'x'; *bytes]),
-            }
-            layers.push(files.finish());
+        let name = self.name.replace(['/', ':'], "-");
+        let content = directory.join(&name);
+        fs::create_dir(&content)?;
+        let (mut names, mut digests) = (Vec::new(), Vec::new());
+        for (at, layer) in self.layers.iter().enumerate() {
+            let file = match layer {
+                Layer::Program => "busybox",
+                Layer::Ballast { name, bytes } => {
+                    fs::write(content.join(name), vec![b'x'; *bytes])?;
+                    name
+                }
+            };
+            let from = if *layer == Layer::Program { Path::new("/bin") } else { &content };
+            let archive = format!("layer{at}.tar");
+            tar(&content.join(&archive), from, &[file])?;
+            digests.push(format!("sha256:{}", digest(&content.join(&archive))?));
+            names.push(archive);
         }
-        let digests = layers.iter().map(|layer| digest(layer)).collect::<io::Result<Vec<_>>>()?;
-        let names: Vec<String> = (0..layers.len()).map(|at| format!("layer{at}.tar")).collect();
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
@@ -70,64 +77,29 @@ impl Archive {
             "rootfs": { "type": "layers", "diff_ids": digests },
         });
         let manifest = json!([{ "Config": "config.json", "RepoTags": [self.name], "Layers": names }]);
-        let mut archive = Tar::default();
-        for (name, layer) in names.iter().zip(&layers) {
-            archive.file(name, 0o644, layer);
-        }
-        archive.file("config.json", 0o644, config.to_string().as_bytes());
-        archive.file("manifest.json", 0o644, manifest.to_string().as_bytes());
-        let path = directory.join(format!("{}.tar", self.name.replace(['/', ':'], "-")));
-        fs::write(&path, archive.finish())?;
+        fs::write(content.join("config.json"), config.to_string())?;
+        fs::write(content.join("manifest.json"), manifest.to_string())?;
+        let mut files: Vec<&str> = names.iter().map(String::as_str).collect();
+        files.extend(["config.json", "manifest.json"]);
+        let path = directory.join(format!("{name}.tar"));
+        tar(&path, &content, &files)?;
+        fs::remove_dir_all(content)?;
         Ok(path)
     }
 }
 
-/// The digest of a layer.
-fn digest(bytes: &[u8]) -> io::Result<String> {
-    let mut child = Command::new("sha256sum")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        input.write_all(bytes)?;
-    }
-    let output = child.wait_with_output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let sum = text.split_whitespace().next().filter(|sum| sum.len() == 64);
-    Ok(format!("sha256:{}", sum.ok_or_else(|| io::Error::other("sha256sum failed"))?))
+/// Makes an archive of files in a directory: the same for the same files, whenever it is made.
+fn tar(archive: &Path, from: &Path, files: &[&str]) -> io::Result<()> {
+    let mut command = Command::new("tar");
+    command.arg("--create").arg("--file").arg(archive).arg("--directory").arg(from).args(files);
+    command.args(["--mtime=@0", "--owner=0", "--group=0", "--numeric-owner", "--dereference"]);
+    let status = command.status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("tar: {status}"))) }
 }
 
-/// An archive of plain files.
-#[derive(Default)]
-struct Tar(Vec<u8>);
-
-impl Tar {
-    const BLOCK: usize = 512;
-
-    fn file(&mut self, name: &str, mode: u32, content: &[u8]) {
-        let mut header = [0; Self::BLOCK];
-        let mut put = |at: usize, text: &str| header[at..at + text.len()].copy_from_slice(text.as_bytes());
-        put(0, name.get(..100).unwrap_or(name));
-        put(100, &format!("{mode:07o}"));
-        put(108, "0000000");
-        put(116, "0000000");
-        put(124, &format!("{:011o}", content.len()));
-        put(136, "00000000000");
-        // The sum counts itself as spaces.
-        put(148, "        ");
-        put(156, "0");
-        put(257, "ustar\x0000");
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        self.0.extend(header);
-        self.0.extend(content);
-        self.0.resize(self.0.len().next_multiple_of(Self::BLOCK), 0);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        // Two empty blocks end it.
-        self.0.resize(self.0.len() + 2 * Self::BLOCK, 0);
-        self.0
-    }
+fn digest(file: &Path) -> io::Result<String> {
+    let output = Command::new("sha256sum").arg(file).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let sum = text.split_whitespace().next().filter(|sum| sum.len() == 64);
+    sum.map(str::to_owned).ok_or_else(|| io::Error::other("sha256sum failed"))
 }

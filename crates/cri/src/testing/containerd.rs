@@ -64,7 +64,9 @@ fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("containers need root".to_owned());
     }
-    for program in ["containerd", "containerd-shim-runc-v2", "ctr", "runc", "unshare", "mount", "sha256sum"] {
+    for program in
+        ["containerd", "containerd-shim-runc-v2", "ctr", "runc", "unshare", "mount", "sha256sum", "tar"]
+    {
         let found =
             Command::new("sh").args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null()).status();
         if !found.is_ok_and(|status| status.success()) {
@@ -82,21 +84,6 @@ fn missing() -> Option<String> {
     None
 }
 
-/// What a containerd is started with.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The size in bytes of the file system that holds images and containers, in memory.
-    pub disk: u64,
-    /// How the client behaves that the harness uses itself.
-    pub client: Settings,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self { disk: 256 * 1024 * 1024, client: Settings::default() }
-    }
-}
-
 /// A containerd that runs until this value is dropped.
 #[derive(Debug)]
 pub struct Containerd {
@@ -105,16 +92,16 @@ pub struct Containerd {
     commands: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     endpoint: Endpoint,
-    options: Options,
 }
 
 impl Containerd {
-    /// Starts containerd with an image for sandboxes.
+    /// Starts containerd with an image for sandboxes. `disk` is the size in bytes of the file system that holds
+    /// images and containers, in memory.
     ///
     /// # Errors
     ///
     /// Something is [`missing`], or containerd does not start; then the error has the end of its log.
-    pub async fn start(options: Options) -> io::Result<Self> {
+    pub async fn start(disk: u64) -> io::Result<Self> {
         let directory = temporary_directory()?;
         for name in ["root", "state", "cni", "images", "logs"] {
             fs::create_dir(directory.join(name))?;
@@ -123,7 +110,7 @@ impl Containerd {
         let mut shell = Command::new("sh")
             .args(["-c", SCRIPT, "kube-gc-containerd"])
             .arg(&directory)
-            .arg(options.disk.to_string())
+            .arg(disk.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // Ctrl-C ends the test, and thereby this; it would not clean up if it was hit itself.
@@ -133,8 +120,8 @@ impl Containerd {
         let answers = shell.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
         let endpoint = Endpoint::parse(&directory.join("containerd.sock").to_string_lossy())
             .map_err(io::Error::other)?;
-        let mut containerd =
-            Self { directory, shell, commands, answers: BufReader::new(answers), endpoint, options };
+        let answers = BufReader::new(answers);
+        let mut containerd = Self { directory, shell, commands, answers, endpoint };
         containerd.answer("started")?;
         containerd.wait().await?;
         containerd.import(&Archive { name: PAUSE.to_owned(), layers: vec![super::Layer::Program] }).await?;
@@ -167,7 +154,7 @@ impl Containerd {
     ///
     /// As of [`Client::connect`].
     pub async fn client(&self) -> Result<Client, crate::Error> {
-        Client::connect(&self.endpoint, self.options.client.clone()).await
+        Client::connect(&self.endpoint, Settings::default()).await
     }
 
     /// Imports an image, and waits until the runtime lists it.
@@ -182,13 +169,16 @@ impl Containerd {
         fs::remove_file(file)?;
         let client = self.client().await.map_err(io::Error::other)?;
         let deadline = Instant::now() + APPEAR;
-        while client.image(&archive.name).await.map_err(io::Error::other)?.is_none() {
+        loop {
+            let images = client.all_images().await.map_err(io::Error::other)?;
+            if images.iter().any(|image| image.repo_tags.contains(&archive.name)) {
+                return Ok(());
+            }
             if Instant::now() > deadline {
                 return Err(io::Error::other(format!("{} was imported and does not appear", archive.name)));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        Ok(())
     }
 
     /// Runs `ctr` in the namespace of Kubernetes, and returns what it prints.

@@ -11,6 +11,6 @@ mod kubelet;
 mod pods;
 
 pub use archive::{Archive, Layer};
-pub use containerd::{Containerd, Options, can_run};
+pub use containerd::{Containerd, can_run};
 pub use kubelet::{Kubelet, KubeletOutcome, KubeletPass, KubeletRules};
-pub use pods::{ContainerSpec, Pod};
+pub use pods::Pod;

@@ -13,33 +13,15 @@ pub struct Pod {
     sandbox: String,
 }
 
-/// A container to create.
-#[derive(Clone, Debug)]
-pub struct ContainerSpec<'a> {
-    /// Its name in the pod.
-    pub name: &'a str,
-    /// How often it was created before.
-    pub attempt: u32,
-    /// Its image, by name or id.
-    pub image: &'a str,
-    /// What it runs.
-    pub command: &'a [&'a str],
-}
-
 impl Pod {
-    /// Creates a pod's sandbox and starts it. Its logs go below a directory like `/var/log/pods`.
+    /// Creates the sandbox of the pod `default/web` and starts it. Its logs go below a directory like
+    /// `/var/log/pods`.
     ///
     /// # Errors
     ///
     /// The runtime failed.
-    pub async fn start(
-        client: &Client,
-        logs: &Path,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-        attempt: u32,
-    ) -> Result<Self, Error> {
+    pub async fn start(client: &Client, logs: &Path) -> Result<Self, Error> {
+        let (namespace, name, uid) = ("default", "web", "uid-web");
         let labels = [(POD_NAMESPACE, namespace), (POD_NAME, name), (POD_UID, uid)];
         let annotations = [(CONFIG_SOURCE, "api")];
         let config = PodSandboxConfig {
@@ -47,7 +29,7 @@ impl Pod {
                 name: name.to_owned(),
                 uid: uid.to_owned(),
                 namespace: namespace.to_owned(),
-                attempt,
+                attempt: 0,
             }),
             log_directory: logs.join(format!("{namespace}_{name}_{uid}")).to_string_lossy().into_owned(),
             labels: map(&labels),
@@ -75,20 +57,27 @@ impl Pod {
         &self.sandbox
     }
 
-    /// Creates a container, and returns its id.
+    /// Creates a container of an image, by its name in the pod, how often it was created before, and what it
+    /// runs. Returns its id.
     ///
     /// # Errors
     ///
     /// The runtime failed.
-    pub async fn create(&self, client: &Client, spec: &ContainerSpec<'_>) -> Result<String, Error> {
+    pub async fn create(
+        &self,
+        client: &Client,
+        image: &str,
+        (name, attempt): (&str, u32),
+        command: &[&str],
+    ) -> Result<String, Error> {
         let mut labels = self.config.labels.clone();
-        labels.insert(CONTAINER_NAME.to_owned(), spec.name.to_owned());
+        labels.insert(CONTAINER_NAME.to_owned(), name.to_owned());
         let config = ContainerConfig {
-            metadata: Some(ContainerMetadata { name: spec.name.to_owned(), attempt: spec.attempt }),
-            image: Some(ImageSpec { image: spec.image.to_owned(), ..ImageSpec::default() }),
-            command: spec.command.iter().map(|word| (*word).to_owned()).collect(),
+            metadata: Some(ContainerMetadata { name: name.to_owned(), attempt }),
+            image: Some(ImageSpec { image: image.to_owned(), ..ImageSpec::default() }),
+            command: command.iter().map(|word| (*word).to_owned()).collect(),
             labels,
-            log_path: format!("{}/{}.log", spec.name, spec.attempt),
+            log_path: format!("{name}/{attempt}.log"),
             ..ContainerConfig::default()
         };
         let request = CreateContainerRequest {
@@ -99,13 +88,19 @@ impl Pod {
         Ok(Box::pin(client.call(request)).await?.container_id)
     }
 
-    /// Creates a container and starts it, and returns its id.
+    /// The same, and starts it.
     ///
     /// # Errors
     ///
     /// The runtime failed.
-    pub async fn run(&self, client: &Client, spec: &ContainerSpec<'_>) -> Result<String, Error> {
-        let container_id = Box::pin(self.create(client, spec)).await?;
+    pub async fn run(
+        &self,
+        client: &Client,
+        image: &str,
+        identity: (&str, u32),
+        command: &[&str],
+    ) -> Result<String, Error> {
+        let container_id = Box::pin(self.create(client, image, identity, command)).await?;
         client.call(StartContainerRequest { container_id: container_id.clone() }).await?;
         Ok(container_id)
     }

@@ -9,21 +9,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use kube_gc_cri::client::{Operation, PodKey};
+use kube_gc_cri::client::PodKey;
 use kube_gc_cri::messages::*;
-use kube_gc_cri::server::{
-    CriServer, Disk, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, World,
-};
+use kube_gc_cri::server::{CriServer, Effect, Fault, NewContainer, NewImage, NewSandbox, Settings, World};
 use kube_gc_cri::{ApiVersion, Client, Endpoint, Error, Rpc, client};
 use tonic::Code;
 
 /// Deadlines that a test can wait for.
 fn hasty() -> client::Settings {
-    client::Settings {
-        deadline: Duration::from_millis(400),
-        connect_deadline: Duration::from_millis(400),
-        ..client::Settings::default()
-    }
+    client::Settings { deadline: Duration::from_millis(400), ..client::Settings::default() }
 }
 
 async fn connect(server: &CriServer) -> Result<Client, Error> {
@@ -32,18 +26,13 @@ async fn connect(server: &CriServer) -> Result<Client, Error> {
 
 /// A world of pods, two to a namespace, each with a running container and some dead ones.
 fn pods(number: usize, dead: usize) -> (World, Vec<PodKey>) {
-    let mut world = World::new(Disk::default());
+    let mut world = World::default();
     let image = world.add_image(NewImage { tags: vec!["app:1".to_owned()], ..NewImage::default() });
     let mut keys = Vec::new();
     for at in 0..number {
         let key = PodKey { namespace: format!("namespace-{}", at / 2), uid: format!("uid-{at}") };
-        let pod = PodSandboxMetadata {
-            name: format!("pod-{at:0>200}"),
-            uid: key.uid.clone(),
-            namespace: key.namespace.clone(),
-            attempt: 0,
-        };
-        let sandbox = world.add_sandbox(NewSandbox { pod, ..NewSandbox::default() });
+        let name = format!("pod-{at:0>200}");
+        let sandbox = world.add_sandbox(NewSandbox::of(&key.namespace, &name, &key.uid));
         for attempt in 0..=dead {
             let is_last = attempt == dead;
             world.add_container(NewContainer {
@@ -83,7 +72,6 @@ async fn v1_is_preferred_and_v1alpha2_is_spoken_where_there_is_nothing_else() ->
         let (world, _) = pods(1, 0);
         let server = CriServer::start(Settings { versions, ..Settings::default() }, world)?;
         let client = connect(&server).await?;
-        assert_eq!(client.api(), spoken);
         assert_eq!(client.runtime().runtime_name, "containerd");
         assert_eq!(client.containers(None).await?.len(), 1);
         assert!(server.journal().iter().all(|entry| entry.api == spoken));
@@ -150,7 +138,7 @@ async fn every_call_has_a_deadline() -> Result<()> {
     assert_eq!(client.all_images().await.err(), Some(late(Rpc::ListImages)));
     assert_eq!(client.container("x").await.err(), Some(late(Rpc::ContainerStatus)));
     assert_eq!(client.remove_image(image).await.err(), Some(late(Rpc::RemoveImage)));
-    assert!(client.remove_container("x").await.is_err_and(|error| error.outcome_is_unknown()));
+    assert!(client.remove_container("x").await.is_err_and(|error| error.is_unanswered()));
     // Stopping has its grace period on top.
     let after = Duration::from_millis(1400);
     let stopped = client.stop_container("x", Duration::from_secs(1)).await;
@@ -165,7 +153,6 @@ async fn a_refusal_has_the_runtimes_words_and_what_is_missing_is_no_error() -> R
     let client = connect(&server).await?;
     assert_eq!(client.container("absent").await?, None);
     assert_eq!(client.sandbox("absent").await?, None);
-    assert_eq!(client.image("absent").await?, None);
     client.remove_container("absent").await?;
     client.stop_container("absent", Duration::ZERO).await?;
     client.stop_sandbox("absent").await?;
@@ -242,19 +229,17 @@ async fn a_restart_ends_a_call_and_the_next_one_connects_again() -> Result<()> {
 async fn every_call_is_counted() -> Result<()> {
     let (world, _) = pods(1, 0);
     let server = CriServer::start(Settings::default(), world)?;
-    let seen: Arc<Mutex<Vec<(Rpc, &str)>>> = Arc::default();
+    let seen: Arc<Mutex<Vec<(Rpc, bool)>>> = Arc::default();
     let into = Arc::clone(&seen);
-    let observer = move |operation: &Operation<'_>| {
-        let outcome = operation.outcome.err().map_or("success", Error::reason);
-        into.lock().expect("not poisoned").push((operation.rpc, outcome));
-        assert!(operation.elapsed < Duration::from_secs(60));
+    let observer = move |rpc, failed, elapsed| {
+        assert!(elapsed < Duration::from_secs(60));
+        into.lock().expect("not poisoned").push((rpc, failed));
     };
     let settings = client::Settings { observer: Some(Arc::new(observer)), ..client::Settings::default() };
     let client = Client::connect(server.endpoint(), settings).await?;
     client.containers(None).await?;
     client.container("absent").await?;
-    let expected =
-        [(Rpc::Version, "success"), (Rpc::ListContainers, "success"), (Rpc::ContainerStatus, "not_found")];
+    let expected = [(Rpc::Version, false), (Rpc::ListContainers, false), (Rpc::ContainerStatus, true)];
     assert_eq!(*seen.lock().expect("not poisoned"), expected);
     Ok(())
 }

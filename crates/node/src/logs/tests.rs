@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::PodView;
-use crate::testing::{NOW, container, listed, log_directory, pod, proof, sandbox, symlink, uid};
-use crate::view::{Answer, Extent};
+use crate::testing::{NOW, container, listed, log_directory, proof, sandbox, symlink, uid};
+use crate::view::Answer;
 
 fn roots() -> LogRoots {
     Rules::default().roots
@@ -16,41 +16,29 @@ fn c8_a_log_is_in_the_directory_of_its_pod() {
         (file.directories.as_slice(), &*file.name),
         (&["ns_web_u1".to_owned(), "app".to_owned()][..], "0.log")
     );
-    assert!(c8_log_file("/var/log/pods/u1/app_0.log", "u1", &roots()).is_ok());
+    assert!(c8_log_file("/var/log/pods/u1/app_0.log", "u1", &roots()).is_some());
 }
 
 #[test]
 fn c8_no_other_path_is_touched() {
-    for (path, expected) in [
-        ("", BadPath::Empty),
-        ("*", BadPath::Outside),
-        ("/etc/passwd", BadPath::Outside),
-        ("/var/log/pods", BadPath::Outside),
-        ("/var/log/pods/", BadPath::Outside),
-        ("/var/log/pods/ns_web_u1", BadPath::Outside),
-        ("/var/log/pods/ns_web_u1/", BadPath::Outside),
-        ("/var/log/pods/ns_web_u1/../../../../etc/passwd", BadPath::Outside),
-        ("/var/log/pods/./0.log", BadPath::Outside),
-        ("/var/log/pods//ns_web_u1/0.log", BadPath::Outside),
-        ("/var/log/podsx/ns_web_u1/0.log", BadPath::Outside),
-        ("var/log/pods/ns_web_u1/0.log", BadPath::Outside),
-        ("/var/log/pods/ns_web_u1/a\0b", BadPath::Outside),
-        ("/var/log/pods/ns_web_u2/app/0.log", BadPath::OtherPod),
+    for path in [
+        "",
+        "*",
+        "/etc/passwd",
+        "/var/log/pods",
+        "/var/log/pods/",
+        "/var/log/pods/ns_web_u1",
+        "/var/log/pods/ns_web_u1/",
+        "/var/log/pods/ns_web_u1/../../../../etc/passwd",
+        "/var/log/pods/./0.log",
+        "/var/log/pods//ns_web_u1/0.log",
+        "/var/log/podsx/ns_web_u1/0.log",
+        "var/log/pods/ns_web_u1/0.log",
+        "/var/log/pods/ns_web_u1/a\0b",
+        "/var/log/pods/ns_web_u2/app/0.log",
+        &format!("/var/log/pods/ns_web_u1/{}/0.log", "a/".repeat(4096)),
     ] {
-        assert_eq!(c8_log_file(path, "u1", &roots()), Err(expected), "{path:?}");
-    }
-    let long = format!("/var/log/pods/ns_web_u1/{}/0.log", "a/".repeat(4096));
-    assert_eq!(c8_log_file(&long, "u1", &roots()), Err(BadPath::Outside));
-}
-
-#[test]
-fn c8_rotated_logs_go_with_theirs_and_no_others() {
-    let file = c8_log_file("/var/log/pods/ns_web_u1/app/1.log", "u1", &roots()).unwrap();
-    for name in ["1.log", "1.log.20240102-030405", "1.log.20240102-030405.gz"] {
-        assert!(file.includes(name), "{name}");
-    }
-    for name in ["", ".", "..", "0.log", "10.log", "1.logs", "11.log", "1.log/x", "1.log.\0"] {
-        assert!(!file.includes(name), "{name}");
+        assert_eq!(c8_log_file(path, "u1", &roots()), None, "{path:?}");
     }
 }
 
@@ -72,11 +60,11 @@ fn c8_the_legacy_symlink_has_pod_namespace_container_and_id() {
 #[test]
 fn l1_names_have_three_parts_or_only_a_uid() {
     assert_eq!(parse_directory("ns_web_u1").named(), Some(("ns", "web", "u1")));
-    assert_eq!(parse_directory("u1").uid(), "u1");
+    assert_eq!(parse_directory("u1").uid, "u1");
     assert_eq!(parse_directory("u1").named(), None);
     assert_eq!(parse_directory("a_b_c_d").named(), None);
     assert_eq!(parse_directory("a_b").named(), None);
-    assert_eq!(parse_directory("").uid(), "");
+    assert_eq!(parse_directory("").uid, "");
 }
 
 fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Decision {
@@ -86,30 +74,17 @@ fn l1_of(runtime: &RuntimeView, view: &PodView, directory: LogDirectory) -> Deci
 }
 
 #[test]
-fn l1_the_directory_of_a_pod_that_is_gone_goes() {
-    let gone = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    let runtime = RuntimeView::default();
-    assert!(l1_of(&runtime, &gone, log_directory(1)).removes);
-    assert!(!l1_of(&runtime, &listed(vec![pod(1)], vec![]), log_directory(1)).removes);
-    assert!(!l1_of(&runtime, &listed(vec![], vec![]), log_directory(1)).removes);
-    assert!(!l1_of(&runtime, &PodView::None, log_directory(1)).removes);
-}
-
-#[test]
-fn l1_it_stays_while_something_runs_or_changes_or_may_be_missing() {
+fn l1_it_stays_while_something_runs_or_changes() {
     let gone = listed(vec![], vec![proof(1, Answer::NotFound)]);
     let mut running = container("c", &uid(1), "web", "a");
     running.state = ContainerState::Running;
     let runtime = RuntimeView { containers: vec![running], ..RuntimeView::default() };
     assert_eq!(l1_of(&runtime, &gone, log_directory(1)).rule, Rule::Safety1);
     let ready = RuntimeView { sandboxes: vec![sandbox("s", &uid(1))], ..RuntimeView::default() };
-    let known_elsewhere = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert!(!l1_of(&ready, &known_elsewhere, log_directory(1)).removes);
+    assert!(!l1_of(&ready, &gone, log_directory(1)).removes);
     let mut fresh = log_directory(1);
     fresh.modified = NOW.minus(Duration::from_secs(299));
     assert_eq!(l1_of(&RuntimeView::default(), &gone, fresh).rule, Rule::L1);
-    let slice = RuntimeView { containers_extent: Extent::Slice, ..RuntimeView::default() };
-    assert_eq!(l1_of(&slice, &gone, log_directory(1)).rule, Rule::B1);
 }
 
 #[test]
@@ -130,22 +105,6 @@ fn l2_of(runtime: &RuntimeView, link: LogSymlink) -> Decision {
 }
 
 #[test]
-fn l2_a_symlink_that_leads_nowhere_goes_unless_its_container_has_not_exited() {
-    let link = symlink("web_ns_app-0123456789ab.log", SymlinkState::Dangling);
-    let mut runtime = RuntimeView::default();
-    assert!(l2_of(&runtime, link.clone()).removes);
-    runtime.containers.push(container("0123456789abcdef", &uid(1), "app", "a"));
-    assert!(l2_of(&runtime, link.clone()).removes);
-    for state in [ContainerState::Running, ContainerState::Created, ContainerState::Unknown] {
-        runtime.containers[0].state = state;
-        assert!(!l2_of(&runtime, link.clone()).removes, "{state:?}");
-    }
-    runtime.containers.clear();
-    runtime.containers_extent = Extent::Slice;
-    assert_eq!(l2_of(&runtime, link).rule, Rule::B1);
-}
-
-#[test]
 fn l2_other_files_stay() {
     let runtime = RuntimeView::default();
     for (name, state) in [
@@ -157,20 +116,4 @@ fn l2_other_files_stay() {
     ] {
         assert!(!l2_of(&runtime, symlink(name, state)).removes, "{name} {state:?}");
     }
-}
-
-#[test]
-fn l2_a_symlink_into_a_directory_that_goes_goes_after_it() {
-    let mut link = symlink("a-0123456789ab.log", SymlinkState::Leads);
-    link.target = "/var/log/pods/goes/app/0.log".to_owned();
-    assert!(l2_of(&RuntimeView::default(), link.clone()).removes);
-    link.target = "/var/log/pods/stays/app/0.log".to_owned();
-    assert!(!l2_of(&RuntimeView::default(), link).removes);
-}
-
-#[test]
-fn l2_ids_are_what_follows_the_last_hyphen() {
-    assert_eq!(l2_container_id("web-0_ns_app-0123456.log"), Some("0123456"));
-    assert_eq!(l2_container_id("web-0_ns_app-01234.log"), None);
-    assert_eq!(l2_container_id("web"), None);
 }

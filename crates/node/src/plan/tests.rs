@@ -4,7 +4,6 @@ use super::*;
 use crate::Rule;
 use crate::ledger::Record;
 use crate::pressure::Usage;
-use crate::rules::{BesideKubelet, Kubelet, Pressure};
 use crate::testing::{NOW, container, image, listed, log_directory, proof, sandbox, symlink, uid};
 use crate::view::{Answer, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodView, Rules, RuntimeView};
@@ -71,25 +70,6 @@ fn everything_of_a_pod_that_is_gone_goes_in_order_and_frees_its_image() {
 }
 
 #[test]
-fn an_image_of_a_container_that_stays_stays() {
-    let mut left = left();
-    left.pods = PodView::None;
-    let plan = left.plan();
-    assert_eq!(order(&plan), []);
-    assert_eq!(plan.entry(What::Image, "a").unwrap().rule, Rule::I1);
-}
-
-#[test]
-fn beside_a_kubelet_that_allows_only_images_the_container_keeps_its_image() {
-    let mut left = left();
-    left.rules.kubelet = Kubelet::Beside(BesideKubelet::Images);
-    let plan = left.plan();
-    assert_eq!(order(&plan), []);
-    assert_eq!(plan.entry(What::Container, "0123456789ab").unwrap().rule, Rule::Safety3);
-    assert_eq!(plan.entry(What::Image, "a").unwrap().rule, Rule::I1);
-}
-
-#[test]
 fn safety_4_what_a_pass_leaves_over_keeps_its_sandbox_and_its_image() {
     let mut left = left();
     left.rules.limits.containers = 1;
@@ -130,19 +110,6 @@ fn safety_4_images_over_the_limit_wait_and_nothing_overtakes_them() {
 }
 
 #[test]
-fn p1_pressure_lets_terminated_pods_go_and_names_itself() {
-    let mut left = left();
-    let mut ended = crate::testing::pod(1);
-    ended.phase = crate::view::Phase::Succeeded;
-    left.pods = listed(vec![ended], vec![]);
-    assert_eq!(order(&left.plan()), []);
-    left.rules.pressure = Some(Pressure::default());
-    let rules: Vec<Rule> = left.plan().removed().map(|entry| entry.rule).collect();
-    // The image is named by no spec, and its last container goes.
-    assert_eq!(rules, [Rule::C4, Rule::C8, Rule::S1, Rule::P1]);
-}
-
-#[test]
 fn the_breakdown_tells_what_fills_the_file_system() {
     let mut left = left();
     left.pods = PodView::None;
@@ -157,26 +124,6 @@ fn the_breakdown_tells_what_fills_the_file_system() {
     left.runtime.images.extend([kept, unused]);
     let Breakdown { in_use, unused, kept, dead_containers, other } = left.plan().breakdown;
     assert_eq!((in_use, unused, kept, dead_containers, other), (400, 200, 30, 7, 900 - 637));
-}
-
-#[test]
-fn each_item_has_one_entry_and_json_has_all_of_them() {
-    let plan = left().plan();
-    assert_eq!(plan.entries.len(), 5);
-    let json: serde_json::Value = serde_json::to_value(&plan).unwrap();
-    assert_eq!(json["entries"][0]["what"], "container");
-    assert_eq!(json["entries"][0]["decision"], "remove");
-    assert_eq!(json["entries"][0]["rule"], "C3");
-    assert_eq!(json["effects"], "all");
-}
-
-#[test]
-fn a_dry_run_says_what_would_go() {
-    let mut left = left();
-    left.rules.dry_run = true;
-    let plan = left.plan();
-    assert_eq!(plan.removals.len(), 4);
-    assert_eq!(plan.effects, Effects::Nothing);
 }
 
 #[test]

@@ -54,18 +54,6 @@ fn c3_evicted_and_deleted_pods_are_gone_and_c4_ended_ones_terminated() {
 }
 
 #[test]
-fn static_pods_are_never_gone() {
-    let mut runtime = one_dead();
-    runtime.sandboxes[0].config_source = Some("file".to_owned());
-    let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::Static));
-    let mut mirror = pod(2);
-    mirror.mirror_of = Some(uid(1));
-    let view = listed(vec![mirror], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(state(&one_dead(), &view, &uid(1)), PodState::Unknown(UnknownReason::Static));
-}
-
-#[test]
 fn without_its_sandbox_a_hash_may_be_a_static_pod() {
     let hash = "0123456789abcdef0123456789abcdef";
     let mut runtime = one_dead();
@@ -75,34 +63,6 @@ fn without_its_sandbox_a_hash_may_be_a_static_pod() {
     answer.pod.uid = hash.to_owned();
     let view = listed(vec![], vec![answer]);
     assert_eq!(state(&runtime, &view, hash), PodState::Unknown(UnknownReason::MaybeStatic));
-}
-
-#[test]
-fn on_the_wrong_node_nothing_is_gone() {
-    let mut runtime = one_dead();
-    let view = listed(vec![], vec![proof(1, Answer::NotFound)]);
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Gone(GoneReason::NotFound));
-    runtime.sandboxes.push(sandbox("s2", &uid(2)));
-    assert!(Pods::of(&runtime, &view, &files()).is_on_wrong_node());
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::WrongNode));
-    // Half of them known is enough.
-    let half = listed(vec![pod(2)], vec![proof(1, Answer::NotFound)]);
-    runtime.sandboxes.push(sandbox("s3", &uid(3)));
-    assert_eq!(state(&runtime, &half, &uid(1)), PodState::Gone(GoneReason::NotFound));
-}
-
-#[test]
-fn without_all_pods_known_nothing_is_gone() {
-    let runtime = one_dead();
-    let view = PodView::None;
-    assert_eq!(state(&runtime, &view, &uid(1)), PodState::Unknown(UnknownReason::NoApiServer));
-    let view = PodView::Unavailable { why: "no connection".to_owned() };
-    let expected = PodState::Unknown(UnknownReason::NotListed("no connection".to_owned()));
-    assert_eq!(state(&runtime, &view, &uid(1)), expected);
-    let PodView::Listed(mut list) = listed(vec![], vec![proof(1, Answer::NotFound)]) else { unreachable!() };
-    list.consistent = false;
-    let expected = PodState::Unknown(UnknownReason::Inconsistent);
-    assert_eq!(state(&runtime, &PodView::Listed(list), &uid(1)), expected);
 }
 
 #[test]

@@ -1,5 +1,4 @@
 use super::*;
-use crate::images::Purpose;
 use crate::testing::{NOW, container, image, listed, log_directory, pod, sandbox, symlink, uid};
 use crate::view::{Container, LogDirectory};
 
@@ -87,7 +86,7 @@ fn a_sandbox_must_not_be_ready_and_have_no_containers() {
 
 #[test]
 fn an_image_must_still_be_unused_as_far_as_a_whole_list_tells() {
-    let target = Target::Image { id: "a".to_owned(), runtime_handler: None, purpose: Purpose::Space };
+    let target = Target::Image { id: "a".to_owned(), runtime_handler: None };
     let planned = candidate(target, Rule::I4);
     let mut now = Now::default();
     assert_eq!(now.look(&planned), Err(Refusal::AlreadyGone));

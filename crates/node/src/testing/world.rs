@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use wildmatch::WildMatch;
+
 use super::{NOW, Random, container, image, log_directory, pod, sandbox, symlink, uid};
 use crate::ledger::Record;
 use crate::logs::c8_symlink;
 use crate::pressure::Usage;
-use crate::rules::{BesideKubelet, Glob, Kubelet, Pressure};
+use crate::rules::{Effects, Pressure};
 use crate::safety::Inputs;
 use crate::view::{Answer, ContainerState, Extent, Listed, Phase, Pod, Proof, SandboxState, SymlinkState};
 use crate::{Files, Ledger, PodRef, PodView, Rules, RuntimeView, Timestamp};
@@ -274,19 +276,14 @@ fn rules(random: &mut Random) -> Rules {
     rules.images.max_age = random.pick(&[None, None, Some(100), Some(5000)]).map(Duration::from_secs);
     rules.images.keep_local = random.percent(50);
     if random.percent(30) {
-        rules.images.keep.extend(Glob::parse(random.pick(&["*app-1*", "i3", "registry.example/i?@*"])));
+        rules.images.keep.push(WildMatch::new(random.pick(&["*app-1*", "i3", "registry.example/i?@*"])));
     }
     rules.pressure = random.percent(30).then(Pressure::default);
     rules.free = random.percent(15).then_some(50);
     rules.limits.containers = random.pick(&[1000, 1000, 3]);
     rules.limits.images = random.pick(&[50, 50, 2]);
-    rules.kubelet = random.pick(&[
-        Kubelet::Absent,
-        Kubelet::Absent,
-        Kubelet::Beside(BesideKubelet::All),
-        Kubelet::Beside(BesideKubelet::Images),
-        Kubelet::Beside(BesideKubelet::Nothing),
-    ]);
+    rules.beside_kubelet =
+        random.pick(&[None, None, Some(Effects::All), Some(Effects::Images), Some(Effects::Nothing)]);
     rules.dry_run = random.percent(10);
     rules
 }

@@ -1,13 +1,11 @@
 //! Many worlds, and the proof that mistakes would be found.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use kube_gc_node::Rule;
 use kube_gc_node::mutation::{self, Mutation};
 
-use crate::judge::{judge, rules_that_decide};
+use crate::judge::judge;
 
 /// After so many worlds, a mistake counts as not found.
 const WORLDS_PER_MUTATION: u64 = 50_000;
@@ -49,24 +47,6 @@ pub fn check(worlds: u64) -> bool {
     let failures = failures.into_inner();
     println!("{worlds} worlds, {failures} failures, {:.1} s", begin.elapsed().as_secs_f64());
     failures == 0
-}
-
-/// Whether the worlds are so varied that each rule decides about something in one of them. C2, C7
-/// and I3 say how, and decide about nothing.
-pub fn prove_variety() -> bool {
-    let mut missing: BTreeSet<Rule> = Rule::ALL.iter().copied().collect();
-    for rule in [Rule::C2, Rule::C7, Rule::I3] {
-        missing.remove(&rule);
-    }
-    let mut seed = 0;
-    while !missing.is_empty() && seed < WORLDS_PER_MUTATION {
-        for rule in rules_that_decide(seed) {
-            missing.remove(&rule);
-        }
-        seed += 1;
-    }
-    println!("each rule decides in one of the first {seed} worlds, except for {missing:?}");
-    missing.is_empty()
 }
 
 /// Makes each mistake, until a world shows it by a broken invariant.

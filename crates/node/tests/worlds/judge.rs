@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use kube_gc_node::Plan;
 use kube_gc_node::plan::{Action, What};
 use kube_gc_node::safety;
 use kube_gc_node::testing::{Random, World};
-use kube_gc_node::{Plan, Rule};
 
 use crate::live;
 
@@ -21,11 +21,6 @@ pub fn judge(seed: u64) -> Vec<String> {
     wrong.extend(every_item_has_its_entry(&world, &plan));
     wrong.extend(live::carry_out(&world, &plan, &mut Random::new(!seed)));
     wrong
-}
-
-/// The rules that decide about something in the world of a seed.
-pub fn rules_that_decide(seed: u64) -> BTreeSet<Rule> {
-    World::random(seed, PODS).plan().entries.iter().map(|entry| entry.rule).collect()
 }
 
 /// Each item has exactly one entry, and what goes has a place of its own.

@@ -1,12 +1,11 @@
 //! Carries out a plan on a node that goes on living: between the steps, containers start, others
 //! remove things, and the runtime fails.
 
-use kube_gc_node::images::Purpose;
 use kube_gc_node::pass::{Outcome, Pass, Scope, Step};
 use kube_gc_node::plan::{Candidate, Target};
 use kube_gc_node::pressure::Usage;
 use kube_gc_node::recheck::Fresh;
-use kube_gc_node::rules::{BesideKubelet, Kubelet};
+use kube_gc_node::rules::Effects;
 use kube_gc_node::testing::{Random, World, container};
 use kube_gc_node::view::{ContainerState, Extent, Listed, PodView, SandboxState, SymlinkState};
 use kube_gc_node::{Plan, Rule, still_removable};
@@ -41,7 +40,7 @@ pub fn carry_out(world: &World, plan: &Plan, random: &mut Random) -> Vec<String>
             }
             Step::Remove(candidates) => {
                 let outcomes = node.remove_all(&candidates, plan, eventful, random);
-                pass.record(outcomes);
+                pass.record(candidates, outcomes);
             }
             Step::ListContainers => {
                 if eventful {
@@ -165,7 +164,7 @@ impl Node {
         let World { runtime, rules, files, pods, .. } = &mut self.world;
         let mut wrong =
             |why: &str| self.wrong.push(format!("{:?} {id:?} was removed: {why}", candidate.what()));
-        if rules.dry_run || rules.kubelet == Kubelet::Beside(BesideKubelet::Nothing) {
+        if rules.dry_run || rules.beside_kubelet == Some(Effects::Nothing) {
             wrong("this is a dry run");
         }
         if matches!(candidate.rule, Rule::C3 | Rule::L1)
@@ -226,7 +225,7 @@ impl Node {
                 }
                 files.log_symlinks.retain(|symlink| symlink.name != *name);
             }
-            Target::Image { purpose, runtime_handler, .. } => {
+            Target::Image { runtime_handler, .. } => {
                 let same = |image: &kube_gc_node::view::Image| {
                     image.id == id && image.runtime_handler == *runtime_handler
                 };
@@ -243,7 +242,7 @@ impl Node {
                     let reached = plan.goal.is_none_or(|goal| {
                         self.usage.available >= goal.available && self.usage.inodes_free >= goal.inodes_free
                     });
-                    if *purpose == Purpose::Space && reached {
+                    if candidate.rule != Rule::I6 && reached {
                         wrong("enough was free");
                     }
                     self.usage.available =

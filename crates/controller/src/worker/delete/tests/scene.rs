@@ -37,7 +37,6 @@ pub struct Thing {
 }
 
 pub const FOREGROUND: Finalizers = Finalizers { foreground: true, orphan: false };
-pub const ORPHAN: Finalizers = Finalizers { foreground: false, orphan: true };
 
 impl Thing {
     pub fn new(name: &str, version: u64, owners: &[&Self]) -> Self {
