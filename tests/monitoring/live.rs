@@ -17,7 +17,14 @@ use kube_gc_testkit::cluster::{create_all, poll};
 use kube_gc_testkit::{Cluster, Collector, Ns, Options, Policy};
 
 /// Panels about faults that do not occur here.
-const FAULTS: [&str; 0] = [];
+const FAULTS: [&str; 6] = [
+    "Alerts",
+    "Denied writes",
+    "Dry run: do both collectors agree?",
+    "Not synced",
+    "Not discovered",
+    "Sync errors, by type",
+];
 
 const CONFIG: &str =
     "[leader]\nenabled = true\nnamespace = \"default\"\n[brake]\ndeletions_per_minute = 1000\n";

@@ -454,13 +454,13 @@ mod tests {
         assert_eq!(times.seconds().count(), 0, "the system does not tell");
         let lists = group_of("lists", false);
         for (readings, seconds) in [
-            (&[(1, 1), (2, 2)][..], 3.0),
+            (vec![(1, 1), (2, 2)], 3.0),
             // One has ended.
-            (&[(2, 2)], 3.0),
+            (vec![(2, 2)], 3.0),
             // Another one has its id.
-            (&[(2, 1)], 4.0),
-            (&[], 4.0),
-            (&[(2, 1)], 5.0),
+            (vec![(2, 1)], 4.0),
+            (vec![], 4.0),
+            (vec![(2, 1)], 5.0),
         ] {
             let reading = |&(thread, seconds): &(u32, u64)| Reading {
                 thread,
