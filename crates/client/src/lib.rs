@@ -16,7 +16,6 @@ mod delete;
 mod discovery;
 mod error;
 mod event;
-mod inspect;
 mod limits;
 mod list;
 mod list_watch;
@@ -44,8 +43,7 @@ pub use delete::Deleted;
 pub use discovery::fuzzing;
 pub use discovery::{ContentType, ContentTypes, Definition, Discovered, GroupFailure, Watchable};
 pub use error::{ApiError, Effect, ErrorClass};
-pub use event::OWNER_REF_INVALID_NAMESPACE;
-pub use event::{EventRecorder, EventType};
+pub use event::{EventRecorder, EventType, OWNER_REF_INVALID_NAMESPACE};
 pub use kube_gc_decode::Encoding;
 pub use limits::{HangHook, RateLimiter};
 pub use list_watch::{ListWatch, Phase, Step, WatchStart};
@@ -54,12 +52,9 @@ pub use patch::{Finalizer, FinalizerRemoval, MANY_REFERENCES, Patched, Reference
 pub use path::encode;
 pub use pods::PodWatch;
 pub use read::{AbsenceProof, LookupResult};
-pub use restore_fence::HighWater;
-pub use restore_fence::RestoreFence;
+pub use restore_fence::{HighWater, RestoreFence};
 pub use review::Reviews;
-pub use settings::Jitter;
-pub use settings::WallClock;
-pub use settings::{ApiSettings, FIELD_MANAGER, USER_AGENT, Verb, WatchProtocol, WatchSettings};
-#[cfg(test)]
-pub use write_gate::GateClosed;
-pub use write_gate::{Clock, ReplicaRole, WriteGate};
+pub use settings::{
+    ApiSettings, FIELD_MANAGER, Jitter, USER_AGENT, Verb, WallClock, WatchProtocol, WatchSettings,
+};
+pub use write_gate::{Clock, GateClosed, ReplicaRole, WriteGate};
