@@ -58,8 +58,8 @@ fn calls(stage: &Stage) -> usize {
 }
 
 #[tokio::test]
-async fn a_client_certificate_may_be_replaced() {
-    let authority = Authority::new();
+async fn certificates_of_the_client_and_of_the_authority_may_be_replaced() {
+    let (authority, other) = (Authority::new(), Authority::new());
     let (old, new) = (authority.user(&PKCS_ECDSA_P256_SHA256), authority.user(&PKCS_ECDSA_P256_SHA256));
     let stage = Stage::set(&authority.server(), Accepts::Certificate(old.der.clone())).await;
     stage.write("ca.crt", &authority.pem);
@@ -74,18 +74,8 @@ async fn a_client_certificate_may_be_replaced() {
     files(&new);
     stage.front.accept(Accepts::Certificate(new.der.clone()));
     collects(&stage).await;
-    collector.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_certificate_authority_may_be_replaced() {
-    let (old, new) = (Authority::new(), Authority::new());
-    let (accepts, user) = token("t");
-    let stage = Stage::set(&old.server(), accepts).await;
-    stage.write("ca.crt", &old.pem);
-    let collector = start(&stage, &user).await;
-    stage.write("ca.crt", &format!("{}{}", old.pem, new.pem));
-    stage.front.present(&new.server());
+    stage.write("ca.crt", &format!("{}{}", authority.pem, other.pem));
+    stage.front.present(&other.server());
     collects(&stage).await;
     collector.stop().await.unwrap();
 }
